@@ -1,9 +1,10 @@
 """The environment of an agent, in one value that is passed to every handler."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from lacuna.agent.asking import Asking
 from lacuna.agent.clock import WallClock
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.hot import Holding, nothing_held
@@ -37,6 +38,7 @@ class AgentContext:
 
     `advertised` has the first and last version of each API, by its key, as in ApiVersions' answer. `lease` holds the
     agent's identity at the control plane: its node id, and the ids of its segments. `holding` brings hot segments.
+    `asking` answers tools.
     """
 
     control: ControlClient
@@ -54,3 +56,4 @@ class AgentContext:
     access: Access
     quotas: Quotas
     holding: Holding = nothing_held
+    asking: Asking = field(default_factory=Asking)

@@ -13,7 +13,7 @@ from typing import Any
 from lacuna.agent.api import Api
 from lacuna.wire import messages
 from lacuna.wire.layout import Message
-from lacuna.wire.peers import READ_CHUNK_KEY, READ_CHUNK_REQUEST
+from lacuna.wire.peers import ASK_CONTROL_REQUEST, READ_CHUNK_REQUEST
 
 API_VERSIONS_KEY = 18
 ADD_PARTITIONS_TO_TXN_KEY = 24
@@ -78,7 +78,8 @@ def request_header_version(api_key: int, version: int) -> int:
 @cache
 def _requests() -> Mapping[int, Message[Any]]:
     """Return the requests of lacuna.wire by API key."""
-    found: dict[int, Message[Any]] = {READ_CHUNK_KEY: READ_CHUNK_REQUEST}
+    own: tuple[Message[Any], ...] = (READ_CHUNK_REQUEST, ASK_CONTROL_REQUEST)
+    found = {each.api_key: each for each in own}
     for module_info in pkgutil.iter_modules(messages.__path__):
         module = import_module(f"{messages.__name__}.{module_info.name}")
         request = getattr(module, f"{module_info.name.upper()}_REQUEST")

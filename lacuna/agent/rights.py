@@ -5,6 +5,7 @@ from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceTyp
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import DENIED, Authorizer
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.rights import Names, PrincipalRights
 
 
 class Rights:
@@ -42,6 +43,10 @@ class Rights:
         if self.may(operation, resource_type, name):
             return ErrorCode.NONE
         return DENIED[resource_type]
+
+    def to_ask(self, names: Names) -> PrincipalRights:
+        """Return the client's rights to ask the control plane. `names` has the names of topics."""
+        return PrincipalRights(names, self._authorizer, self._audit, self.principal, self.host)
 
     def may_write_somewhere(self) -> bool:
         """Return whether the client may write to at least one topic."""

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
+from lacuna.agent.asking import Whereabouts
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli import places, tables
 from lacuna.cli.agent_options import AgentOptions
@@ -108,6 +109,7 @@ async def _serve(options: AgentOptions, control: ControlPlace, observed: Observe
                 clock=SystemWallClock(),
                 randomness=random.SystemRandom(),
                 reuse_port=is_worker(),
+                whereabouts=Whereabouts(control, options.url),
             )
             await until_answered(partial(claim, store, client))
             running = await until_answered(start)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from lacuna.cli.command_line import option
-from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail
 from lacuna.cli.job_workers import SparkOptions, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
 from lacuna.cli.report_files import check_report_file
-from lacuna.cli.sizes import parse_size, show_size
+from lacuna.cli.units import parse_duration, parse_size, show_size
 from lacuna.logstore.records.layout import Codec
 
 if TYPE_CHECKING:

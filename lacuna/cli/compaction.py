@@ -9,7 +9,7 @@ import click
 
 from lacuna.cli.console import is_for_people, paragraph, table
 from lacuna.cli.errors import print_error
-from lacuna.cli.sizes import show_count, show_size
+from lacuna.cli.units import show_count, show_size
 from lacuna.logstore.objects.prices import Prices
 from lacuna.pipeline.compaction.job import Compaction, RewritePlan, watch
 from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, Work

@@ -13,16 +13,14 @@ from lacuna.cli import places, tables
 from lacuna.cli.command_line import make_group, option, takes
 from lacuna.cli.configuration import Configuration, print_configuration
 from lacuna.cli.console import asynchronous, print_line
-from lacuna.cli.copying import copy
 from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
+from lacuna.cli.journals import copy, set_time
 from lacuna.cli.losses import go_on_with_shared, go_on_without
-from lacuna.cli.notifying import SERVING, notify
 from lacuna.cli.options import DEFAULT_CONTROL, AcceptLoss, OneControl, PrintConfig, Verbose
-from lacuna.cli.running import CONTROL_READY, log_to_stderr, run, say
-from lacuna.cli.setting_time import set_time
-from lacuna.cli.sizes import show_count
+from lacuna.cli.running import CONTROL_READY, SERVING, log_to_stderr, notify, run, say
 from lacuna.cli.tables import service_settings
+from lacuna.cli.units import show_count
 from lacuna.cli.workers import siblings
 from lacuna.controlplane.client import ControlTlsSettings, made_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME

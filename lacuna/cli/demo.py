@@ -5,31 +5,24 @@ import secrets
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-import click
 from rich.panel import Panel
 from rich.table import Table
 
-from lacuna.cli.configuration import is_typed
 from lacuna.cli.console import out
 from lacuna.cli.errors import fail
-from lacuna.cli.explanation import print_explanation
-from lacuna.cli.options import Control, OptionalBootstrap
+from lacuna.cli.explain import print_explanation
+from lacuna.cli.options import OptionalBootstrap
 from lacuna.operating.agents import AgentParts
-from lacuna.operating.control import open_control
 from lacuna.operating.explained import Explanation, explain_partition
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.operating.relayed import relayed
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
-    from lacuna.controlplane.client import ControlPlace
     from lacuna.operating.demo import Scenario
 
 
-def demo(
-    context: click.Context,
-    bootstrap: OptionalBootstrap = None,
-    control: Control = None,
-) -> None:
+def demo(bootstrap: OptionalBootstrap = None) -> None:
     """Shows, with a real Kafka client, what aborted transactions mean for a consumer.
 
     First, an aborted, a plain and a committed producer write to one partition, interleaved; then a whole range is
@@ -43,8 +36,6 @@ def demo(
         from lacuna.operating.demo import SCENARIOS
     except ImportError:
         fail("the demo needs a Kafka client: pip install 'lacuna-log[demo]'")
-    if bootstrap is None and is_typed(context, "control"):
-        fail("--control needs --bootstrap: name the address of the cluster's agents too")
     if bootstrap is not None:
         asyncio.run(_reach(bootstrap))
     suffix = secrets.token_hex(3)
@@ -57,11 +48,10 @@ def demo(
                 scenario = print_line(address, suffix)
             except KafkaException as error:
                 fail(f"the client failed: {explain_error(error.args[0])}")
-            explanation = None
             if cluster is not None:
                 explanation = cluster.explain(scenario.topic, 0)
-            elif control is not None:
-                explanation = asyncio.run(_explain(control, scenario.topic))
+            else:
+                explanation = asyncio.run(_explain(address, scenario.topic))
             _show(scenario, explanation)
     out.print(
         "Every claim above was checked against the records that the client read.",
@@ -80,12 +70,12 @@ async def _reach(bootstrap: Agents) -> None:
         return
 
 
-async def _explain(control: "ControlPlace", topic: str) -> Explanation:
-    async with open_control(control, None) as client:
+async def _explain(agents: Agents, topic: str) -> Explanation:
+    async with relayed(agents) as client:
         return await explain_partition(client, topic, 0)
 
 
-def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
+def _show(scenario: "Scenario", explanation: Explanation) -> None:
     out.print(Panel("\n".join(scenario.story), title=scenario.title, title_align="left"))
     committed = dict(scenario.committed.records)
     readings = Table(header_style="bold")
@@ -101,5 +91,4 @@ def _show(scenario: "Scenario", explanation: Explanation | None) -> None:
     )
     out.print("The records that each client reads", style="bold")
     out.print(readings)
-    if explanation is not None:
-        print_explanation(explanation)
+    print_explanation(explanation)

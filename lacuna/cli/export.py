@@ -13,14 +13,13 @@ import click
 from lacuna.cli import export_options as options
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import is_for_people, print_line, table
-from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import print_error
 from lacuna.cli.export_options import MEBIBYTE
 from lacuna.cli.job_workers import SparkOptions, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
 from lacuna.cli.progress import Shown, tasks_done
-from lacuna.cli.sizes import show_count, show_size
+from lacuna.cli.units import parse_duration, show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.cli.resetting import reset
 from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_lags, topic_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -145,14 +145,14 @@ def _shown(assignment: Assignment) -> str:
 
 @app.adds("lag", shows=True)
 @asynchronous
-async def lag(group: GroupId, control: Control = None, data: Data = None) -> None:
+async def lag(group: GroupId, place: AskedPlace) -> None:
     """Shows how far a group is behind, in records and in seconds.
 
     Aborted records, holes and the ends of transactions are not counted, so a group that has read everything has a lag
     of 0. Records behind an open transaction are shown as waiting, because the group cannot read them yet. The seconds
-    are the time since the newest record in the first unread extent. It asks the control plane.
+    are the time since the newest record in the first unread extent. It asks the control plane, through an agent.
     """
-    async with open_control(control, data) as client:
+    async with open_control(place.control, place.data, place.bootstrap) as client:
         lags = await lag_of_group(client, group)
     now_ms = SystemWallClock().now_ms()
     table(

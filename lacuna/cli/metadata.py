@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from lacuna.cli.command_line import Group, option
 from lacuna.cli.console import out, print_collected, table
-from lacuna.cli.durations import parse_duration
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
-from lacuna.cli.options import Data, JobKeys, JobPlace, Store
-from lacuna.cli.sizes import show_count, show_size
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Data, JobKeys, JobPlace, Store
+from lacuna.cli.units import parse_duration, show_count, show_size
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.state.settings import LONGEST_PIN_MS
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -93,13 +92,19 @@ def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
 
 
 @app.adds("show", shows=True)
-def show(data: Data = None, store: Store = None, encryption_keys: JobKeys = None) -> None:
+def show(
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    data: Data = None,
+    store: Store = None,
+    encryption_keys: JobKeys = None,
+) -> None:
     """Lists the snapshots in the bucket and the topics of the newest valid one. Needs no control plane."""
     from lacuna.pipeline.metadata.stored import StoredMetadata, published
     from lacuna.pipeline.stores import check_store, shared_store
 
     location = locate(
-        JobPlace(data=data, store=store, encryption_keys=encryption_keys), needs_control=False
+        JobPlace(bootstrap=bootstrap, data=data, store=store, encryption_keys=encryption_keys),
+        needs_control=False,
     )
     cluster_id = check_store(location.store)
     table(

@@ -17,7 +17,11 @@ from lacuna.logstore.objects.url import SHARED_FORMS
 from lacuna.operating.kafka import Agents
 
 #: Option → the options that replace it when they are typed. Its variable and the config file then do not count.
-_INSTEAD = {"control": ("data",), "data": ("control", "store"), "store": ("data",)}
+_INSTEAD = {
+    "control": ("data", "bootstrap"),
+    "data": ("control", "store", "bootstrap"),
+    "store": ("data", "bootstrap"),
+}
 
 
 def folder(text: str) -> Path:
@@ -92,6 +96,11 @@ def _to_place(context: click.Context, parameter: click.Parameter, value: str) ->
     address = _typed_first(context, parameter, value)
     if address is None:
         return None
+    return control_place(context, address)
+
+
+def control_place(context: click.Context, address: str) -> ControlPlace:
+    """Return the place of a control plane, with the TLS files that the options and the environment name."""
     given = {
         row.key: context.meta.get(row.option.removeprefix("--").replace("-", "_"))
         for row in _CONTROL_ROWS
@@ -108,7 +117,7 @@ Control = Annotated[
         parser=ANY_TEXT,
         callback=_to_place,
         beside=_BESIDE_CONTROL,
-        help="Address of the control plane: HOST:PORT, or unix:PATH.",
+        help="Address of the control plane, HOST:PORT or unix:PATH, to ask it instead of the agents.",
     ),
 ]
 OneControl = Annotated[
@@ -132,7 +141,7 @@ Data = Annotated[
         parser=folder,
         metavar="PATH",
         callback=_typed_first,
-        help="Data folder of the running `lacuna up`, instead of an address. Default: ./data.",
+        help="Data folder of a running `lacuna up`, to ask its control plane instead of the agents.",
     ),
 ]
 Store = Annotated[
@@ -158,9 +167,19 @@ JobKeys = Annotated[
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlace:
-    """The options that name the cluster of a job."""
+class AskedPlace:
+    """The options that name the cluster that a command asks: its agents, or its control plane itself."""
 
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    control: Control = None
+    data: Data = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPlace:
+    """The options that name the cluster of a job. Without the others, the agents say where it is."""
+
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     control: Control = None
     data: Data = None
     store: Store = None

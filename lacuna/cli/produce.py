@@ -11,7 +11,7 @@ from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import err, print_collected, print_line, table
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.cli.sizes import show_count
+from lacuna.cli.units import show_count
 
 if TYPE_CHECKING:
     from lacuna.cli.records.writing import Writer

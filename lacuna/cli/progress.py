@@ -18,7 +18,7 @@ from rich.progress import Progress as Bars
 from rich.text import Text
 
 from lacuna.cli.console import err
-from lacuna.cli.sizes import show_size
+from lacuna.cli.units import show_size
 from lacuna.pipeline.workers import Progress
 
 

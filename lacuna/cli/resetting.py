@@ -11,7 +11,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import Kind, Point, parse_from
-from lacuna.cli.sizes import show_count
+from lacuna.cli.units import show_count
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,

@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
@@ -18,7 +19,6 @@ from rich.logging import RichHandler
 from lacuna.agent.descriptors import raise_limit
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.cli.console import err
-from lacuna.cli.notifying import SERVING, STOPPING, notify
 from lacuna.cli.places import JSON, TEXT
 from lacuna.logstore.compiled import interpreted
 
@@ -26,6 +26,11 @@ log = logging.getLogger("lacuna")
 
 READY = "bootstrap: "
 CONTROL_READY = "control plane: "
+
+#: What a service reports to systemd (Type=notify), and the variable that names the service manager's socket.
+SERVING = "READY=1"
+STOPPING = "STOPPING=1"
+SOCKET = "NOTIFY_SOCKET"
 
 #: The variable of a process whose parent holds the other end of its standard input, a pipe.
 SUPERVISED = "LACUNA_SUPERVISED"
@@ -167,3 +172,13 @@ def log_to_stderr(verbose: bool, log_format: str = TEXT) -> None:
             slow[0],
             len(slow) - 1,
         )
+
+
+def notify(state: str) -> None:
+    """Sends `state` to the service manager that started this process, if there is one (sd_notify)."""
+    path = os.environ.get(SOCKET)
+    if not path:
+        return
+    address = "\0" + path[1:] if path.startswith("@") else path
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+        manager.sendto(state.encode(), address)

@@ -6,11 +6,11 @@ from typing import Annotated
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration
 from lacuna.cli.console_options import check_installed, host_names
+from lacuna.cli.location import find_place
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data, Verbose
 from lacuna.cli.places import DEFAULT_CONSOLE, ConsoleVisitors, LogLines
 from lacuna.cli.running import forever, log_to_stderr, run, say_ready
 from lacuna.console.listening import listen
-from lacuna.operating.control import find_control
 
 CONSOLE_READY = "console: "
 
@@ -39,13 +39,13 @@ class Given:
 def console(given: Given) -> None:
     """Runs the web console of a cluster that runs elsewhere.
 
-    It reads messages from an agent and everything else from the control plane, so it needs both. `lacuna up` serves a
-    console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can read all
-    records.
+    It reads messages from an agent and everything else from the control plane, whose address the agent knows. `lacuna
+    up` serves a console by itself. If the agents require passwords, the console does too. Otherwise, every visitor can
+    read all records.
     """
     log_to_stderr(given.verbose, given.settings.make(LogLines).format)
     check_installed()
-    place = find_control(given.control, given.data)
+    place = find_place(given.control, given.data, given.bootstrap)
     visitors = given.settings.make(ConsoleVisitors)
     with listen(given.listen_on, "--listen") as listener:
         from lacuna.console.serving import console_of_others

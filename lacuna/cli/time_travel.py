@@ -5,7 +5,7 @@ from typing import Annotated
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import asynchronous, table
-from lacuna.cli.options import Control, Data
+from lacuna.cli.options import AskedPlace
 from lacuna.cli.records.points import parse_at
 from lacuna.controlplane.client.times import show_time
 from lacuna.operating.control import open_control
@@ -24,19 +24,18 @@ async def time_travel(
             "-15m for fifteen minutes ago.",
         ),
     ],
-    control: Control = None,
-    data: Data = None,
+    place: AskedPlace,
 ) -> None:
     """Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.
 
     Each row is a partition: its end at that time and now, the number of its records that still exist, and the number
-    that have become visible since. It queries the control plane, which knows each second of the last minutes and fewer
-    of earlier times. All rows are for the same time. As for any consumer, a transaction that was committed by then can
-    be visible in one partition but not in another, where a transaction of another producer was still open. `lacuna
-    consume --at` prints the records.
+    that have become visible since. It asks the control plane, through an agent. All seconds of the last minutes are
+    known, and fewer of earlier times. All rows are for the same time. As for any consumer, a transaction that was
+    committed by then can be visible in one partition but not in another, where a transaction of another producer was
+    still open. `lacuna consume --at` prints the records.
     """
     at_ms = parse_at(at, SystemWallClock().now_ms())
-    async with open_control(control, data) as client:
+    async with open_control(place.control, place.data, place.bootstrap) as client:
         partitions = await travel(client, topic, at_ms)
     table(
         ("partition", "as of", "log start", "end then", "end now", "records left", "records since"),

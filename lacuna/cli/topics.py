@@ -11,7 +11,7 @@ from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.cli.sizes import show_count
+from lacuna.cli.units import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.log.behind import LAG

@@ -7,7 +7,7 @@ from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
 from lacuna.operating.control import open_control
 from lacuna.operating.kafka import KafkaConnection, ask_every_agent
@@ -136,16 +136,15 @@ async def abort_transaction(
 @asynchronous
 async def blame_transactions(
     topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
-    control: Control = None,
-    data: Data = None,
+    place: AskedPlace,
 ) -> None:
     """Shows the transactions that consumers of a topic wait for, and how many records their end would release.
 
     Each row is a partition with an open transaction: the producer that holds its last stable offset, the time since it
     began, the number of offsets that wait behind it, the number of records that a read_committed consumer would receive
-    if it committed or aborted now, and the groups that wait for it. It queries the control plane.
+    if it committed or aborted now, and the groups that wait for it. It asks the control plane, through an agent.
     """
-    async with open_control(control, data) as client:
+    async with open_control(place.control, place.data, place.bootstrap) as client:
         blamed = await blame(client, topic)
     now_ms = SystemWallClock().now_ms()
     if not blamed:

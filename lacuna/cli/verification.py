@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from lacuna.cli.console import is_for_people, out, printable, table
-from lacuna.cli.sizes import show_count, show_size
+from lacuna.cli.units import show_count, show_size
 from lacuna.pipeline.audit import Finding, PartitionReport, Report
 from lacuna.pipeline.audit.picture import Cell
 

@@ -22,8 +22,7 @@ import click
 from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import ListenError, advice_on
 from lacuna.cli.errors import fail
-from lacuna.cli.notifying import SOCKET, STOPPING, notify
-from lacuna.cli.running import READY, SUPERVISED, say_ready
+from lacuna.cli.running import READY, SOCKET, STOPPING, SUPERVISED, notify, say_ready
 from lacuna.cli.vocabulary import variables
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings

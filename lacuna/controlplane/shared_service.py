@@ -9,7 +9,7 @@ from socket import gethostname
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
-from lacuna.controlplane.client.grpc import CallError, ask
+from lacuna.controlplane.client.grpc import CallError, ask_once
 from lacuna.controlplane.client.tls import ControlTls, made_of
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter
@@ -167,7 +167,7 @@ async def ask_status(
         return None
     request = StatusRequest(standby=standby).SerializeToString()
     try:
-        answer = await ask(address, STATUS_METHOD, request, _ASK_SECONDS, tls)
+        answer = await ask_once(address, STATUS_METHOD, request, _ASK_SECONDS, tls)
         return ControlPlaneStatus.FromString(answer)
     except (CallError, DecodeError):
         return None

@@ -9,6 +9,7 @@ from functools import partial
 
 from lacuna.agent.apis import discover
 from lacuna.agent.aside import Aside
+from lacuna.agent.asking import NOT_KNOWN, Asking, Whereabouts
 from lacuna.agent.clock import WallClock
 from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.service import FetchService
@@ -153,12 +154,13 @@ async def start_agent(
     pace: Pace | None = None,
     ask_peer: AskPeer | None = None,
     connect_peer: ConnectPeer | None = None,
+    whereabouts: Whereabouts = NOT_KNOWN,
 ) -> RunningAgent:
     """Starts an agent, which listens where its settings say and then takes its lease from the control plane.
 
     `pace` decides which small PUTs run in the event loop; by default, it is measured. `ask_peer` and `connect_peer`
-    reach another agent, by default at the address that its clients use. Raises ListenError and other UserErrors,
-    ControlPlaneUnavailable, CommandRefused.
+    reach another agent, by default at the address that its clients use. `whereabouts` is what jobs
+    learn. Raises ListenError and other UserErrors, ControlPlaneUnavailable, CommandRefused.
     """
     pace = pace or MeasuredPace(LoopLoad())
     identity = PeerIdentity(control)
@@ -168,7 +170,9 @@ async def start_agent(
     await control.cluster.ready()
     access.check_users()
     connect_peer = connect_peer or partial(_connect_peer, access)
-    context = _context(control, store, parts, clock, randomness, pace, connect_peer, access)
+    context = _context(
+        control, store, parts, clock, randomness, pace, connect_peer, access, whereabouts
+    )
     registry = guarded(discover(), access.authorizer, context.metrics, time.monotonic)
     server = AgentServer(context, registry)
     context.lease.on_lost = server.drop_clients
@@ -247,6 +251,7 @@ def _context(
     pace: Pace,
     connect_peer: ConnectPeer,
     access: Access,
+    whereabouts: Whereabouts,
 ) -> AgentContext:
     """Return all parts of one agent except its listener."""
     metrics = AgentMetrics()
@@ -289,4 +294,5 @@ def _context(
         quotas=Quotas(control.cluster.security),
         access=access,
         holding=hot.holding,
+        asking=Asking(whereabouts),
     )

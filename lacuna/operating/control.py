@@ -19,6 +19,8 @@ from lacuna.controlplane.client import (
 )
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.session import SessionLimits
+from lacuna.operating.kafka import Agents
+from lacuna.operating.relayed import relayed
 
 log = logging.getLogger("lacuna")
 
@@ -76,13 +78,16 @@ async def until_answered(step: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def open_control(
-    place: ControlPlace | None, data: Path | None
+    place: ControlPlace | None, data: Path | None, agents: Agents
 ) -> AsyncIterator[ControlClient]:
-    """Connects as `connect` does, but gives up after 5 seconds.
+    """Connects to the control plane at a place or of a data folder, or else asks through one of the agents.
 
-    Without a place, connects to the cluster that runs on the data folder (`data/` by default). Raises UserError if no
-    cluster runs there.
+    Gives up after 5 seconds. Raises UserError if no cluster runs on the folder, or if no agent answers.
     """
+    if place is None and data is None:
+        async with relayed(agents) as relay:
+            yield relay
+        return
     async with connect(find_control(place, data), _QUESTION) as client:
         yield client
 

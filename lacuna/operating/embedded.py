@@ -20,12 +20,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from lacuna.agent.asking import Whereabouts
 from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.errors import UserError
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.controlplane import machine
 from lacuna.controlplane.client import (
     ControlClient,
+    ControlPlace,
     ControlPlaneUnavailable,
     InProcessClient,
     SessionClient,
@@ -39,7 +41,7 @@ from lacuna.controlplane.service import RunningControlPlane, ServiceSettings, se
 from lacuna.controlplane.shared_service import RunningNode, local_name, serve_shared
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.logstore.objects import DirectoryStore, ObjectStore
+from lacuna.logstore.objects import DirectoryStore, ObjectStore, folder_url
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
 from lacuna.operating.explained import Explanation, explain_partition
 from lacuna.operating.journals import SharedJournalOptions
@@ -153,8 +155,17 @@ class EmbeddedCluster:
                 clock=self.clock,
                 randomness=random.SystemRandom(),
                 pace=MeasuredPace(load),
+                whereabouts=self._whereabouts(),
             )
         )
+
+    def _whereabouts(self) -> Whereabouts:
+        """Return where jobs find this cluster. A store without a URL is only in this process, or in the data folder."""
+        settings = self.settings
+        url = settings.store_url
+        if not url and settings.open_store is None:
+            url = folder_url((settings.data / "objects").resolve())
+        return Whereabouts(ControlPlace(self.running.address), url)
 
     async def _led(self, step: Callable[[], Awaitable[T]]) -> T:
         """Repeat a step of the start if the lease of a shared journal is lost during it."""

@@ -1,11 +1,13 @@
-"""Messages that agents send to each other, in the protocol of Kafka's messages. Clients do not know them."""
+"""Messages of Lacuna's own, in the protocol of Kafka's messages: those between agents, and those of Lacuna's tools."""
 
 from typing import Final, NamedTuple
 
 from lacuna.wire.layout import Buffers, Bytes, Int16, Int32, Int64, String, messages
 
-#: Far from Kafka's keys: the letters "La".
+#: Far from Kafka's keys: the letters "La", and "Lb".
 READ_CHUNK_KEY: Final = 0x4C61
+ASK_CONTROL_KEY: Final = 0x4C62
+OWN_KEYS: Final = frozenset({READ_CHUNK_KEY, ASK_CONTROL_KEY})
 
 
 class ReadChunkRequest(NamedTuple):
@@ -37,6 +39,29 @@ READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE = messages(
     ReadChunkRequest,
     ReadChunkResponse,
     api_key=READ_CHUNK_KEY,
+    versions=(0, 0),
+    first_flexible=None,
+)
+
+
+class AskControlRequest(NamedTuple):
+    """An AgentQuestion of `control.proto`."""
+
+    question: Bytes = b""
+
+
+class AskControlResponse(NamedTuple):
+    """An AgentAnswer of `control.proto`, or an error with a message for the user."""
+
+    error_code: Int16 = 0
+    error_message: String = ""
+    answer: Bytes = b""
+
+
+ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE = messages(
+    AskControlRequest,
+    AskControlResponse,
+    api_key=ASK_CONTROL_KEY,
     versions=(0, 0),
     first_flexible=None,
 )

@@ -35,7 +35,7 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentRegistered, ClusterDe
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.wire.layout import Message
-from lacuna.wire.peers import READ_CHUNK_KEY
+from lacuna.wire.peers import OWN_KEYS
 from tests.golden import messages as golden
 from tests.messages import RESPONSES, encode_body, read_exactly, request
 
@@ -203,7 +203,7 @@ def encode_request(
 @cache
 def _header_version(api_key: int, version: int) -> int:
     """Return Kafka's header version, or that of the nearest version if Kafka lacks this one."""
-    if api_key == READ_CHUNK_KEY:
+    if api_key in OWN_KEYS:
         return 1
     written = golden.requests(api_key)
     return min(written, key=lambda each: abs(each.version - version)).header_version

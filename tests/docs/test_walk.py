@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.cli.explanation import show
+from lacuna.cli.explain import show
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 

@@ -45,7 +45,7 @@ def explain(lacuna: Command, cluster: Cluster) -> Explain:
     """Run `lacuna explain` against that cluster. Columns: offsets, kind, end of the hole, producer, extents."""
 
     def run(*arguments: str) -> list[tuple[str, ...]]:
-        ran = lacuna("explain", *arguments, "--data", str(cluster.data))
+        ran = lacuna("explain", *arguments, "-b", cluster.bootstrap)
         assert ran.code == 0, ran.err
         assert ran.rows[0] == HEADINGS
         return [(*row[:5], row[6]) for row in ran.rows[1:]]

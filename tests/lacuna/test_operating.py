@@ -114,7 +114,7 @@ def test_who_is_to_blame(
 
 
 def test_lag_and_blame_of_what_is_not_there(refused: Refusal, lacuna_cluster: Cluster) -> None:
-    data = ("--data", str(lacuna_cluster.data))
+    data = ("-b", lacuna_cluster.bootstrap)
     assert "has not committed any offsets" in refused("groups", "lag", "nobody", *data)
     assert "there is no topic 'none'" in refused("transactions", "blame", "none", *data)
 

@@ -187,7 +187,7 @@ def test_what_could_be_seen_at_a_past_time(
 ) -> None:
     """A transaction that was open then is invisible, with all later records, whatever its outcome."""
     topic = lacuna_topic(partitions=2)
-    data = ("--data", str(lacuna_cluster.data))
+    data = ("-b", lacuna_cluster.bootstrap)
 
     def travel(at: str) -> list[dict[str, int | str]]:
         ran = lacuna("time-travel", topic, "--at", at, "--json", *data)
@@ -270,7 +270,7 @@ def test_a_past_time_that_cannot_be_shown(
     refuse: Callable[..., str], refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
 ) -> None:
     topic = lacuna_topic()
-    data = ("--data", str(lacuna_cluster.data))
+    data = ("-b", lacuna_cluster.bootstrap)
     for told in (
         refuse("consume", topic, "--at", "2020-01-01T00:00Z"),
         refused("time-travel", topic, "--at", "2020-01-01T00:00Z", *data),

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,17 @@ from rich.console import Console
 from lacuna.base.errors import UserError
 from lacuna.cli import console, verification
 from lacuna.cli.answers import check
+from lacuna.cli.console_options import ConsoleOptions
 from lacuna.cli.records.librdkafka_errors import explain_error
+from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.logstore.objects.directory import DirectoryStore
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, plain
 from lacuna.pipeline.audit import PartitionReport
 from lacuna.pipeline.audit.picture import Cell
 from lacuna.testing import Cluster
 from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, HeartbeatRequest
+from tests.descriptors import no_more_files
 
 WIDTHS = [80, 100, 140, 200]
 
@@ -186,3 +191,28 @@ async def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
         connection._timeout_seconds = 60.0
         with pytest.raises(BootstrapUnavailable, match="answered another request"):
             await ask("second")
+
+
+def _console(_folder: Path) -> None:
+    wanted = ConsoleOptions(address="127.0.0.1:0", is_chosen=True, names=(), may_write=False)
+    with wanted.listening():
+        pass
+
+
+def _journal(folder: Path) -> None:
+    with errors_of("journal.db"):
+        connect(str(folder / "journal.db")).execute("PRAGMA journal_mode=WAL")
+
+
+def _store(folder: Path) -> None:
+    DirectoryStore(folder / "objects").put("a", (b"x" * 100_000,))
+
+
+@pytest.mark.parametrize("opens", [_console, _journal, _store])
+def test_the_advice_is_to_raise_the_limit(opens: Callable[[Path], None], tmp_path: Path) -> None:
+    pytest.importorskip("uvicorn")
+    with no_more_files(), pytest.raises(Exception, match="open files") as raised:
+        opens(tmp_path)
+    said = str(raised.value)
+    assert "raise the limit of open files (ulimit -n)" in said
+    assert "another address" not in said

@@ -34,7 +34,7 @@ def _found() -> dict[str, Message[Any]]:
 OfKind = Callable[[int], st.SearchStrategy[Any]]
 MESSAGES = _found()
 #: Those that Kafka has.
-KAFKAS = {name: each for name, each in MESSAGES.items() if each.api_key != peers.READ_CHUNK_KEY}
+KAFKAS = {name: each for name, each in MESSAGES.items() if each.api_key not in peers.OWN_KEYS}
 #: Of the kinds that are integers: how many bits, and whether they have a sign.
 BITS = {
     kernel.INT8: (8, True),

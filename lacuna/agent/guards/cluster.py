@@ -1,6 +1,9 @@
 """Guards of the APIs about the cluster: coordinators, configs, delegation tokens."""
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from google.protobuf.message import DecodeError
 
 from lacuna.agent.admin import operations
 from lacuna.agent.admin.config_resources import (
@@ -16,7 +19,11 @@ from lacuna.agent.guards.guard import split, whole
 from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.principal import Principal
+from lacuna.controlplane.shared.rights import PrincipalRights
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import AgentAnswer, AgentQuestion, SessionResponse
 from lacuna.wire.messages.create_delegation_token import (
     CreateDelegationTokenRequest,
 )
@@ -35,6 +42,7 @@ from lacuna.wire.messages.describe_log_dirs import (
     DescribeLogDirsResponse,
 )
 from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
+from lacuna.wire.peers import AskControlRequest, AskControlResponse
 
 _FIRST_BATCHED: Final = 4
 _FIRST_SHARE: Final = 6
@@ -114,6 +122,72 @@ def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
     if resource_type in (BROKER, BROKER_LOGGER, CLIENT_METRICS):
         return ResourceType.CLUSTER, CLUSTER_NAME
     return None, name
+
+
+class _Names:
+    """The names of the topics that the agent knows."""
+
+    def __init__(self, topics: Mapping[bytes, Topic]) -> None:
+        self._topics = topics
+
+    def topic_name(self, topic_id: bytes) -> str:
+        topic = self._topics.get(topic_id)
+        return "" if topic is None else topic.name
+
+
+async def ask_control(
+    rights: Rights, api: AnyApi, call: Call, request: AskControlRequest
+) -> AskControlResponse:
+    """Needs the rights that a job needs for each command and partition (`lacuna.controlplane.shared.rights`).
+
+    Places and health need Describe on the cluster. The rest of the question is passed on, and the answer shows only
+    what the client may see.
+    """
+    try:
+        question = AgentQuestion.FromString(request.question)
+    except DecodeError:
+        return cast("AskControlResponse", api.refuse(call, request, ErrorCode.INVALID_REQUEST))
+    if (question.wants_places or question.wants_health) and not rights.may_cluster(
+        Operation.DESCRIBE
+    ):
+        code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        return cast("AskControlResponse", api.refuse(call, request, code))
+    to_ask = rights.to_ask(_Names(call.context.control.cluster.topics_by_id))
+    session = question.session
+    failures = {each.command_id: to_ask.failure(each) for each in session.commands}
+    refusals = {key_of(each): to_ask.refusal(each.topic_id) for each in session.subscribe}
+    commands = [each for each in session.commands if not failures[each.command_id]]
+    wanted = [each for each in session.subscribe if not refusals[key_of(each)]]
+    del session.commands[:], session.subscribe[:]
+    session.commands.extend(commands)
+    session.subscribe.extend(wanted)
+    passed = request._replace(question=question.SerializeToString())
+    response: AskControlResponse = await api.handle(call, passed)
+    if response.error_code:
+        return response
+    answer = AgentAnswer.FromString(response.answer)
+    _hide(answer.session, to_ask, str(rights.principal))
+    for command_id, failure in failures.items():
+        if failure is not None:
+            answer.session.replies.add(command_id=command_id, failure=failure)
+    for (topic_id, partition), refusal in refusals.items():
+        if refusal:
+            refused = TopicPartition(topic_id=topic_id, partition=partition)
+            answer.session.partitions.add(partition=refused, refusal=refusal)
+    return response._replace(answer=answer.SerializeToString())
+
+
+def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> None:
+    """Omit what a client may not see."""
+    shown = [to_ask.answer(each) for each in session.replies]
+    del session.replies[:]
+    session.replies.extend(shown)
+    for cluster in session.cluster:
+        topics = [each for each in cluster.topics if to_ask.sees(each.name)]
+        if len(topics) < len(cluster.topics):
+            cluster.principal = principal
+        del cluster.topics[:]
+        cluster.topics.extend(topics)
 
 
 async def create_delegation_token(

@@ -8,7 +8,6 @@ from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.errors import print_error
 from lacuna.cli.records.points import Kind, Point
-from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import (
     EARLIEST,
     LATEST,
@@ -18,6 +17,7 @@ from lacuna.cli.topics import (
     topic_metadata,
     topic_offsets,
 )
+from lacuna.cli.units import show_count
 from lacuna.controlplane.client import not_known
 from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final
 
 from lacuna.base.errors import UserError
-from lacuna.cli.durations import parse_duration
+from lacuna.cli.units import parse_duration
 from lacuna.controlplane.client.times import past_time_of, time_of
 
 _OFFSET: Final = re.compile(r"[0-9]{1,19}", re.ASCII)

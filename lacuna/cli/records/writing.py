@@ -15,8 +15,8 @@ from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.records.finding import check_partition
 from lacuna.cli.records.librdkafka_errors import explain_error
-from lacuna.cli.sizes import show_count
 from lacuna.cli.topics import topic_configs, topic_metadata
+from lacuna.cli.units import show_count
 from lacuna.operating.kafka import Agents, KafkaConnection
 
 _ANSWER_SECONDS: Final = 60.0

@@ -2,7 +2,13 @@
 
 from lacuna.controlplane.client.confirming import confirm
 from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
-from lacuna.controlplane.client.grpc import GrpcClient
+from lacuna.controlplane.client.grpc import (
+    CallError,
+    GrpcClient,
+    addresses_in,
+    ask_once,
+    resolved,
+)
 from lacuna.controlplane.client.in_process import InProcessClient
 from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
 from lacuna.controlplane.client.protocol import ControlClient
@@ -21,6 +27,7 @@ from lacuna.controlplane.client.views import ClusterView, PartitionView
 __all__ = [
     "NO_TLS",
     "AsOf",
+    "CallError",
     "ClusterView",
     "CommandRefused",
     "ControlClient",
@@ -33,11 +40,14 @@ __all__ = [
     "PartitionView",
     "SessionClient",
     "SessionLimits",
+    "addresses_in",
+    "ask_once",
     "confirm",
     "control_tls_settings",
     "made_of",
     "not_known",
     "past_time_of",
     "read_as_of",
+    "resolved",
     "show_time",
 ]

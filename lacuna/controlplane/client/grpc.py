@@ -61,7 +61,7 @@ class GrpcClient(SessionClient):
         tls: ControlTls | None = None,
     ) -> None:
         connect = partial(_connect, tls)
-        super().__init__(addresses_in(address), connect, random, limits, sleep, _resolve)
+        super().__init__(addresses_in(address), connect, random, limits, sleep, resolved)
 
 
 class CallError(Exception):
@@ -77,7 +77,7 @@ def addresses_in(text: str) -> list[str]:
     return [text] if text.startswith("unix:") else [each.strip() for each in text.split(",")]
 
 
-async def ask(
+async def ask_once(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
     """Make a call with one request and one response. Raises CallError, also after `seconds` without an answer."""
@@ -94,7 +94,7 @@ async def ask(
         raise CallError(error.code().name, error.details() or error.code().name) from error
 
 
-async def _resolve(address: str) -> Sequence[str]:
+async def resolved(address: str) -> Sequence[str]:
     """Return the address of each control plane that a name stands for, since gRPC would use only one of them."""
     if address.startswith("unix:"):
         return (address,)

@@ -25,7 +25,7 @@ class StatusRequest(_message.Message):
     def __init__(self, standby: _Optional[_Union[Standby, _Mapping]] = ...) -> None: ...
 
 class ControlPlaneStatus(_message.Message):
-    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys", "pending_records", "backlog", "is_time_doubtful", "clocks_ahead_ms")
+    __slots__ = ("is_leader", "leader", "epoch", "position", "standbys", "pending_records", "backlog", "is_time_doubtful", "clocks_ahead_ms", "journal", "disk_free_bytes", "disk_bytes")
     IS_LEADER_FIELD_NUMBER: _ClassVar[int]
     LEADER_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
@@ -35,6 +35,9 @@ class ControlPlaneStatus(_message.Message):
     BACKLOG_FIELD_NUMBER: _ClassVar[int]
     IS_TIME_DOUBTFUL_FIELD_NUMBER: _ClassVar[int]
     CLOCKS_AHEAD_MS_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
     is_leader: bool
     leader: str
     epoch: int
@@ -44,7 +47,10 @@ class ControlPlaneStatus(_message.Message):
     backlog: int
     is_time_doubtful: bool
     clocks_ahead_ms: int
-    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ..., pending_records: _Optional[int] = ..., backlog: _Optional[int] = ..., is_time_doubtful: _Optional[bool] = ..., clocks_ahead_ms: _Optional[int] = ...) -> None: ...
+    journal: str
+    disk_free_bytes: int
+    disk_bytes: int
+    def __init__(self, is_leader: _Optional[bool] = ..., leader: _Optional[str] = ..., epoch: _Optional[int] = ..., position: _Optional[int] = ..., standbys: _Optional[_Iterable[_Union[Standby, _Mapping]]] = ..., pending_records: _Optional[int] = ..., backlog: _Optional[int] = ..., is_time_doubtful: _Optional[bool] = ..., clocks_ahead_ms: _Optional[int] = ..., journal: _Optional[str] = ..., disk_free_bytes: _Optional[int] = ..., disk_bytes: _Optional[int] = ...) -> None: ...
 
 class Standby(_message.Message):
     __slots__ = ("address", "position")
@@ -91,6 +97,68 @@ class SessionResponse(_message.Message):
     contract: Contract
     epoch: int
     def __init__(self, partitions: _Optional[_Iterable[_Union[_log_pb2.PartitionDelta, _Mapping]]] = ..., cluster: _Optional[_Iterable[_Union[_cluster_pb2.ClusterDelta, _Mapping]]] = ..., replies: _Optional[_Iterable[_Union[Reply, _Mapping]]] = ..., journal_position: _Optional[int] = ..., not_leader: _Optional[_Union[NotLeader, _Mapping]] = ..., contract: _Optional[_Union[Contract, _Mapping]] = ..., epoch: _Optional[int] = ...) -> None: ...
+
+class AgentQuestion(_message.Message):
+    __slots__ = ("session", "wants_places", "wants_health")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    WANTS_PLACES_FIELD_NUMBER: _ClassVar[int]
+    WANTS_HEALTH_FIELD_NUMBER: _ClassVar[int]
+    session: SessionRequest
+    wants_places: bool
+    wants_health: bool
+    def __init__(self, session: _Optional[_Union[SessionRequest, _Mapping]] = ..., wants_places: _Optional[bool] = ..., wants_health: _Optional[bool] = ...) -> None: ...
+
+class AgentAnswer(_message.Message):
+    __slots__ = ("session", "places", "health")
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    PLACES_FIELD_NUMBER: _ClassVar[int]
+    HEALTH_FIELD_NUMBER: _ClassVar[int]
+    session: SessionResponse
+    places: Places
+    health: AgentHealth
+    def __init__(self, session: _Optional[_Union[SessionResponse, _Mapping]] = ..., places: _Optional[_Union[Places, _Mapping]] = ..., health: _Optional[_Union[AgentHealth, _Mapping]] = ...) -> None: ...
+
+class Places(_message.Message):
+    __slots__ = ("control", "store", "has_control_tls")
+    CONTROL_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    HAS_CONTROL_TLS_FIELD_NUMBER: _ClassVar[int]
+    control: str
+    store: str
+    has_control_tls: bool
+    def __init__(self, control: _Optional[str] = ..., store: _Optional[str] = ..., has_control_tls: _Optional[bool] = ...) -> None: ...
+
+class AgentHealth(_message.Message):
+    __slots__ = ("store", "control_planes", "weaknesses", "version")
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    CONTROL_PLANES_FIELD_NUMBER: _ClassVar[int]
+    WEAKNESSES_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    store: StoreProbe
+    control_planes: _containers.RepeatedCompositeFieldContainer[AskedControlPlane]
+    weaknesses: _containers.RepeatedScalarFieldContainer[str]
+    version: str
+    def __init__(self, store: _Optional[_Union[StoreProbe, _Mapping]] = ..., control_planes: _Optional[_Iterable[_Union[AskedControlPlane, _Mapping]]] = ..., weaknesses: _Optional[_Iterable[str]] = ..., version: _Optional[str] = ...) -> None: ...
+
+class StoreProbe(_message.Message):
+    __slots__ = ("put_seconds", "get_seconds", "problem")
+    PUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    GET_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    put_seconds: float
+    get_seconds: float
+    problem: str
+    def __init__(self, put_seconds: _Optional[float] = ..., get_seconds: _Optional[float] = ..., problem: _Optional[str] = ...) -> None: ...
+
+class AskedControlPlane(_message.Message):
+    __slots__ = ("address", "status", "problem")
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    address: str
+    status: ControlPlaneStatus
+    problem: str
+    def __init__(self, address: _Optional[str] = ..., status: _Optional[_Union[ControlPlaneStatus, _Mapping]] = ..., problem: _Optional[str] = ...) -> None: ...
 
 class NotLeader(_message.Message):
     __slots__ = ("leader",)

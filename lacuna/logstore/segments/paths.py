@@ -43,6 +43,7 @@ _SNAPSHOT_KEY = re.compile(
 
 CLUSTER_MARKER_KEY = "cluster.json"
 ENCRYPTION_PREFIX = "encryption/"
+PROBES_PREFIX = "probes/"
 # Outside the cluster's own prefix, since a control plane learns its cluster's id from its journal.
 JOURNAL_PREFIX = "journal/"
 JOURNAL_MANIFEST_KEY = f"{JOURNAL_PREFIX}manifest"
@@ -159,6 +160,16 @@ def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
         raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
     name = MetadataName(int(match["from"], 16), int(match["until"], 16))
     return match["cluster_id"], name, match["object"] == "index"
+
+
+def probe_key(cluster_id: str, lease_id: int) -> str:
+    """Return the key of the object with which the agent of a lease tests the store."""
+    return f"{PROBES_PREFIX}{cluster_id}/{lease_id}"
+
+
+def is_probe_key(key: str) -> bool:
+    """Whether this is the key of an object with which an agent tests the store. It exists only for a moment."""
+    return key.startswith(PROBES_PREFIX) and key.count("/") == 2
 
 
 def is_encryption_key(key: str) -> bool:

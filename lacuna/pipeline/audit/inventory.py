@@ -28,6 +28,7 @@ from lacuna.logstore.segments.paths import (
     MAX_SEQUENCE,
     is_encryption_key,
     is_journal_key,
+    is_probe_key,
 )
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
 from lacuna.pipeline.audit.tables import Rows
@@ -67,6 +68,10 @@ class Segments:
         return sizes[index] if is_there else UNKNOWN_SIZE
 
 
+#: The other keys of a cluster's objects.
+_OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
+
+
 class MetadataObject(NamedTuple):
     """An object of a metadata snapshot; `size` in bytes."""
 
@@ -100,7 +105,7 @@ def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
             inventory.segments.add(segment, info.size)
         elif _is_metadata(info.key, cluster_id):
             inventory.metadata.append(MetadataObject(info.key, info.size))
-        elif not is_journal_key(info.key) and not is_encryption_key(info.key):
+        elif not any(is_known(info.key) for is_known in _OTHER_KEYS):
             inventory.findings.add(_foreign(info.key, info.size))
     return inventory
 

@@ -9,7 +9,7 @@ import pytest
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.agent.apis import discover
 from lacuna.agent.registry import Registry
-from lacuna.wire.peers import READ_CHUNK_KEY
+from lacuna.wire.peers import OWN_KEYS
 from tests.agent.doors import made_up_api
 from tests.agent.harness import (
     RawClient,
@@ -25,7 +25,7 @@ GOLDEN = json.loads(
 
 
 #: Kafka serves the first two always, but names them only if a plugin takes the metrics (adr/0017).
-UNNAMED = {71, 72, READ_CHUNK_KEY}
+UNNAMED = {71, 72, *OWN_KEYS}
 #: The APIs whose early versions Kafka 4.0 removed (KIP-896): old clients still send them.
 FROM_VERSION_0 = {1, 2, 8, 9, 19, 20, 23, 32, 35}
 

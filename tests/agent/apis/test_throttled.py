@@ -17,7 +17,7 @@ from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_client_quotas import EntryData, OpData
-from lacuna.wire.peers import READ_CHUNK_KEY
+from lacuna.wire.peers import ASK_CONTROL_KEY, READ_CHUNK_KEY
 from tests.agent.apis.clusters import UNKNOWN_TOPIC, Setup, topic
 from tests.agent.apis.test_client_quotas import EVERY_USER, alter
 from tests.agent.harness import RawClient, encode_request
@@ -163,6 +163,7 @@ async def test_deleted_partitions_count(setup: Setup) -> None:
         (Protocol.PLAINTEXT, API_VERSIONS, True),
         (Protocol.SASL_PLAINTEXT, API_VERSIONS, False),
         (Protocol.PLAINTEXT, READ_CHUNK_KEY, False),
+        (Protocol.PLAINTEXT, ASK_CONTROL_KEY, True),
     ],
 )
 def test_who_has_not_authenticated_uses_nothing(

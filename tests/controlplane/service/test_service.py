@@ -14,7 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lacuna.controlplane import listening, machine
 from lacuna.controlplane.client import ControlPlaneUnavailable, GrpcClient, SessionLimits
-from lacuna.controlplane.client.grpc import CallError, ask
+from lacuna.controlplane.client.grpc import CallError, ask_once
 from lacuna.controlplane.journal.journal import JournalInUse
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.service import (
@@ -103,7 +103,7 @@ async def test_health_answers(start: Serve) -> None:
 async def test_a_request_that_is_none_is_the_clients_mistake(start: Serve, method: str) -> None:
     running = await start()
     with pytest.raises(CallError, match="the request is not a") as refused:
-        await ask(running.address, method, b"\xff", 60.0)
+        await ask_once(running.address, method, b"\xff", 60.0)
     assert refused.value.status == "INVALID_ARGUMENT"
 
 

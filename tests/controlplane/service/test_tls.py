@@ -35,7 +35,7 @@ from lacuna.controlplane.client import (
     confirm,
 )
 from lacuna.controlplane.client.errors import ControlPlaneUnavailable
-from lacuna.controlplane.client.grpc import CallError, _shown, ask
+from lacuna.controlplane.client.grpc import CallError, _shown, ask_once
 from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType
@@ -58,7 +58,7 @@ async def echo(call: Call) -> None:
 
 async def asked(address: str, tls: ControlTls | None, text: bytes = b"x") -> bytes:
     request = BytesValue(value=text).SerializeToString()
-    return BytesValue.FromString(await ask(address, ECHO, request, 60.0, tls)).value
+    return BytesValue.FromString(await ask_once(address, ECHO, request, 60.0, tls)).value
 
 
 def settings_of(own: Certificate, authority: Authority | None, principals: str = "") -> Any:

@@ -1,9 +1,10 @@
-"""Sizes and counts in a user's notation: 65536, 256KiB, 64MiB; 1 task, 2 tasks."""
+"""Sizes, durations and counts in a user's notation: 256KiB, 64MiB; 30s, 7d; 1 task, 2 tasks."""
 
 import re
 from typing import Final
 
 from lacuna.base.errors import UserError
+from lacuna.controlplane.client.times import seconds_of
 
 _BYTES: Final = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?(|KiB|MiB|GiB)", re.IGNORECASE)
@@ -31,3 +32,14 @@ def show_size(size: int) -> str:
 
 def show_count(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def parse_duration(text: str, what: str) -> float:
+    """Return a duration in seconds, more than 0 and at most a century.
+
+    `what` names the option in errors. Raises UserError.
+    """
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise UserError(f"{what} {text}: write a duration such as 30s, 10m, 24h or 7d")
+    return seconds

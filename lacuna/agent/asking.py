@@ -1,0 +1,66 @@
+"""What an agent tells tools of itself: where it finds the cluster, and whether its object store answers."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.v1.control_pb2 import Places, StoreProbe
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
+
+#: How long each part of the cluster may take to answer.
+PART_SECONDS: Final = 2.0
+_PROBE: Final = b"lacuna"
+
+
+@dataclass(frozen=True, slots=True)
+class Whereabouts:
+    """The control plane and the store of an agent, as its options name them. Empty ones are not known."""
+
+    control: ControlPlace | None = None
+    store: str = ""
+
+    def message(self) -> Places:
+        """Return what jobs learn. A store's URL contains no secrets, but may name files of the agent's machine."""
+        place = self.control
+        return Places(
+            control="" if place is None else place.address,
+            store=self.store,
+            has_control_tls=place is not None and place.tls.is_given,
+        )
+
+
+NOT_KNOWN: Final = Whereabouts()
+
+
+class Asking:
+    """The places that an agent uses, and a test of its store."""
+
+    def __init__(self, whereabouts: Whereabouts = NOT_KNOWN) -> None:
+        self.whereabouts = whereabouts
+        self._probing: asyncio.Future[StoreProbe] | None = None
+
+    async def probe(self, store: ObjectStore, key: str) -> StoreProbe:
+        """Write, read and delete an object. All that ask at the same time get the result of one probe."""
+        if self._probing is None or self._probing.done():
+            self._probing = asyncio.ensure_future(asyncio.to_thread(_probe, store, key))
+        try:
+            async with asyncio.timeout(PART_SECONDS):
+                return await asyncio.shield(self._probing)
+        except TimeoutError:
+            return StoreProbe(problem=f"it did not answer within {PART_SECONDS:g} s")
+
+
+def _probe(store: ObjectStore, key: str) -> StoreProbe:
+    try:
+        store.delete([key])
+        begin = time.monotonic()
+        store.put(key, [_PROBE])
+        put = time.monotonic()
+        store.get(key, 0, len(_PROBE))
+        got = time.monotonic()
+        store.delete([key])
+    except ObjectStoreError as error:
+        return StoreProbe(problem=str(error))
+    return StoreProbe(put_seconds=put - begin, get_seconds=got - put)

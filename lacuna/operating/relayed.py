@@ -1,0 +1,161 @@
+"""A ControlClient that asks through an agent, so that a tool needs only a bootstrap address.
+
+It asks questions and changes nothing. A view shows a partition as it was when it was first requested, which is enough
+for a command that prints an answer and ends.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ClusterView, ControlPlaneUnavailable, PartitionView
+from lacuna.controlplane.client.calls import Calls
+from lacuna.controlplane.client.parts import call_in_parts
+from lacuna.controlplane.client.subscriptions import Subscriptions
+from lacuna.controlplane.shared.contract import own_contract
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import (
+    AgentAnswer,
+    AgentHealth,
+    AgentQuestion,
+    Command,
+    Places,
+    Reply,
+    SessionRequest,
+)
+from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.peers import ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE, AskControlRequest
+
+_MOST_CALLS: Final = 1_000
+_MOST_PARTITIONS: Final = 100_000
+#: The partitions of one question. Their snapshots are in one answer.
+_PARTITIONS_AT_ONCE: Final = 100
+
+
+class RelayedClient:
+    """A ControlClient over a connection to an agent. Call `open` first."""
+
+    def __init__(self, connection: KafkaConnection) -> None:
+        self._connection = connection
+        #: A connection carries one request at a time.
+        self._turn = asyncio.Lock()
+        self._calls = Calls(_MOST_CALLS)
+        self._wishes: list[PartitionKey] = []
+        self._fetching: asyncio.Task[None] | None = None
+        self._subscriptions = Subscriptions(_MOST_PARTITIONS, self._wish, lambda _: None)
+        self.journal_position = 0
+
+    async def open(self) -> None:
+        """Get the topics and the agents. Raises ControlPlaneUnavailable, UserError."""
+        await self._ask(SessionRequest(contract=own_contract()))
+
+    @property
+    def cluster(self) -> ClusterView:
+        """The view of topics and live agents, as of `open`."""
+        return self._subscriptions.cluster
+
+    @property
+    def is_shut_out(self) -> bool:
+        """Always false, since agents reach the control plane."""
+        return False
+
+    async def call(self, command: Command) -> Reply:
+        return await call_in_parts(self._call, command)
+
+    async def _call(self, command: Command) -> Reply:
+        future = self._calls.add(command)
+        try:
+            await self._ask(SessionRequest(commands=[command]))
+            return await future
+        finally:
+            self._calls.forget(command.command_id)
+
+    def give_up_unsent(self, reason: str) -> None:
+        """Do nothing, since every call is sent at once."""
+
+    def partition(self, topic_id: bytes, partition: int) -> PartitionView:
+        return self._subscriptions.partition(topic_id, partition)
+
+    async def close(self) -> None:
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.gather(self._fetching, return_exceptions=True)
+        self._subscriptions.fail(ControlPlaneUnavailable("this client is closed"))
+
+    def _wish(self, keys: Sequence[PartitionKey]) -> None:
+        self._wishes += keys
+        if self._fetching is None or self._fetching.done():
+            self._fetching = asyncio.create_task(self._fetch())
+
+    async def _fetch(self) -> None:
+        """Get the wanted partitions. An error reaches all callers that wait for one."""
+        try:
+            while self._wishes:
+                some = self._wishes[:_PARTITIONS_AT_ONCE]
+                del self._wishes[: len(some)]
+                keys = [TopicPartition(topic_id=key[0], partition=key[1]) for key in some]
+                await self._ask(SessionRequest(subscribe=keys))
+        except (ControlPlaneUnavailable, UserError) as error:
+            self._subscriptions.fail(ControlPlaneUnavailable(str(error)))
+
+    async def _ask(self, session: SessionRequest) -> None:
+        async with self._turn:
+            answer = await ask_agent(self._connection, AgentQuestion(session=session))
+        told = answer.session
+        self._subscriptions.apply(told.partitions, told.cluster)
+        self._calls.resolve(told.replies)
+
+
+@asynccontextmanager
+async def relayed(agents: Agents) -> AsyncIterator[RelayedClient]:
+    """Run the body with a client that asks through the first of the agents that answers.
+
+    Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors.
+    """
+    async with KafkaConnection(agents) as connection:
+        client = RelayedClient(connection)
+        try:
+            await client.open()
+            yield client
+        finally:
+            await client.close()
+
+
+async def places_of(agents: Agents) -> Places:
+    """Return where the agents find the control plane and the store. Raises UserError, ControlPlaneUnavailable."""
+    async with KafkaConnection(agents) as connection:
+        return (await ask_agent(connection, AgentQuestion(wants_places=True))).places
+
+
+async def health_of(connection: KafkaConnection) -> AgentHealth:
+    """Return what an agent says of its store and control planes. Raises UserError, ControlPlaneUnavailable."""
+    return (await ask_agent(connection, AgentQuestion(wants_health=True))).health
+
+
+async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> AgentAnswer:
+    """Return an agent's answer. Raises BootstrapUnavailable, ControlPlaneUnavailable and other UserErrors."""
+    request = AskControlRequest(question.SerializeToString())
+    response = await connection.ask(ASK_CONTROL_REQUEST, ASK_CONTROL_RESPONSE, 0, request)
+    code = ErrorCode(response.error_code)
+    if code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+        raise UserError(
+            "ACLs do not allow it: an administrator can allow it with `lacuna acls add --operation Describe --cluster`"
+        )
+    if code is ErrorCode.COORDINATOR_NOT_AVAILABLE:
+        raise ControlPlaneUnavailable(
+            "the agent has no session with the control plane: check that it runs"
+        )
+    if code is not ErrorCode.NONE:
+        raise UserError(response.error_message or f"the agent answered {code.name}")
+    try:
+        return AgentAnswer.FromString(response.answer)
+    except DecodeError as error:
+        raise UserError(
+            "the agent's answer is not valid: check that it is of this version"
+        ) from error
