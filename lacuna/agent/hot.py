@@ -56,9 +56,11 @@ class HotStore:
         self.inner = inner
         self._control = control
         self._lock = threading.Lock()
-        #: The bytes of hot segments by key, the least recently used first, and how many readers hold each.
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        #: The bytes of hot segments by key: those that no reader holds, the least recently used first, and the others.
+        self._free: OrderedDict[str, bytes] = OrderedDict()
+        self._held: dict[str, bytes] = {}
         self._kept_bytes = 0
+        #: How many readers hold each.
         self._holders: Counter[str] = Counter()
         #: What was just put, until `written` takes it.
         self._put: dict[str, bytes] = {}
@@ -103,7 +105,10 @@ class HotStore:
             return
         with self._lock:
             self._holders.update(hot)
-            missing = [key for key in hot if key not in self._kept]
+            for key in hot:
+                if key in self._free:
+                    self._held[key] = self._free.pop(key)
+            missing = [key for key in hot if key not in self._held]
         try:
             if missing:
                 await self._bring(missing)
@@ -114,6 +119,8 @@ class HotStore:
                 for key in hot:
                     if not self._holders[key]:
                         del self._holders[key]
+                        if key in self._held:
+                            self._free[key] = self._held.pop(key)
                 self._evict()
 
     def get(self, key: str, position: int, size: int) -> bytearray:
@@ -168,7 +175,7 @@ class HotStore:
 
     def _bytes_of(self, key: str) -> bytes:
         with self._lock:
-            data = self._kept.get(key)
+            data = self._held.get(key) or self._free.get(key)
             if data is not None:
                 return data
             failure = self._failures.get(key)
@@ -211,8 +218,9 @@ class HotStore:
         with self._lock:
             for key, data in more.items():
                 self._failures.pop(key, None)
-                self._kept_bytes += len(data) - len(self._kept.pop(key, b""))
-                self._kept[key] = data
+                kept = self._held if key in self._holders else self._free
+                self._kept_bytes += len(data) - len(kept.pop(key, b""))
+                kept[key] = data
             self._evict()
 
     def _fail(self, failures: Mapping[str, ObjectStoreError]) -> None:
@@ -223,18 +231,9 @@ class HotStore:
 
     def _evict(self) -> None:
         """Forget the least recently used segments beyond the bound that no reader holds."""
-        excess = self._kept_bytes - _KEPT_BYTES
-        if excess <= 0:
-            return
-        unheld = (key for key in self._kept if key not in self._holders)
-        gone = []
-        for key in unheld:
-            gone.append(key)
-            excess -= len(self._kept[key])
-            if excess <= 0:
-                break
-        for key in gone:
-            self._kept_bytes -= len(self._kept.pop(key))
+        while self._free and self._kept_bytes > _KEPT_BYTES:
+            _, data = self._free.popitem(last=False)
+            self._kept_bytes -= len(data)
 
 
 def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, HotStore]:

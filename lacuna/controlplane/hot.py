@@ -7,7 +7,7 @@ copy the segments that they read to the bucket first, where pins hold them (`lac
 
 import asyncio
 import logging
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -53,8 +53,8 @@ class HotBytes:
         self._free_reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._reads = 0
         self._kept_bytes = 0
-        #: Segments of the journal that this round still has to examine.
-        self._unexamined: list[HotKey] = []
+        #: The segments that are not due, beginning with those that were examined longest ago.
+        self._rounds: deque[HotKey] = deque()
         #: Segments to drop, once the journal is durable up to this position.
         self._due: list[HotKey] = []
         self._due_from = 0
@@ -68,6 +68,7 @@ class HotBytes:
     def opened(self) -> None:
         """Count what the journal has, once it is open."""
         self._kept_bytes = sum(self._journal.hot.values())
+        self._rounds = deque(self._journal.hot)
 
     def add(self, commit: CommitSegment) -> None:
         """Pass the bytes of a decided commit to the next append."""
@@ -82,6 +83,7 @@ class HotBytes:
         self.pending_bytes = 0
         for segment in taken:
             self._keep(segment.key, segment.data)
+            self._rounds.append(segment.key)
         return taken
 
     async def read(self, command: ReadHot) -> Reply:
@@ -154,11 +156,12 @@ class HotBytes:
             self._dropping = asyncio.create_task(self._drop(due))
 
     def _next_due(self, segments: SegmentTable, now_ms: int) -> list[HotKey]:
-        if not self._unexamined:
-            self._unexamined = [*self._journal.hot]
-        some = self._unexamined[-_SEGMENTS_A_TICK:]
-        del self._unexamined[-_SEGMENTS_A_TICK:]
-        return [key for key in some if _is_due(key, segments, now_ms)]
+        due: list[HotKey] = []
+        for _ in range(min(len(self._rounds), _SEGMENTS_A_TICK)):
+            key = self._rounds.popleft()
+            kept = due if _is_due(key, segments, now_ms) else self._rounds
+            kept.append(key)
+        return due
 
     async def _drop(self, keys: Sequence[HotKey]) -> None:
         sizes = {key: self._journal.hot.get(key, 0) for key in keys}
@@ -170,7 +173,9 @@ class HotBytes:
         finally:
             self._dropping = None
         for key, size in sizes.items():
-            if key not in self._journal.hot:
+            if key in self._journal.hot:
+                self._rounds.append(key)
+            else:
                 self._kept_bytes -= size
                 self._cache_bytes -= len(self._cache.pop(key, b""))
 

@@ -13,6 +13,7 @@ from lacuna.agent.hot import HotStore, is_hot_key
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane import hot as plane_hot
+from lacuna.controlplane.journal.journal import HotKey, JournalUnreachable
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ConfirmCollection
@@ -289,6 +290,46 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
         assert records_of(await log.fetch(0)) == wanted
 
 
+async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The time of a tick does not grow with what the journal has, and what could not be dropped comes again."""
+    examined: list[int] = []
+
+    def is_due(key: HotKey, *_: object) -> bool:
+        examined.append(key[1])
+        return key[1] == 4
+
+    async def refuse(_keys: object) -> None:
+        raise JournalUnreachable("the test says so")
+
+    monkeypatch.setattr(plane_hot, "_SEGMENTS_A_TICK", 3)
+    monkeypatch.setattr(plane_hot, "_is_due", is_due)
+    async with open_log(produce=HOT) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        for number in range(5):
+            await writer.send(b"%d" % number)
+        hot = log.plane._hot
+        assert log.plane._timer is not None
+        log.plane._timer.cancel()  # no tick but those of the test
+        examined.clear()
+        journal = cast(MemoryJournal, log.plane._journal)
+        with monkeypatch.context() as broken:
+            broken.setattr(journal, "drop_hot", refuse)
+            for _ in range(2):
+                hot.drop_some(log.plane.state, 0, decided=1, durable=1)
+            assert hot._dropping is not None
+            await hot._dropping
+        assert sorted(examined[:5]) == [1, 2, 3, 4, 5]
+        assert len(examined) == 6
+        while 4 in (sequence for _, sequence in journal.hot):
+            hot.drop_some(log.plane.state, 0, decided=1, durable=1)
+            await asyncio.gather(*filter(None, [hot._dropping]))
+        assert len(hot._rounds) == 4
+        assert hot.kept_bytes == sum(journal.hot.values())
+
+
 async def test_a_read_after_it_was_dropped_finds_no_object() -> None:
     async with open_log(produce=HOT) as log:
         key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
@@ -362,13 +403,13 @@ async def test_what_readers_hold_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
             for key in keys[1:]:
                 store.put(key, [bytes(4), bytes(1)])
             assert store.size(keys[0]) == 6
-            assert [*store._kept] == keys[:1]
+            assert ([*store._held], [*store._free]) == (keys[:1], [])
             store.put(keys[3], [bytes(4)])
-            assert [*store._kept] == [keys[0], keys[3]]
-        assert [*store._kept] == [keys[0], keys[3]]
+            assert ([*store._held], [*store._free]) == (keys[:1], [keys[3]])
+        assert [*store._free] == [keys[3], keys[0]]
         store.put(keys[1], [bytes(1)])
-        assert [*store._kept] == [keys[3], keys[1]]
-        assert store._kept_bytes == 5
+        assert [*store._free] == [keys[0], keys[1]]
+        assert store._kept_bytes == 7
 
 
 def test_keys_say_which_segments_are_hot() -> None:

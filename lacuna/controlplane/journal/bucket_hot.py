@@ -1,6 +1,7 @@
 """The hot segments in a bucket: inside the objects of their appends, which are kept until all of them were dropped."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 
 from lacuna.controlplane.journal.bucket_appends import Appends, HotEntry
@@ -24,8 +25,9 @@ class HotAppends:
         #: Of the appends up to this number, no segment is live.
         self.moved = 0
         self._places: dict[HotKey, tuple[int, HotEntry]] = {}
-        #: The count of live segments of each append that has any, in order of the numbers.
-        self._live: dict[int, int] = {}
+        #: The count of live segments of each append that has any, in order of the numbers. A plain dict would look for
+        #: its first one behind all those that are gone.
+        self._live: OrderedDict[int, int] = OrderedDict()
 
     async def open(self, listed: Sequence[int], moved: int, last: int) -> None:
         """Find the segments of the appends between `moved` and `last`.
@@ -33,7 +35,7 @@ class HotAppends:
         `listed` are those that were there when the journal was taken over. Later ones have been read already. Raises
         JournalCorrupt and JournalUnreachable.
         """
-        self.sizes, self._places, self._live, self.moved = {}, {}, {}, moved
+        self.sizes, self._places, self._live, self.moved = {}, {}, OrderedDict(), moved
         begin = max(listed, default=moved)
         numbers = [*listed, *self._appends.known_hot(begin)]
         for number, entries in (await self._appends.hot_of(numbers)).items():
