@@ -124,6 +124,10 @@ class ControlPlane:
         self._copied = frozenset(hot_read_in(logs, is_committed=is_committed))
         return logs
 
+    def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
+        """Returns once a partition's last stable offset exceeds the one in `reached`, or after `seconds`."""
+        self._run(self._await_stable(reached, seconds))
+
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
         return self._run(read_as_of(self._client, keys, at_ms))
@@ -165,6 +169,22 @@ class ControlPlane:
             await asyncio.gather(*(view.ready() for view in views))
             logs += [self._log(key) for key in some]
         return logs
+
+    async def _await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
+        views = {key: self._client.partition(*key) for key in reached}
+        changed = asyncio.Event()
+        for view in views.values():
+            view.add_listener(changed.set)
+        try:
+            async with asyncio.timeout(seconds):
+                while all(view.last_stable_offset <= reached[key] for key, view in views.items()):
+                    changed.clear()
+                    await changed.wait()
+        except TimeoutError:
+            return
+        finally:
+            for view in views.values():
+                view.remove_listener(changed.set)
 
     async def _confirm(self) -> None:
         """Waits until the views have every change answered before this call.

@@ -1,7 +1,7 @@
-"""`lacuna.read` and `lacuna.follow`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
+"""`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, nullcontext
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import get_close_matches
@@ -11,9 +11,11 @@ import pyarrow as pa
 
 from lacuna.controlplane.client import not_known, past_time_of
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import ReadCut
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.decoding import Bounds, first_offset_since
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
@@ -37,6 +39,7 @@ _ISOLATIONS: Final = {
     "uncommitted": False,
 }
 _EDGES: Final = ("earliest", "latest")
+TRANSACTIONS: Final = "transactions"
 
 
 class Part(NamedTuple):
@@ -59,6 +62,7 @@ class Query:
     start: Point | None = None
     end: Point | None = None
     as_of_ms: int | None = None
+    is_cut: bool = False
     timestamps: tuple[int | None, int | None] = (None, None)
     partitions: tuple[int, ...] | None = None
     is_committed: bool = True
@@ -71,6 +75,7 @@ class Query:
         start: Point | None = None,
         end: Point | None = None,
         as_of: Time | None = None,
+        cut: str | None = None,
         timestamps: tuple[Time | None, Time | None] | None = None,
         columns: Iterable[str] | None = None,
         partitions: Iterable[int] | int | None = None,
@@ -85,12 +90,14 @@ class Query:
             raise PipelineError(
                 f"isolation={isolation!r}: choose 'read_committed' or 'read_uncommitted'"
             )
-        if as_of is not None and end is not None:
-            raise PipelineError("as_of and end both define the end: leave one of them out")
-        if as_of is not None and not _ISOLATIONS[isolation]:
-            raise PipelineError(
-                "as_of shows what a read_committed consumer could see: leave isolation out"
-            )
+        if cut not in (None, TRANSACTIONS):
+            raise PipelineError(f"cut={cut!r}: write cut={TRANSACTIONS!r}, or leave it out")
+        ends = {"end": end, "as_of": as_of, "cut": cut}
+        given = [name for name, value in ends.items() if value is not None]
+        if len(given) > 1:
+            raise PipelineError(f"{' and '.join(given)} both define the end: leave one of them out")
+        if (as_of or cut) and not _ISOLATIONS[isolation]:
+            raise PipelineError(f"{given[0]} is about committed records: leave isolation out")
         since, until = timestamps or (None, None)
         numbers = (partitions,) if isinstance(partitions, int) else partitions
         return cls(
@@ -99,6 +106,7 @@ class Query:
             start=start,
             end=end,
             as_of_ms=None if as_of is None else _ms_of("as_of", as_of),
+            is_cut=cut is not None,
             timestamps=(
                 None if since is None else _ms_of("timestamps", since),
                 None if until is None else _ms_of("timestamps", until),
@@ -175,6 +183,7 @@ def read(
     start: Point | None = None,
     end: Point | None = None,
     as_of: Time | None = None,
+    cut: str | None = None,
     timestamps: tuple[Time | None, Time | None] | None = None,
     columns: Iterable[str] | None = None,
     partitions: Iterable[int] | int | None = None,
@@ -195,6 +204,7 @@ def read(
       "2026-11-26T13:00" or "-15m"), "earliest", "latest", or offsets by partition, {0: 12}, of several topics
       {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
+    | cut | "transactions": end where no transaction is split, over all partitions and topics |
     | timestamps | (since, until): only records with a timestamp in this range; `until` is not part of it |
     | columns | names of columns, in this order; headers=True adds the headers |
     | partitions | numbers of partitions |
@@ -210,6 +220,7 @@ def read(
         start=start,
         end=end,
         as_of=as_of,
+        cut=cut,
         timestamps=timestamps,
         columns=columns,
         partitions=partitions,
@@ -233,19 +244,26 @@ def _batches(source: Source, query: Query) -> Iterator[Any]:
     """Yields None once the read is planned and its objects are pinned, then the record batches."""
     with ExitStack() as stack:
         metadata = stack.enter_context(closing(source.open()))
-        hold = stack.enter_context(_hold(metadata))
+        hold = stack.enter_context(hold_of(metadata))
         spans = spans_of(source, metadata, query)
         yield None
+        yield from batches_of(source, metadata.cluster_id, spans, query, hold)
+
+
+def batches_of(
+    source: Source, cluster_id: str, spans: Sequence[Span], query: Query, hold: ReadHold | None
+) -> Generator[pa.RecordBatch]:
+    """Yields the records of the spans. An object that is missing because the hold was lost is no data loss."""
+    try:
         store = shared_store(source.location.store)
-        try:
-            yield from record_batches(store, metadata.cluster_id, spans, query.schema)
-        except DataLossError:
-            if hold is not None:
-                hold.confirm()
-            raise
+        yield from record_batches(store, cluster_id, spans, query.schema)
+    except DataLossError:
+        if hold is not None:
+            hold.confirm()
+        raise
 
 
-def _hold(metadata: MetadataSource) -> Any:
+def hold_of(metadata: MetadataSource) -> AbstractContextManager[ReadHold | None]:
     """Pins what is live now until the context ends. With metadata from the bucket, there is no pin."""
     return ReadHold(metadata) if isinstance(metadata, ControlPlane) else nullcontext()
 
@@ -255,12 +273,11 @@ def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Spa
     parts = parts_of(metadata, query)
     keys = [part.key for part in parts]
     # Requested before the logs are read, which therefore reach at least as far.
-    past = None if query.as_of_ms is None else _past_ends(metadata, parts, query.as_of_ms)
+    ends = _ends_of(metadata, parts, query)
     logs = metadata.readable_logs(keys, source.location.store, is_committed=query.is_committed)
-    resolver = _Resolver(source, metadata.cluster_id, query)
+    resolver = Resolver(source, metadata.cluster_id, query)
     return [
-        resolver.span(part, log, None if past is None else past[part.key])
-        for part, log in zip(parts, logs, strict=True)
+        resolver.span(part, log, ends.get(part.key)) for part, log in zip(parts, logs, strict=True)
     ]
 
 
@@ -295,6 +312,28 @@ def _numbers(topic: Topic, query: Query) -> Sequence[int]:
     return query.partitions
 
 
+def _ends_of(
+    metadata: MetadataSource, parts: Sequence[Part], query: Query
+) -> Mapping[PartitionKey, int]:
+    """The ends of partitions at the query's past time, or in its cut; empty if it has neither."""
+    if query.as_of_ms is not None:
+        return _past_ends(metadata, parts, query.as_of_ms)
+    return cut_ends(metadata, parts) if query.is_cut else {}
+
+
+def cut_ends(metadata: MetadataSource, parts: Sequence[Part]) -> Mapping[PartitionKey, int]:
+    """The largest ends of the partitions that split no transaction. Raises PipelineError without a control plane."""
+    if not isinstance(metadata, ControlPlane):
+        raise PipelineError(
+            "only the control plane knows where no transaction is split: name it with control=HOST:PORT"
+        )
+    wanted = [TopicPartition(topic_id=part.key[0], partition=part.number) for part in parts]
+    found = metadata.call(Command(read_cut=ReadCut(partitions=wanted))).cut_read.partitions
+    for part, end in zip(parts, found, strict=True):
+        check(end.error_code, f"the end of {part}")
+    return {part.key: end.end_offset for part, end in zip(parts, found, strict=True)}
+
+
 def _past_ends(
     metadata: MetadataSource, parts: Sequence[Part], at_ms: int
 ) -> Mapping[PartitionKey, int]:
@@ -306,18 +345,21 @@ def _past_ends(
 
 
 @dataclass(frozen=True, slots=True)
-class _Resolver:
+class Resolver:
     """Turns the points of a query into offsets."""
 
     source: Source
     cluster_id: str
     query: Query
 
-    def span(self, part: Part, log: PartitionLog, past_end: int | None) -> Span:
+    def span(
+        self, part: Part, log: PartitionLog, end: int | None, first: int | None = None
+    ) -> Span:
+        """What to read of a partition, up to `end` and from `first`, or from and to the points of the query."""
         query = self.query
         latest = log.end_offset(is_committed=query.is_committed)
-        first = self._offset(part, log, query.start, log.log_start_offset, "start")
-        end = past_end
+        if first is None:
+            first = self._offset(part, log, query.start, log.log_start_offset, "start")
         if end is None:
             end = self._offset(part, log, query.end, latest, "end")
         if first < log.log_start_offset:

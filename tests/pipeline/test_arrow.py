@@ -5,8 +5,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 import lacuna
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -271,3 +273,85 @@ def test_an_error_in_a_unit_follows_the_items_before_it() -> None:
     assert [next(items) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(DamagedDataError):
         next(items)
+
+
+def transfer(producer: Producer, number: int) -> None:
+    """Writes a transaction to one partition of each topic, and leaves it open."""
+    producer.begin_transaction()
+    for topic, amount in (("debits", -number), ("credits", number)):
+        producer.produce(topic, b"%d" % amount, b"%d" % number, number % 2)
+    producer.flush(60)
+
+
+def test_a_follower_gets_whole_transactions(running: Cluster) -> None:
+    """The first transfer waits in one partition behind an open transaction, which in the other it does not."""
+    for topic in ("debits", "credits"):
+        running.create_topic(topic, 2)
+    settings = {"bootstrap.servers": running.bootstrap}
+    producer, blocking = (
+        Producer({**settings, "transactional.id": name}) for name in ("transfers", "blocking")
+    )
+    for each in (producer, blocking):
+        each.init_transactions(60)
+    blocking.begin_transaction()
+    blocking.produce("credits", b"0", b"0", 1)
+    blocking.flush(60)
+    for number in range(1, 4):
+        transfer(producer, number)
+        producer.commit_transaction(60)
+    topics = ["debits", "credits"]
+    arguments: dict[str, Any] = {
+        "data": str(running.data),
+        "columns": ["topic", "partition", "offset", "key", "value"],
+    }
+    cut = lacuna.read(topics, cut="transactions", **arguments).read_all().to_pylist()
+    assert [row["key"] for row in cut] == [b"2", b"2"]
+    assert len(lacuna.read(topics, **arguments).read_all()) == 4
+    steps = lacuna.follow(topics, every=0.01, **arguments)
+    first = next(steps)
+    assert first.read_all().to_pylist() == cut
+    assert first.end == {"debits": {0: 1, 1: 0}, "credits": {0: 1, 1: 0}}
+    blocking.commit_transaction(60)
+    second = pa.table(next(steps)).to_pylist()
+    assert sorted(row["key"] for row in second) == [b"0", b"1", b"1", b"3", b"3"]
+    transfer(producer, 4)
+    producer.abort_transaction(60)
+    transfer(producer, 5)
+    producer.commit_transaction(60)
+    third = next(steps)
+    assert [row["key"] for row in third.read_all().to_pylist()] == [b"5", b"5"]
+    again = lacuna.follow(topics, every=0.01, start=first.end, **arguments)
+    rest = next(again).read_all().to_pylist()
+    assert sorted(row["key"] for row in rest) == [b"0", b"1", b"1", b"3", b"3", b"5", b"5"]
+    latest = lacuna.follow(topics, every=0.01, start="latest", **arguments)
+    transfer(producer, 6)
+    producer.commit_transaction(60)
+    assert [row["key"] for row in next(latest).read_all().to_pylist()] == [b"6", b"6"]
+
+
+def test_a_step_that_was_not_read_before_the_next_one_is_over(running: Cluster) -> None:
+    topic = running.create_topic("steps")
+    producer = Producer({"bootstrap.servers": running.bootstrap})
+    steps = lacuna.follow(topic, data=str(running.data), every=0.01)
+    found = []
+    for value in (b"1", b"2"):
+        producer.produce(topic, value)
+        producer.flush(60)
+        found.append(next(steps))
+    with pytest.raises(PipelineError, match="read each step before the next one"):
+        found[0].read_all()
+    assert [batch["value"].to_pylist() for batch in found[1]] == [[b"2"]]
+
+
+def test_a_topic_that_was_created_again_is_not_followed(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    topic = cluster.create_topic("again")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    producer.produce(topic, b"1")
+    producer.flush(60)
+    steps = lacuna.follow(topic, data=str(cluster.data), every=0.01)
+    assert len(next(steps).read_all()) == 1
+    admin.delete_topics([topic])[topic].result(60)
+    cluster.create_topic(topic)
+    with pytest.raises(DataLossError, match="topic 'again' was deleted and created again"):
+        next(steps)
