@@ -16,7 +16,7 @@ ENTRIES: Final = {
     ),
     "status": Entry(
         "lacuna.cli.status:status",
-        "Shows a cluster's agents, and counts its topics, groups and transactions by state.",
+        "Checks a cluster: what is wrong first, and what to do about it.",
         shows=True,
     ),
     "console": Entry(

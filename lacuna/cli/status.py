@@ -1,149 +1,160 @@
-"""`lacuna status`: an overview of a whole cluster."""
+"""`lacuna status`: the health of a cluster, what is wrong first."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Annotated, Final
 
-from lacuna.agent.admin.config_resources import BROKER
-from lacuna.agent.admin.configs import KERNEL
-from lacuna.base.addresses import join_address
-from lacuna.base.errors import UserError
-from lacuna.cli.answers import check
-from lacuna.cli.console import asynchronous, print_collected, table
-from lacuna.cli.errors import fail, print_error
+import click
+
+from lacuna.agent.clock import SystemWallClock
+from lacuna.cli.command_line import option
+from lacuna.cli.console import (
+    is_for_people,
+    is_for_programs,
+    out,
+    print_collected,
+    print_line,
+    table,
+)
+from lacuna.cli.errors import INTERRUPTED
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.describe_cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
-from lacuna.wire.messages.describe_configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from lacuna.wire.messages.describe_log_dirs import (
-    DESCRIBE_LOG_DIRS_REQUEST,
-    DESCRIBE_LOG_DIRS_RESPONSE,
-    DescribeLogDirsRequest,
-)
-from lacuna.wire.messages.list_groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.list_transactions import (
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    ListTransactionsRequest,
-)
-from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
+from lacuna.cli.units import parse_duration, show_count, show_size
+from lacuna.operating.checkup import Problem, Seen, Severity, look, problems_of
+from lacuna.operating.kafka import Agents
+
+_STYLES: Final = {
+    Severity.FAILING: "red",
+    Severity.DEGRADED: "yellow",
+    Severity.ADVICE: "dim",
+}
+
+Part = tuple[str, str, object]
 
 
-@dataclass(slots=True)
-class _Answers:
-    """The answers of the agents: the numbers of groups and transactions by state, and why an agent did not answer.
+def status(
+    watch: Annotated[
+        str | None,
+        option(
+            "--watch",
+            alone="5s",
+            metavar="PAUSE",
+            help="Look again and again, with this pause: 5s.",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Checks a cluster: its agents, control planes, journal, store, clocks and transactions, what is wrong first.
 
-    `failing` is the number of agents that cannot write to the object store.
+    It says what to do about each problem. Each part has two seconds to answer, so the command also works while parts
+    are down. An agent writes, reads and deletes a small object to test the store. Settings that protect less than they
+    could are listed as advice.
+
+    Exit code: 0 if nothing is wrong or there is only advice, 1 if something is failing or degraded.
     """
-
-    groups: Counter[str] = field(default_factory=Counter)
-    transactions: Counter[str] = field(default_factory=Counter)
-    kernels: dict[int, str] = field(default_factory=dict)
-    failing: int = 0
-    problem: str = ""
-
-    async def ask(self, node_id: int, agent: Agents) -> None:
-        """Returns an agent's own groups, transactions and state."""
+    if watch is None:
+        if not _report(bootstrap):
+            raise click.exceptions.Exit(1)
+        return
+    pause = parse_duration(watch, "--watch")
+    with suppress(BrokenPipeError):
         try:
-            async with KafkaConnection(agent) as connection:
-                self.kernels[node_id] = await _kernel(connection, node_id)
-                self.failing += await _cannot_store(connection)
-                groups = await connection.ask(
-                    LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-                )
-                check(groups.error_code, "groups")
-                transactions = await connection.ask(
-                    LIST_TRANSACTIONS_REQUEST,
-                    LIST_TRANSACTIONS_RESPONSE,
-                    1,
-                    ListTransactionsRequest(duration_filter=-1),
-                )
-                check(transactions.error_code, "transactions")
-        except UserError as error:
-            self.problem = self.problem or str(error)
-            return
-        self.groups.update(group.group_state for group in groups.groups)
-        self.transactions.update(each.transaction_state for each in transactions.transaction_states)
+            while True:
+                if out.is_terminal and is_for_people():
+                    out.clear()
+                _report(bootstrap)
+                time.sleep(pause)
+        except KeyboardInterrupt:
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-@asynchronous
-async def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Shows a cluster's agents, and counts its topics, groups and transactions by state.
+def _report(agents: Agents) -> bool:
+    """Prints the health of a cluster. Returns whether nothing is wrong."""
+    seen = asyncio.run(look(agents))
+    problems = problems_of(seen, SystemWallClock().now_ms())
+    wrong = [each for each in problems if each.severity is not Severity.ADVICE]
+    _show_problems(problems, seen, len(wrong))
+    _show_parts(seen)
+    print_collected()
+    return not wrong
 
-    An agent with an interpreted kernel was built without a C compiler, and is much slower. If the control plane does
-    not answer, the command shows only the agents' own data, and the exit code is 1. `lacuna controlplane status` shows
-    the control planes, and `/metrics` of each process shows all metrics.
-    """
-    async with KafkaConnection(bootstrap) as connection:
-        cluster = await connection.ask(
-            DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
+
+def _show_problems(problems: list[Problem], seen: Seen, wrong: int) -> None:
+    name = f"Cluster {seen.cluster_id}" if seen.cluster_id else "No cluster was reached"
+    print_line(f"{name}: {show_count(wrong, 'problem') if wrong else 'all is well'}")
+    if problems or is_for_programs():
+        table(
+            ("severity", "part", "problem", "what to do"),
+            [(each.severity.name.lower(), *each[1:]) for each in problems],
+            styles=[_STYLES[each.severity] for each in problems],
+            name="problems",
         )
-        check(cluster.error_code, "cluster", cluster.error_message)
-        request = MetadataRequest(None, allow_auto_topic_creation=False)
-        metadata = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)
-    brokers = sorted(cluster.brokers, key=lambda broker: broker.broker_id)
-    answers = _Answers()
-    for broker in brokers:
-        address = join_address(broker.host, broker.port)
-        await answers.ask(broker.broker_id, Agents(address, bootstrap.security))
+
+
+def _show_parts(seen: Seen) -> None:
+    table(("part", "what", "value"), _parts(seen), name="parts")
     table(
-        ("agent", "address", "zone", "kernel"),
+        ("agent", "address", "zone", "kernel", "state"),
         (
             (
-                broker.broker_id,
-                f"{broker.host}:{broker.port}",
-                broker.rack or "",
-                answers.kernels.get(broker.broker_id, ""),
+                each.node_id,
+                each.address,
+                each.zone,
+                each.kernel,
+                _state(each.problem, each.cannot_store),
             )
-            for broker in brokers
+            for each in seen.agents
         ),
-        title=f"Cluster {cluster.cluster_id}",
         name="agents",
     )
-    topics = [topic for topic in metadata.topics if not topic.is_internal]
-    rows = [("agents", "cannot store records", answers.failing)] if answers.failing else []
-    rows += [("topics", "", len(topics))]
-    rows += [("partitions", "", sum(len(topic.partitions) for topic in topics))]
-    rows += [("groups", state, count) for state, count in sorted(answers.groups.items())]
-    rows += [
-        ("transactional ids", state, count) for state, count in sorted(answers.transactions.items())
-    ]
-    table(("what", "state", "count"), rows, name="counts")
-    if answers.failing:
-        print_error(
-            f"{answers.failing} of {len(brokers)} agents cannot write to the object store: see their logs or /readyz"
-        )
-    if answers.problem:
-        print_collected()
-        fail(f"some groups and transactions are not counted: {answers.problem}")
+    table(("what", "state", "count"), _counts(seen), name="counts")
 
 
-async def _cannot_store(connection: KafkaConnection) -> bool:
-    """Whether the agent reports that it cannot write to the object store."""
-    response = await connection.ask(
-        DESCRIBE_LOG_DIRS_REQUEST, DESCRIBE_LOG_DIRS_RESPONSE, 4, DescribeLogDirsRequest(())
-    )
-    return any(each.error_code == ErrorCode.KAFKA_STORAGE_ERROR for each in response.results)
+def _state(problem: str, cannot_store: bool) -> str:
+    if problem:
+        return "does not answer"
+    return "cannot store records" if cannot_store else "serves"
 
 
-async def _kernel(connection: KafkaConnection, node_id: int) -> str:
-    """Whether the agent's kernel is compiled; "" if the user may not see the agent's configs."""
-    resource = DescribeConfigsResource(BROKER, str(node_id), [KERNEL])
-    response = await connection.ask(
-        DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, DescribeConfigsRequest([resource])
-    )
-    (result,) = response.results
-    return next((each.value or "" for each in result.configs), "")
+def _parts(seen: Seen) -> Iterator[Part]:
+    if seen.health is not None:
+        yield "lacuna", "version", seen.health.version
+        store = seen.health.store
+        if not store.problem:
+            yield "store", "PUT ms", round(store.put_seconds * 1000, 1)
+            yield "store", "GET ms", round(store.get_seconds * 1000, 1)
+        for each in seen.health.control_planes:
+            status = each.status
+            role = "leads" if status.is_leader else "stands by"
+            yield "control plane", each.address, "does not answer" if each.problem else role
+            if status.is_leader:
+                yield "lease", "epoch", status.epoch
+                yield "journal", "place", status.journal
+                yield "journal", "position", status.position
+                yield "journal", "waiting commands", status.backlog
+                if status.disk_bytes:
+                    yield "disk", "free", show_size(status.disk_free_bytes)
+                yield "clocks", "ahead of the cluster, s", round(status.clocks_ahead_ms / 1000, 1)
+                for standby in status.standbys:
+                    behind = max(status.position - standby.position, 0)
+                    yield "control plane", f"{standby.address}, records behind", behind
+    if seen.described is not None:
+        yield "records", "objects", seen.described.objects
+        yield "records", "extents", seen.described.extents
+        yield "transactions", "partitions whose readers wait", seen.described.partitions_blocked
+        yield "transactions", "oldest, s", round(seen.described.oldest_transaction_ms / 1000, 1)
+    if seen.merges is not None:
+        yield "merging", "extents merged", seen.merges.merged.extents_before
+        yield "collection", "objects deleted", seen.merges.objects_deleted
+        yield "collection", "objects to delete", seen.merges.objects_replaced
+
+
+def _counts(seen: Seen) -> Iterator[tuple[str, str, int]]:
+    if seen.topics is not None and seen.partitions is not None:
+        yield "topics", "", seen.topics
+        yield "partitions", "", seen.partitions
+    for state, count in sorted(seen.groups.items()):
+        yield "groups", state, count
+    for state, count in sorted(seen.transactions.items()):
+        yield "transactional ids", state, count

@@ -141,6 +141,7 @@ class Node:
         return ControlPlaneStatus(
             is_leader=True,
             leader=self._address,
+            journal="shared",
             epoch=self.epoch,
             position=self.plane.durable_position,
             standbys=[each for each, _ in self._standbys.values()],

@@ -8,6 +8,7 @@ it leads. It listens on TCP or a Unix socket.
 import asyncio
 import logging
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Final
@@ -64,10 +65,11 @@ class ServiceSettings:
 
 
 class LonePlane:
-    """A control plane that is alone on its journal, and so leads."""
+    """A control plane that is alone on its journal, and so leads. `journal_path` is "" if the journal is in no file."""
 
-    def __init__(self, plane: Runtime) -> None:
+    def __init__(self, plane: Runtime, journal_path: str = "") -> None:
         self.plane: Runtime | None = plane
+        self._journal_path = journal_path
         self.leader = ""
         self.changed = asyncio.Event()
         self.is_closed = False
@@ -76,9 +78,13 @@ class LonePlane:
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
         assert self.plane is not None
         load = self.plane.load()
+        size, free = _disk_of(self._journal_path)
         return ControlPlaneStatus(
             is_leader=True,
             leader=self.leader,
+            journal=f"SQLite at {self._journal_path}",
+            disk_bytes=size,
+            disk_free_bytes=free,
             epoch=self.plane.epoch,
             position=self.plane.durable_position,
             pending_records=load.pending_records,
@@ -86,6 +92,15 @@ class LonePlane:
             is_time_doubtful=self.plane.time.is_doubtful,
             clocks_ahead_ms=int(self.plane.time.apart_ms),
         )
+
+
+def _disk_of(path: str) -> tuple[int, int]:
+    """Return the size of the disk of a file and its free bytes, or 0 if they are not known."""
+    try:
+        usage = shutil.disk_usage(os.path.dirname(path))
+    except OSError:
+        return 0, 0
+    return usage.total, usage.free
 
 
 class Server:
@@ -286,7 +301,7 @@ async def serve(
         on_fatal=failed.set_exception,
     )
     await plane.start(cluster_id)
-    lone = LonePlane(plane)
+    lone = LonePlane(plane, journal_path)
     server = Server(lone, settings)
     try:
         await server.start(address, on_demand=on_demand)

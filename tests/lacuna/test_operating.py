@@ -14,10 +14,22 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from lacuna.agent.produce.flush import Flusher
+from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentDescription, ClusterDescribed
+from lacuna.controlplane.v1.control_pb2 import (
+    AgentHealth,
+    AskedControlPlane,
+    ControlPlaneStatus,
+    Standby,
+    StoreProbe,
+)
+from lacuna.controlplane.v1.reports_pb2 import AgentReport, MergeCounts
+from lacuna.operating.checkup import Seen, SeenAgent, problems_of
 from lacuna.testing import Cluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
+
+NOW_MS = 1_800_000_000_000
 
 
 @pytest.fixture
@@ -156,13 +168,140 @@ def test_a_cluster_at_a_glance(
     producer.abort_transaction(60)
 
 
-def test_a_store_that_fails_is_seen_at_a_glance(
+def test_a_store_that_fails_is_named_first(
     lacuna: Command, lacuna_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("status", "-b", lacuna_cluster.bootstrap)
-    assert "cannot" not in lacuna(*command).out
+    ran = lacuna(*command)
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.endswith("all is well") or ": all is well\n" in ran.out
     monkeypatch.setattr(Flusher, "why_store_fails", lambda _: "no space left")
-    assert ["agents", "cannot store records", "1"] in lacuna(*command).rows
+    ran = lacuna(*command)
+    assert ran.code == 1
+    assert ": 1 problem\n" in ran.out
+    severity, part, problem, remedy = ran.rows[2]
+    assert (severity, part) == ("failing", "agent 1")
+    assert "cannot write to the object store" in problem
+    assert "/readyz" in remedy
+
+
+def plane(**status: Any) -> AskedControlPlane:
+    return AskedControlPlane(address="c:7070", status=ControlPlaneStatus(is_leader=True, **status))
+
+
+def reported(**report: Any) -> ClusterDescribed:
+    agent = AgentDescription(agent=Agent(node_id=1), report=AgentReport(**report))
+    return ClusterDescribed(agents=[agent])
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"),
+    [
+        (
+            Seen(agents=[SeenAgent(node_id=1, address="a:1", problem="refused")]),
+            [("failing", "agent 1")],
+        ),
+        (
+            Seen(agents=[SeenAgent(node_id=1, address="a:1", kernel="interpreted")]),
+            [("degraded", "agent 1")],
+        ),
+        (Seen(health=AgentHealth(store=StoreProbe(problem="403"))), [("failing", "store")]),
+        (Seen(health=AgentHealth(store=StoreProbe(put_seconds=1.5))), [("degraded", "store")]),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[AskedControlPlane(address="c:1", problem="refused")]
+                )
+            ),
+            [("failing", "control plane c:1"), ("failing", "control plane")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[plane(), AskedControlPlane(address="c:1", problem="refused")]
+                )
+            ),
+            [("degraded", "control plane c:1")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[plane(position=20_001, standbys=[Standby(address="s:1")])]
+                )
+            ),
+            [("degraded", "control plane s:1")],
+        ),
+        (
+            Seen(health=AgentHealth(control_planes=[plane(backlog=20_000)])),
+            [("degraded", "control plane")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[plane(is_time_doubtful=True, clocks_ahead_ms=90_000)]
+                )
+            ),
+            [("degraded", "clocks")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[plane(disk_bytes=100 << 30, disk_free_bytes=5 << 30)]
+                )
+            ),
+            [("degraded", "disk")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(
+                    control_planes=[plane(disk_bytes=100 << 30, disk_free_bytes=1 << 30)]
+                )
+            ),
+            [("failing", "disk")],
+        ),
+        (
+            Seen(
+                described=reported(
+                    merges=MergeCounts(last_failure="403", last_failure_ms=NOW_MS - 1000)
+                )
+            ),
+            [("degraded", "merging")],
+        ),
+        (Seen(described=reported(merges=MergeCounts(last_failure="403", last_failure_ms=1))), []),
+        (
+            Seen(described=reported(clock_ms=NOW_MS, store_clock_ms=NOW_MS - 11_000)),
+            [("degraded", "clocks")],
+        ),
+        (
+            Seen(
+                described=ClusterDescribed(partitions_blocked=2, oldest_transaction_ms=70_000),
+                lasting=["shop"],
+            ),
+            [("degraded", "transactions")],
+        ),
+        (
+            Seen(
+                health=AgentHealth(weaknesses=["everybody may do everything: use --authorizer"]),
+                described=ClusterDescribed(
+                    agents=[AgentDescription(agent=Agent(node_id=3), is_hidden=True)]
+                ),
+            ),
+            [("degraded", "agent 3"), ("advice", "settings")],
+        ),
+    ],
+)
+def test_each_problem_is_found(seen: Seen, found: list[tuple[str, str]]) -> None:
+    problems = problems_of(seen, NOW_MS)
+    assert [(each.severity.name.lower(), each.part) for each in problems] == found
+    assert all(each.what and each.remedy for each in problems)
+
+
+def test_the_health_of_a_cluster_that_is_not_there(lacuna: Command) -> None:
+    ran = lacuna("status", "--json", "-b", "127.0.0.1:1")
+    assert ran.code == 1
+    (problem,) = json.loads(ran.out)["problems"]
+    assert (problem["severity"], problem["part"]) == ("failing", "agents")
+    assert "no agent answers at 127.0.0.1:1" in problem["problem"]
 
 
 def test_a_group_is_reset(
@@ -209,7 +348,7 @@ def test_a_group_is_reset(
     assert "--to soon: write earliest" in refused("groups", "reset", group, "--to", "soon", *where)
 
 
-@pytest.mark.parametrize("command", [("topics", "list"), ("status",), ("groups", "list")])
+@pytest.mark.parametrize("command", [("topics", "list"), ("transactions", "list"), ("groups", "list")])
 def test_how_tables_are_printed(
     lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, command: tuple[str, ...]
 ) -> None:
