@@ -8,7 +8,7 @@ PROTOC  = $(BIN)/python -m grpc_tools.protoc -I proto
 # Without kept bytecode every process compiles all that it imports, and pytest's workers rewrite every test's asserts.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup compiled run demo test lint proto coverage docs bench bench-quick bench-keep bench-pipeline clean venv
+.PHONY: help setup compiled run demo test lint proto coverage docs release-check bench bench-quick bench-keep bench-pipeline clean venv
 
 help:            ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ docs: $(VENV)/.docs-ready  ## make the site of docs/ in build/site; fails where 
 $(VENV)/.docs-ready: pyproject.toml | venv
 	$(PIP) $(DOCS)
 	@touch $@
+
+release-check: venv $(VENV)/.ready  ## build all files of a release, and try each one: demo, README.md's commands, image, chart
+	$(BIN)/python .ci/release-check
 
 bench: setup     ## measure Lacuna and Apache Kafka side by side, in full (most of an hour)
 	$(BIN)/python -m bench.run

@@ -1,9 +1,12 @@
-"""Follows README.md and then docs/start.md literally on one cluster."""
+"""Follows pages literally: README.md and then docs/start.md on one cluster, and the walkthrough of docs/security.md."""
 
 import io
+import os
 import re
-from collections.abc import Iterator
-from contextlib import redirect_stdout
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from lacuna.cli.explain import show
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
+from tests.compat.clusters import free_ports
 
 ROOT = Path(__file__).parents[2]
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -67,3 +71,55 @@ def test_no_page_is_in_the_menu_twice() -> None:
     )
     assert len(pages) > 20
     assert len(pages) == len(set(pages))
+
+
+#: A block of these lines serves until the reader ends it, and prints such a line when the next step may begin.
+SERVES = {"lacuna controlplane": "control plane:", "lacuna agent": "bootstrap:"}
+
+
+@contextmanager
+def serving(code: str, ready: str, folder: Path, environment: Mapping[str, str]) -> Iterator[None]:
+    """Run a block in a terminal of its own until the reader goes on."""
+    command = ["bash", "-euc", f"exec {code}"]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        try:
+            assert any(line.startswith(ready) for line in process.stdout), code
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.mark.slow
+def test_the_walkthrough_of_security(tmp_path: Path) -> None:
+    text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
+    walk = text[text.index("## Walkthrough") : text.index("### Checklist for production")]
+    plane, agent = (str(port) for port in free_ports(2))
+    walk = walk.replace("7070", plane).replace("9093", agent)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "200"}
+    printed: list[str] = []
+    exports = ""
+    with ExitStack() as terminals:
+        for prose, code in re.findall(r"(.*?)^```sh\n(.*?)^```", walk, re.MULTILINE | re.DOTALL):
+            ready = next((said for start, said in SERVES.items() if code.startswith(start)), None)
+            if ready is not None:
+                terminals.enter_context(serving(code, ready, tmp_path, environment))
+                continue
+            fails = "commands fail" in prose
+            for part in code.splitlines() if fails else [code]:
+                done = subprocess.run(
+                    ["bash", "-euo", "pipefail", "-c", exports + part],
+                    cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60,
+                    check=False,
+                )  # fmt: skip
+                assert (done.returncode != 0) == fails, (part, done.stdout, done.stderr)
+                printed.append(done.stdout + done.stderr)
+            exports += "".join(re.findall(r"^export .*\n", code, re.MULTILINE))
+    read, *refused, explained = printed[-4:]
+    assert "hello" in read
+    assert "ACLs do not allow it" in refused[0]
+    assert "--control-tls-ca" in refused[1]
+    assert "delivered" in explained

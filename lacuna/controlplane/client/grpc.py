@@ -91,7 +91,7 @@ async def ask_once(
     except StreamBroken as error:
         raise CallError("UNAVAILABLE", str(error)) from error
     except grpc.aio.AioRpcError as error:
-        raise CallError(error.code().name, error.details() or error.code().name) from error
+        raise CallError(error.code().name, _why_broken(error, tls)) from error
 
 
 async def resolved(address: str) -> Sequence[str]:
@@ -129,7 +129,7 @@ class _GrpcStream:
         try:
             message = await self._call.read()
         except self._grpc.aio.AioRpcError as error:
-            raise StreamBroken(error.details() or error.code().name) from error
+            raise StreamBroken(_why_broken(error, self._tls)) from error
         if message is self._grpc.aio.EOF:
             return None
         try:
@@ -217,6 +217,17 @@ def _name_in(certificate: Mapping[str, Any]) -> str:
     for name in (*hosts, *addresses, *common):
         return str(name)
     raise StreamBroken("its certificate has no host name, address or common name")
+
+
+def _why_broken(error: Any, tls: ControlTls | None) -> str:
+    said = str(error.details() or error.code().name)
+    # A server that expects TLS closes a connection that begins without it, and cannot give a reason.
+    if tls is None and said.endswith("Socket closed"):
+        return (
+            f"{said}. If it requires certificates, name this process's with --control-tls-cert, --control-tls-key and "
+            "--control-tls-ca"
+        )
+    return said
 
 
 def _why_no_tls(error: ssl.SSLError) -> str:

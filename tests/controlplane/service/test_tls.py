@@ -97,7 +97,7 @@ async def test_strangers_are_refused(authority: Authority, tmp_path: Path) -> No
             await asked(address, ControlTls(ControlTlsSettings(authorities=authority.path)))
         with pytest.raises(CallError):  # one of another authority
             await asked(address, ControlTls(settings_of(stranger, authority)))
-        with pytest.raises(CallError):  # no TLS
+        with pytest.raises(CallError, match="--control-tls-cert"):  # no TLS
             await asked(address, None)
         with pytest.raises(CallError, match="--control-tls-ca"):  # nor is this server known there
             await asked(address, ControlTls(settings_of(stranger, other)))
