@@ -13,20 +13,26 @@ import click
 from lacuna.cli import export_options as options
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import is_for_people, print_line, table
-from lacuna.cli.errors import print_error
+from lacuna.cli.errors import fail, print_error
 from lacuna.cli.export_options import MEBIBYTE
 from lacuna.cli.job_workers import SparkOptions, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
 from lacuna.cli.progress import Shown, tasks_done
 from lacuna.cli.units import parse_duration, show_count, show_size
-from lacuna.controlplane.client import ControlPlaneUnavailable
+from lacuna.controlplane.client import ControlPlaneUnavailable, show_time
 
 if TYPE_CHECKING:
+    from lacuna.pipeline.export.cuts import CutReport
     from lacuna.pipeline.export.job import ExportSettings
     from lacuna.pipeline.export.report import TopicReport
     from lacuna.pipeline.location import ClusterLocation
     from lacuna.pipeline.workers import Workers
+
+
+#: The cuts that --status lists, and the open transactions that a report names; `--json` has all.
+_MOST_CUTS = 10
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +40,9 @@ class Given:
     """The options of `lacuna export`."""
 
     topics: Annotated[
-        list[str],
+        list[str] | None,
         argument(help="Names of the topics, or patterns such as 'logs-*'.", show_default=False),
-    ]
+    ] = None
     to: options.To = ""
     format: options.Format = "parquet"
     allow_loss: Annotated[
@@ -58,6 +64,13 @@ class Given:
         str | None,
         option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
     ] = None
+    status: Annotated[
+        bool,
+        option(
+            "--status",
+            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing.",
+        ),
+    ] = False
     as_json: Annotated[
         bool, option("--json", help="Print the report as JSON, one line for each topic.")
     ] = False
@@ -115,14 +128,21 @@ class Given:
 def export(given: Given) -> None:
     """Exports committed records to Parquet files or Iceberg tables, each exactly once.
 
-    Each run continues where the last one ended and stops at the last stable offset. Readers of the folder or table
-    never see part of a run: if a run dies, the next one repairs it. Aborted records are not even read. If the export
-    of a topic fails, the others are still exported.
+    Each run continues where the last one ended. All its topics stop at one cut, which splits no transaction. Readers of
+    the folder or table never see part of a run: if a run dies, the next one repairs it. Aborted records are not even
+    read. If the export of a topic fails, the others are still exported.
     """
     from lacuna.pipeline.spark_errors import job_errors
 
     with job_errors():
         settings = given.settings()
+        if given.status:
+            _show_cuts(settings)
+            return
+        if not given.topics:
+            fail(
+                "name the topics to export, or list the complete cuts of earlier exports with --status"
+            )
         pause = parse_duration(given.watch, "--watch") if given.watch else 0.0
         location = locate(given.place)
         uses_spark = given.spark.choice()
@@ -132,6 +152,24 @@ def export(given: Given) -> None:
             is_well = job.run(pause)
     if not is_well:
         raise click.exceptions.Exit(1)
+
+
+def _show_cuts(settings: "ExportSettings") -> None:
+    """Lists the newest complete cuts, the last one first, with the run or snapshot to read of each topic or table."""
+    from lacuna.pipeline.export.running import check_settings, complete_cuts
+
+    check_settings(settings)
+    cuts = complete_cuts(settings, _MOST_CUTS)
+    if not cuts:
+        print_line("no cut is complete: export several topics with one command")
+    table(
+        ("cut", "at", "table" if settings.format == "iceberg" else "topic", "read", "still there"),
+        (
+            (cut.id, show_time(cut.at_ms), name, state, "yes" if name in readable else "no")
+            for cut, readable in reversed(cuts)
+            for name, state in sorted(cut.states.items())
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,8 +233,26 @@ def print_reports(reports: Sequence["TopicReport"]) -> None:
             for partition, (first, end) in sorted(report.offsets.items())
         ),
     )
-    for report in reports:
-        print_line(_sentence(report) if is_for_people() else f"# {_sentence(report)}")
+    sentences = [_sentence(report) for report in reports]
+    if (cut := reports[0].cut) is not None and (cut.topics > 1 or cut.holders):
+        sentences.append(_cut_sentence(cut))
+    for sentence in sentences:
+        print_line(sentence if is_for_people() else f"# {sentence}")
+
+
+def _cut_sentence(cut: "CutReport") -> str:
+    """Says whether the topics end at one cut, and which open transactions hold it back."""
+    text = f"{show_count(cut.topics, 'topic')}, " if cut.topics > 1 else ""
+    text += f"cut at {show_time(cut.at_ms)}: "
+    text += "no transaction is split" if cut.is_complete else "not all topics have reached it"
+    for holder in cut.holders[:_MOST_NAMED]:
+        name = holder.transactional_id or f"producer {holder.producer_id}"
+        open_ms = max(cut.at_ms - holder.start_time_ms, 0)
+        text += (
+            f"; {show_count(holder.partitions, 'partition')} end before the open transaction of {name}, which began "
+            f"{open_ms / 1000:.1f} s before and times out after {holder.timeout_ms / 1000:.0f} s"
+        )
+    return text
 
 
 def _sentence(report: "TopicReport") -> str:

@@ -140,9 +140,10 @@ async def blame_transactions(
 ) -> None:
     """Shows the transactions that consumers of a topic wait for, and how many records their end would release.
 
-    Each row is a partition with an open transaction: the producer that holds its last stable offset, the time since it
-    began, the number of offsets that wait behind it, the number of records that a read_committed consumer would receive
-    if it committed or aborted now, and the groups that wait for it. It asks the control plane, through an agent.
+    Each row is a partition that waits for an open transaction: the producer that holds it, the time since it began, the
+    last stable offset, the cut at which an export of the topic ends, the number of offsets that wait, the number of
+    records that a read_committed consumer would receive if it committed or aborted now, and the groups that wait for
+    it. It asks the control plane, through an agent.
     """
     async with open_control(place.control, place.data, place.bootstrap) as client:
         blamed = await blame(client, topic)
@@ -156,6 +157,7 @@ async def blame_transactions(
             "open s",
             "timeout s",
             "last stable",
+            "cut",
             "waiting",
             "own",
             "if committed",
@@ -169,6 +171,7 @@ async def blame_transactions(
                 round(max(now_ms - each.start_time_ms, 0) / 1000, 1),
                 round(each.timeout_ms / 1000, 1),
                 each.last_stable_offset,
+                each.cut,
                 each.waiting,
                 each.own,
                 each.by_commit,

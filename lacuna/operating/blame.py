@@ -1,10 +1,10 @@
 """The transaction that holds the last stable offset of a partition, what waits for it, and what its end releases."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lacuna.base.errors import UserError
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import ControlClient, confirm, read_cut
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import behind
@@ -27,12 +27,13 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blamed:
-    """A partition whose readers wait for a transaction.
+    """A partition whose readers, or whose exports, wait for a transaction.
 
     `waiting` counts the offsets from the last stable offset on, and `own` those among them that belong to the
     transaction. If it commits now, a read_committed consumer receives `by_commit` more offsets, up to the next open
     transaction; if it aborts, `by_abort`. `groups` are the groups that have read everything before it. The transaction
-    began at `start_time_ms`.
+    began at `start_time_ms`. An export of the topic ends at `cut`. It is below the last stable offset if transactions
+    there wait, in another partition, for this one.
     """
 
     topic: str
@@ -47,10 +48,14 @@ class Blamed:
     by_commit: int
     by_abort: int
     groups: Sequence[str]
+    cut: int | None = None
 
 
 async def blame(control: ControlClient, topic: str) -> list[Blamed]:
-    """Return the partitions of a topic whose readers wait, in order. Raises UserError, ControlPlaneUnavailable."""
+    """Return the partitions of a topic whose readers or exports wait, in order.
+
+    Raises UserError, ControlPlaneUnavailable.
+    """
     await confirm(control)
     await control.cluster.ready()
     found = control.cluster.topics_by_name.get(topic)
@@ -62,7 +67,29 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
         TopicPartition(topic_id=found.topic_id, partition=index)
         for index in range(found.partition_count)
     ]
-    return await blame_in(control, keys)
+    cut = await read_cut(control, [key_of(key) for key in keys])
+    blamed = {each.partition: each for each in await blame_in(control, keys)}
+    for (_, partition), end in cut.partitions.items():
+        holder = cut.holder_of((found.topic_id, partition))
+        if partition in blamed:
+            blamed[partition] = replace(blamed[partition], cut=end.end_offset)
+        elif holder is not None:
+            blamed[partition] = Blamed(
+                topic=topic,
+                partition=partition,
+                transactional_id=holder.transactional_id,
+                producer_id=holder.producer_id,
+                start_time_ms=holder.start_time_ms,
+                timeout_ms=holder.transaction_timeout_ms,
+                last_stable_offset=end.last_stable_offset,
+                waiting=0,
+                own=0,
+                by_commit=0,
+                by_abort=0,
+                groups=(),
+                cut=end.end_offset,
+            )
+    return [blamed[partition] for partition in sorted(blamed)]
 
 
 async def blame_in(

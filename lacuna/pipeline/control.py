@@ -19,18 +19,21 @@ from lacuna.controlplane.client import (
     AsOf,
     ControlPlace,
     ControlPlaneUnavailable,
+    Cut,
     GrpcClient,
     SessionClient,
     SessionLimits,
     confirm,
     made_of,
     read_as_of,
+    read_cut,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.parts import MOST_AT_ONCE
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ReadHistories
@@ -131,6 +134,17 @@ class ControlPlane:
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
         return self._run(read_as_of(self._client, keys, at_ms))
+
+    def cut(self, keys: Sequence[PartitionKey]) -> Cut:
+        """The largest ends of these partitions that split no transaction. Logs that are read later reach as far.
+
+        Raises PipelineError for more partitions than one cut can have.
+        """
+        if len(keys) > MOST_AT_ONCE:
+            raise PipelineError(
+                f"one cut has at most {MOST_AT_ONCE} partitions, and these topics have {len(keys)}: name fewer topics"
+            )
+        return self._run(read_cut(self._client, keys))
 
     def histories(self, keys: Iterable[PartitionKey]) -> list[History]:
         """The past last stable offsets of partitions, in the order of `keys`.

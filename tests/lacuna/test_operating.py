@@ -112,6 +112,7 @@ def test_who_is_to_blame(
         "transactional_id": f"{topic}-first",
         "timeout_s": 900.0,
         "last_stable": 2,
+        "cut": 2,
         "waiting": 9,
         "own": 3,
         "if_committed": 7,
@@ -122,6 +123,29 @@ def test_who_is_to_blame(
     (row,) = asks("transactions", "blame", topic)
     assert (row["transactional_id"], row["last_stable"]) == (f"{topic}-second", 9)
     second.commit_transaction(60)
+    assert asks("transactions", "blame", topic) == []
+
+
+def test_a_partition_whose_exports_wait_for_another_one(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    topic = lacuna_topic(2)
+    holder = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-holder")
+    holder.begin_transaction()
+    holder.produce(topic, b"open", partition=1)
+    assert holder.flush(60) == 0
+    transfer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-transfer")
+    transfer.begin_transaction()
+    for partition in (0, 1):
+        transfer.produce(topic, b"x", partition=partition)
+    transfer.commit_transaction(60)
+    rows = asks("transactions", "blame", topic)
+    columns = ("partition", "transactional_id", "last_stable", "cut", "waiting")
+    assert [tuple(map(row.get, columns)) for row in rows] == [
+        (0, f"{topic}-holder", 1, 0, 0),
+        (1, f"{topic}-holder", 0, 0, 2),
+    ]
+    holder.commit_transaction(60)
     assert asks("transactions", "blame", topic) == []
 
 

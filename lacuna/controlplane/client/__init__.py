@@ -10,7 +10,7 @@ from lacuna.controlplane.client.grpc import (
     resolved,
 )
 from lacuna.controlplane.client.in_process import InProcessClient
-from lacuna.controlplane.client.past import AsOf, not_known, read_as_of
+from lacuna.controlplane.client.past import AsOf, Cut, not_known, read_as_of, read_cut
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.times import past_time_of, show_time
@@ -35,6 +35,7 @@ __all__ = [
     "ControlPlaneUnavailable",
     "ControlTls",
     "ControlTlsSettings",
+    "Cut",
     "GrpcClient",
     "InProcessClient",
     "PartitionView",
@@ -48,6 +49,7 @@ __all__ = [
     "not_known",
     "past_time_of",
     "read_as_of",
+    "read_cut",
     "resolved",
     "show_time",
 ]

@@ -1,4 +1,4 @@
-"""Asks where partitions ended for read_committed consumers at a past time."""
+"""Asks where partitions ended for read_committed consumers at a past time, and where they can be cut now."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import PartitionAsOf, ReadAsOf
+from lacuna.controlplane.v1.log_pb2 import CutHolder, PartitionAsOf, PartitionCut, ReadAsOf, ReadCut
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,30 @@ class AsOf:
     def is_known(self) -> bool:
         """Whether there is an answer."""
         return self.as_of_ms > 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The largest ends of partitions, at `at_ms`, that split no transaction.
+
+    `holders` are the open transactions that hold the ends back; a partition has the number of its own, from 1.
+    """
+
+    at_ms: int
+    partitions: Mapping[PartitionKey, PartitionCut]
+    holders: Sequence[CutHolder]
+
+    def holder_of(self, key: PartitionKey) -> CutHolder | None:
+        """Return the transaction that the end of a partition waits for, if there is one and it is listed."""
+        number = self.partitions[key].holder
+        return self.holders[number - 1] if number else None
+
+
+async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
+    """Return the cut of these partitions. Raises the errors of `control.call`."""
+    wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
+    read = (await control.call(Command(read_cut=ReadCut(partitions=wanted)))).cut_read
+    return Cut(read.at_ms, dict(zip(keys, read.partitions, strict=True)), read.holders)
 
 
 async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:

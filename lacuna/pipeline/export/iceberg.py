@@ -8,95 +8,130 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 
 from pyiceberg.table import Table
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.errors import ExportRunningError
+from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import FileSettings
-from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
+from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
 from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.planning import plan_tasks
 from lacuna.pipeline.export.report import TopicReport, totals
 from lacuna.pipeline.export.runs import RunLog, RunRecord
 from lacuna.pipeline.export.tables import (
+    Change,
     TopicTable,
-    catalog_properties,
+    catalog_of,
     destination_of,
     has_files_of,
     offsets_of,
-    open_catalog,
+    snapshot_of,
 )
 from lacuna.pipeline.export.tasks import TaskSettings
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 
 
-def export_to_iceberg(export: Export, topic_name: str) -> TopicReport:
-    """Runs one export of a topic into its Iceberg table.
+@dataclass(frozen=True, slots=True)
+class IcebergRun:
+    """A prepared run: its files are durable, but no snapshot has them. The lock of the topic is held."""
 
-    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
+    change: Change
+    destination: Destination
+    log: RunLog
+    report: TopicReport
+
+    def finish(self, after: Table) -> TopicReport:
+        """Returns the report of the run, whose snapshot is in the table, and deletes what earlier ones left."""
+        started = time.monotonic()
+        committed = self.change.run.committed()
+        with suppress(
+            ExportRunningError
+        ):  # the table has the offsets; an export that took over finds them taken
+            self.log.append(committed)
+            _delete_leftovers(self.destination, self.log, after, committed.token)
+            self.log.prune()
+        snapshot = snapshot_of(after, committed.token)
+        return replace(
+            self.report,
+            run=None if snapshot is None else str(snapshot),
+            offsets=committed.moved,
+            skipped=committed.skipped,
+            positions=committed.positions,
+            state=snapshot,
+            seconds=self.report.seconds + time.monotonic() - started,
+            **totals(committed.files),
+        )
+
+
+def prepare_iceberg(
+    export: Export, topic: Topic, cut: RunCut, held: ExitStack
+) -> IcebergRun | TopicReport:
+    """Prepares an export of a topic up to a cut into its Iceberg table.
+
+    If nothing is new, returns the report. `held` gets the lock of the topic. Raises PipelineError, ObjectStoreError,
+    ControlPlaneUnavailable, and Spark's errors.
     """
     started = time.monotonic()
-    topic = find_topic(export.control, topic_name)
     settings = export.settings
-    properties = catalog_properties(settings.to, settings.catalog)
-    catalog = open_catalog(settings.catalog_name, properties)
     schema = settings.layout_of(topic.name).schema()
-    found = TopicTable(catalog, settings.table_of(topic.name))
+    found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
     table = found.open(identity_of(export, topic), schema)
     destination = destination_of(table)
     destination.check()
     log = RunLog(destination, topic.name)
-    with destination.lock(log.lock_name):
-        report = TopicReport(topic=topic.name, target=found.name)
-        with ReadHold(export.control) as hold:
-            logs = export.logs(topic)
-            begun = _begin(export, topic, log, found.load(), logs)
-            if begun.positions and not begun.is_new:
-                return replace(report, seconds=time.monotonic() - started)
-            log.append(begun)
-            with reading_under(hold):
-                prepared, misfits = _write(export, destination, begun, logs)
-        committed = prepared.committed()
-        files = [file for file in committed.files if not file.is_quarantine]
-        paths = [f"{table.location()}/{file.staged}" for file in files]
-        after = found.commit(prepared, schema, paths, committed.positions)
-        with suppress(
-            ExportRunningError
-        ):  # the table has the offsets; an export that took over finds them taken
-            log.append(replace(committed, sequence=begun.sequence + 1))
-            _delete_leftovers(destination, log, after, begun.token)
-            log.prune()
-    snapshot = after.current_snapshot()
-    return replace(
-        report,
-        run=None if snapshot is None else str(snapshot.snapshot_id),
-        misfits=misfits,
-        offsets=committed.moved,
-        skipped=committed.skipped,
-        seconds=time.monotonic() - started,
-        **totals(committed.files),
+    held.enter_context(destination.lock(log.lock_name))
+    report = TopicReport(topic=topic.name, target=found.name)
+    with ReadHold(export.control) as hold:
+        logs = export.logs(topic)
+        current = found.load()
+        begun = _begin(export, topic, log, current, logs, cut)
+        if begun.positions and not begun.is_new:
+            snapshot = current.current_snapshot()
+            return replace(
+                report,
+                positions=begun.committed().positions,
+                state=None if snapshot is None else snapshot.snapshot_id,
+                seconds=time.monotonic() - started,
+            )
+        log.append(begun)
+        with reading_under(hold):
+            prepared, misfits = _write(export, destination, begun, logs)
+    paths = [
+        f"{table.location()}/{file.staged}" for file in prepared.files if not file.is_quarantine
+    ]
+    return IcebergRun(
+        change=Change(found, prepared, schema, paths, cut),
+        destination=destination,
+        log=log,
+        report=replace(report, misfits=misfits, seconds=time.monotonic() - started),
     )
 
 
 def _begin(
-    export: Export, topic: Topic, log: RunLog, table: Table, logs: Sequence[PartitionLog]
+    export: Export,
+    topic: Topic,
+    log: RunLog,
+    table: Table,
+    logs: Sequence[PartitionLog],
+    cut: RunCut,
 ) -> RunRecord:
     """The record of the run to begin. Its start offsets come from the table, the rest from the log of earlier runs."""
-    positions = offsets_of(table)
+    positions, ends = offsets_of(table), cut.ends_of(topic)
     last = log.last()
     if last is not None:
         last = replace(last, positions=positions)
-        return begin(export, topic, last, logs)
-    first = begin(export, topic, None, logs)
+        return begin(export, topic, last, logs, ends)
+    first = begin(export, topic, None, logs, ends)
     if not positions:
         return first
     blank = replace(first, sequence=0, run=0, kind="committed", positions=positions, ranges={})
-    return begin(export, topic, blank, logs)
+    return begin(export, topic, blank, logs, ends)
 
 
 def _write(

@@ -152,11 +152,13 @@ def begin(
     topic: Topic,
     last: RunRecord | None,
     logs: Sequence[PartitionLog],
+    ends: Mapping[int, int],
     seen: RunRecord | None = None,
 ) -> RunRecord:
     """The record of the run that follows `last` (None: the first run).
 
-    `seen` is the last run that readers see: its columns are included. Raises DataLossError as `plan_ranges` does.
+    It ends at `ends`, by partition. `seen` is the last run that readers see: its columns are included. Raises
+    DataLossError as `plan_ranges` does.
     """
     identity = identity_of(export, topic)
     positions = last.positions if last is not None else {}
@@ -168,6 +170,6 @@ def begin(
         run=1 if last is None else last.run + (last.kind == "committed"),
         token=uuid.uuid4().hex,
         positions=positions,
-        ranges=plan_ranges(logs, positions, allow_loss=export.settings.allow_loss),
+        ranges=plan_ranges(logs, positions, ends, allow_loss=export.settings.allow_loss),
         began_ms=time.time_ns() // 1_000_000,
     )

@@ -8,13 +8,15 @@
 """
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import FileSettings
-from lacuna.pipeline.export.job import Export, begin, find_topic, identity_of, reading_under
+from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
 from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.planning import plan_tasks
@@ -25,45 +27,69 @@ from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 
 
-def export_to_parquet(export: Export, topic_name: str) -> TopicReport:
-    """Runs one export of a topic to Parquet files; finishes an interrupted run first.
+@dataclass(frozen=True, slots=True)
+class ParquetRun:
+    """A prepared run: its files are written and durable, but hidden. The lock of the topic is held."""
 
-    Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
+    destination: Destination
+    log: RunLog
+    prepared: RunRecord
+    report: TopicReport
+
+    def publish(self) -> TopicReport:
+        """Shows the files to readers, and returns the report of the run."""
+        started = time.monotonic()
+        committed = _publish(self.destination, self.log, self.prepared)
+        return replace(
+            self.report,
+            run=committed.run,
+            offsets=committed.moved,
+            skipped=committed.skipped,
+            positions=committed.positions,
+            state=committed.run,
+            seconds=self.report.seconds + time.monotonic() - started,
+            **totals(committed.files),
+        )
+
+
+def prepare_parquet(
+    export: Export, topic: Topic, ends: Mapping[int, int], held: ExitStack
+) -> ParquetRun | TopicReport:
+    """Prepares an export of a topic up to `ends` to Parquet files; finishes an interrupted run first.
+
+    If nothing is new, returns the report. `held` gets the lock of the topic. Raises PipelineError, ObjectStoreError,
+    ControlPlaneUnavailable, and Spark's errors.
     """
     started = time.monotonic()
-    topic = find_topic(export.control, topic_name)
     destination = open_destination(export.settings.to)
     destination.check()
     log = RunLog(destination, topic.name)
-    with destination.lock(log.lock_name):
-        last = log.last()
-        recovered = last is not None and last.kind == "prepared"
-        if last is not None and recovered:
-            last = _publish(destination, log, last)
-        seen = log.last_committed()
-        if seen is None:
-            _check_unused(destination, topic.name)
-        else:
-            check_same(seen, identity_of(export, topic), export.settings.to)
-        report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
-        with ReadHold(export.control) as hold:
-            logs = export.logs(topic)
-            begun = begin(export, topic, last, logs, seen)
-            if last is not None and last.positions and not begun.is_new:
-                return replace(report, seconds=time.monotonic() - started)
-            log.append(begun)
-            with reading_under(hold):
-                prepared, misfits = _prepare(export, destination, log, begun, logs)
-        committed = _publish(destination, log, prepared)
-    return replace(
-        report,
-        run=committed.run,
-        misfits=misfits,
-        offsets=committed.moved,
-        skipped=committed.skipped,
-        seconds=time.monotonic() - started,
-        **totals(committed.files),
-    )
+    held.enter_context(destination.lock(log.lock_name))
+    last = log.last()
+    recovered = last is not None and last.kind == "prepared"
+    if last is not None and recovered:
+        last = _publish(destination, log, last)
+    seen = log.last_committed()
+    if seen is None:
+        _check_unused(destination, topic.name)
+    else:
+        check_same(seen, identity_of(export, topic), export.settings.to)
+    report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
+    with ReadHold(export.control) as hold:
+        logs = export.logs(topic)
+        begun = begin(export, topic, last, logs, ends, seen)
+        if seen is not None and not begun.is_new:
+            return replace(
+                report,
+                positions=begun.committed().positions,
+                state=seen.run,
+                seconds=time.monotonic() - started,
+            )
+        log.append(begun)
+        with reading_under(hold):
+            prepared, misfits = _prepare(export, destination, log, begun, logs)
+    report = replace(report, misfits=misfits, seconds=time.monotonic() - started)
+    return ParquetRun(destination, log, prepared, report)
 
 
 def _check_unused(destination: Destination, topic: str) -> None:

@@ -31,9 +31,13 @@ class Task:
 
 
 def plan_ranges(
-    logs: Sequence[PartitionLog], positions: Mapping[int, int], *, allow_loss: bool
+    logs: Sequence[PartitionLog],
+    positions: Mapping[int, int],
+    ends: Mapping[int, int],
+    *,
+    allow_loss: bool,
 ) -> dict[int, tuple[int, int]]:
-    """The offsets [first, end) to export, by partition, up to the last stable offset; empty if nothing is new.
+    """The offsets [first, end) to export, by partition, up to `ends`; empty if nothing is new.
 
     `positions` are the next offsets after the last committed run. Before the first run they are empty, and each
     partition begins at its log start; a partition added later begins at 0. Raises DataLossError if retention has
@@ -47,7 +51,7 @@ def plan_ranges(
         if start > first:
             lost.append(f"{log.partition} ({first} to {start - 1})")
             first = start
-        ranges[log.partition] = (first, max(first, log.last_stable_offset))
+        ranges[log.partition] = (first, max(first, ends.get(log.partition, 0)))
     if lost and not allow_loss:
         raise DataLossError(
             f"retention has overtaken the export of {logs[0].topic}: offsets that were not "

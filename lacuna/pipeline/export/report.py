@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lacuna.pipeline.export.cuts import CutReport
 from lacuna.pipeline.export.damage import Skipped
 from lacuna.pipeline.export.runs import ExportedFile
 
@@ -27,7 +28,8 @@ class TopicReport:
     `run` is its number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of the
     Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` counts records that did not
     match their schema. `skipped` has the offsets with confirmed damage that could not be read. `recovered` says that an
-    interrupted run was finished first.
+    interrupted run was finished first. After the run, the exports have come to `positions`, and readers see that in
+    `state`: all runs up to this number, or this snapshot.
     """
 
     topic: str
@@ -40,6 +42,9 @@ class TopicReport:
     quarantined: int = 0
     offsets: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     skipped: tuple[Skipped, ...] = ()
+    positions: Mapping[int, int] = field(default_factory=dict)
+    state: int | None = None
+    cut: CutReport | None = None
     recovered: bool = False
     seconds: float = 0.0
 
@@ -68,6 +73,7 @@ class TopicReport:
                 }
                 for each in self.skipped
             ],
+            "cut": None if self.cut is None else self.cut.as_json(),
             "recovered": self.recovered,
             "seconds": round(self.seconds, 3),
         }

@@ -1,13 +1,18 @@
 """The functions behind `lacuna export`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from importlib.util import find_spec
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from lacuna.controlplane.client import CommandRefused
 from lacuna.logstore.objects import ObjectStoreError
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import JobInterrupted, PipelineError
+from lacuna.pipeline.export.cuts import CUTS, CompleteCut, CutLog, CutReport, RunCut, plan_cut
 from lacuna.pipeline.export.job import (
     FORMATS,
     ICEBERG,
@@ -18,12 +23,21 @@ from lacuna.pipeline.export.job import (
 )
 from lacuna.pipeline.export.layout import PARTITIONINGS
 from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.parquet import ParquetRun, prepare_parquet
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.tasks import ON_ERROR
 from lacuna.pipeline.location import ClusterLocation
 from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import check_store
 from lacuna.pipeline.workers import Progress, Workers
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+    from lacuna.pipeline.export.iceberg import IcebergRun
+
+Outcome: TypeAlias = TopicReport | TopicFailure
+Result = TypeVar("Result")
 
 _COMPRESSIONS = ("zstd", "snappy", "gzip", "lz4", "none")
 
@@ -56,12 +70,12 @@ def export_topics(
     settings: ExportSettings,
     topics: Sequence[str],
     progress: Progress | None = None,
-) -> Iterator[TopicReport | TopicFailure]:
-    """Runs an export of each topic, one after another, and yields a report as each is committed.
+) -> list[Outcome]:
+    """Exports the topics up to one cut, and returns a report for each.
 
-    A topic with faulty data, schema or destination yields its failure, and the others are exported. Raises
-    PipelineError if nothing can be exported, ControlPlaneUnavailable, JobInterrupted; topics already reported stay
-    exported.
+    All files are written before the first topic is published. A topic with faulty data, schema or destination has a
+    failure instead, and the others are exported. Raises PipelineError if nothing can be exported,
+    ControlPlaneUnavailable, JobInterrupted.
     """
     check_settings(settings)
     with ControlPlane(location.require_control()) as control:
@@ -74,16 +88,116 @@ def export_topics(
             settings=settings,
             progress=progress or Progress(),
         )
-        for name in chosen(control, topics):
-            try:
-                with job_errors():
-                    report = _export(export, name)
-            except JobInterrupted:
-                raise
-            except (PipelineError, ObjectStoreError, CommandRefused) as error:
-                yield TopicFailure(topic=name, error=error)
+        return run_export(export, chosen(control, topics))
+
+
+def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
+    """Exports these topics up to one cut, and notes the cut if all of several topics have reached it.
+
+    Returns a report or failure for each topic. Raises the errors of `export_topics`.
+    """
+    cut = plan_cut(export.control, names)
+    outcomes: dict[str, Outcome] = {}
+    runs: dict[str, ParquetRun | IcebergRun] = {}
+    with ExitStack() as held:
+        for name in names:
+            prepared = _attempt(name, partial(_prepare, export, cut, name, held))
+            if isinstance(prepared, TopicReport | TopicFailure):
+                outcomes[name] = prepared
             else:
-                yield report
+                runs[name] = prepared
+        outcomes |= _publish(runs)
+    reports = {name: each for name, each in outcomes.items() if isinstance(each, TopicReport)}
+    is_complete = all(
+        name in reports and cut.is_reached(name, reports[name].positions) for name in names
+    )
+    told = CutReport(
+        id=cut.id, at_ms=cut.at_ms, topics=len(names), is_complete=is_complete, holders=cut.holders
+    )
+    outcomes |= {name: replace(each, cut=told) for name, each in reports.items()}
+    found = [outcomes[name] for name in names]
+    if is_complete and len(reports) > 1:
+        noted = _attempt(CUTS, partial(_note, export, told, reports))
+        if isinstance(noted, TopicFailure):
+            found.append(noted)
+    return found
+
+
+def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
+    """Does the work of one topic. Returns its failure if it fails alone."""
+    try:
+        with job_errors():
+            return work()
+    except JobInterrupted:
+        raise
+    except (PipelineError, ObjectStoreError, CommandRefused) as error:
+        return TopicFailure(topic=topic, error=error)
+
+
+def _prepare(
+    export: Export, cut: RunCut, name: str, held: ExitStack
+) -> "ParquetRun | IcebergRun | TopicReport":
+    topic = cut.topics.get(name) or find_topic(export.control, name)
+    with ExitStack() as own:
+        if export.settings.format == ICEBERG:
+            from lacuna.pipeline.export.iceberg import prepare_iceberg
+
+            prepared: ParquetRun | IcebergRun | TopicReport
+            prepared = prepare_iceberg(export, topic, cut, own)
+        else:
+            prepared = prepare_parquet(export, topic, cut.ends_of(topic), own)
+        if not isinstance(prepared, TopicReport):
+            held.push(own.pop_all())
+        return prepared
+
+
+def _publish(runs: "Mapping[str, ParquetRun | IcebergRun]") -> dict[str, Outcome]:
+    """Shows the prepared runs to readers, together if the catalog can."""
+    tables = {name: run for name, run in runs.items() if not isinstance(run, ParquetRun)}
+    outcomes: dict[str, Outcome] = {
+        name: _attempt(name, run.publish)
+        for name, run in runs.items()
+        if isinstance(run, ParquetRun)
+    }
+    if tables:
+        from lacuna.pipeline.export.together import commit_all
+
+        committed = commit_all({name: run.change for name, run in tables.items()})
+        for name, run in tables.items():
+            outcomes[name] = _attempt(name, partial(_finish, run, committed[name]))
+    return outcomes
+
+
+def _finish(run: "IcebergRun", committed: "Table | PipelineError") -> TopicReport:
+    if isinstance(committed, PipelineError):
+        raise committed
+    return run.finish(committed)
+
+
+def _note(export: Export, cut: CutReport, reports: Mapping[str, TopicReport]) -> None:
+    """Notes a complete cut for readers."""
+    states = {name: each.state for name, each in reports.items() if each.state is not None}
+    complete = CompleteCut(id=cut.id, at_ms=cut.at_ms, states=states)
+    if export.settings.format == ICEBERG:
+        from lacuna.pipeline.export.together import CutsTable
+
+        CutsTable.of(export.settings).note(complete)
+    else:
+        CutLog(open_destination(export.settings.to)).note(complete)
+
+
+def complete_cuts(settings: ExportSettings, most: int) -> list[tuple[CompleteCut, Collection[str]]]:
+    """The newest complete cuts, the last one at the end, each with the names whose state can still be read.
+
+    Raises DestinationError, PipelineError.
+    """
+    if settings.format == ICEBERG:
+        from lacuna.pipeline.export.together import CutsTable
+
+        cuts = CutsTable.of(settings)
+        return [(cut, cuts.readable(cut)) for cut in cuts.complete()[-most:]]
+    complete = CutLog(open_destination(settings.to)).complete()
+    return [(cut, cut.states.keys()) for cut in complete[-most:]]
 
 
 def check_report(settings: ExportSettings, cluster_id: str) -> None:
@@ -131,13 +245,3 @@ def check_destination(settings: ExportSettings) -> None:
     from lacuna.pipeline.export.tables import catalog_properties, open_catalog
 
     open_catalog(settings.catalog_name, catalog_properties(settings.to, settings.catalog))
-
-
-def _export(export: Export, topic: str) -> TopicReport:
-    if export.settings.format == ICEBERG:
-        from lacuna.pipeline.export.iceberg import export_to_iceberg
-
-        return export_to_iceberg(export, topic)
-    from lacuna.pipeline.export.parquet import export_to_parquet
-
-    return export_to_parquet(export, topic)

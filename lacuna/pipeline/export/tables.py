@@ -5,7 +5,7 @@ that the export has reached. They belong to the data, so a rollback of the table
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -31,13 +31,18 @@ from pyiceberg.types import NestedField
 from lacuna.logstore.objects.directory import DIRECTORY
 from lacuna.logstore.objects.url import EXPORT_FORMS, KINDS
 from lacuna.pipeline.errors import DestinationError, ExportRunningError, PipelineError
+from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import Identity, RunRecord
 
 OFFSETS: Final = "lacuna.offsets"
 SKIPPED: Final = "lacuna.skipped"
+CUT: Final = "lacuna.cut"
+CUT_MS: Final = "lacuna.cut.at-ms"
+CUT_TOPICS: Final = "lacuna.cut.topics"
 TOKEN: Final = "lacuna.run"  # noqa: S105 - the name of a property
 
 _CLUSTER_ID: Final = "lacuna.cluster-id"
@@ -45,7 +50,7 @@ _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
 _TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
-_ATTEMPTS: Final = 10
+ATTEMPTS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,48 +79,20 @@ class TopicTable:
                 self._create(identity, schema)
             return self._check(self.load(), identity, schema)
 
-    def commit(
-        self, run: RunRecord, schema: pa.Schema, paths: Sequence[str], positions: Mapping[int, int]
-    ) -> Table:
-        """Adds the files and `positions` in one snapshot, on top of concurrent changes, and returns the table.
+    def find(self, run: RunRecord) -> tuple[Table, bool]:
+        """The current state of the table, and whether it has the snapshot of the run.
 
-        Raises ExportRunningError if another export has continued from the same offsets, DestinationError if the
-        snapshot could not be added or that is unknown.
+        Raises ExportRunningError if another export has continued from the same offsets.
         """
-        summary = {TOKEN: run.token, OFFSETS: json.dumps(positions)}
-        if run.skipped:
-            summary[SKIPPED] = json.dumps([asdict(each) for each in run.skipped])
-        is_unknown = False
-        for attempt in range(_ATTEMPTS + 1):
-            table = self.load()
-            if was_committed(table, run.token):
-                return table
-            if offsets_of(table) != run.positions:
-                raise ExportRunningError(
-                    f"another export ran at the same time in the table {self.name}: nothing of this run "
-                    "was added; run it again"
-                )
-            if attempt == _ATTEMPTS:
-                break
-            with iceberg_errors(f"the table {self.name}"):
-                try:
-                    _append(table, run, schema, paths, summary)
-                except CommitFailedException:
-                    continue
-                except CommitStateUnknownException:
-                    is_unknown = True
-                    continue
-                return self.load()
-        if is_unknown:
-            raise DestinationError(
-                f"it is not known whether the run is in the table {self.name}, because the "
-                f"catalog did not answer in {_ATTEMPTS} attempts; run the export again: it "
-                "continues after the table's contents"
+        table = self.load()
+        if snapshot_of(table, run.token) is not None:
+            return table, True
+        if offsets_of(table) != run.positions:
+            raise ExportRunningError(
+                f"another export ran at the same time in the table {self.name}: nothing of this run "
+                "was added; run it again"
             )
-        raise DestinationError(
-            f"others keep changing the table {self.name}, so nothing was added in {_ATTEMPTS} "
-            "attempts; run it again"
-        )
+        return table, False
 
     def _create(self, identity: Identity, schema: pa.Schema) -> None:
         self.catalog.create_namespace_if_not_exists(self.identifier[0])
@@ -214,6 +191,80 @@ def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
         return False
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The snapshot that a run adds to the table of its topic: the files at `paths`, and the offsets that they reach."""
+
+    into: TopicTable
+    run: RunRecord
+    schema: pa.Schema
+    paths: Sequence[str]
+    cut: RunCut
+
+    def commit(self) -> Table:
+        """Adds the snapshot, on top of concurrent changes, and returns the table.
+
+        Raises ExportRunningError if another export has continued from the same offsets, DestinationError if the
+        snapshot could not be added or that is unknown.
+        """
+        return until_committed(
+            f"the table {self.into.name}", lambda: self.into.find(self.run), self.append
+        )
+
+    def append(self, table: Table) -> None:
+        """Makes one attempt. Raises CommitFailedException, CommitStateUnknownException, DestinationError."""
+        _append(table, self.run, self.schema, self.paths, self.summary())
+
+    def summary(self) -> dict[str, str]:
+        """The properties of the snapshot."""
+        summary = {
+            TOKEN: self.run.token,
+            OFFSETS: json.dumps(self.run.committed().positions),
+            CUT: self.cut.id,
+            CUT_MS: str(self.cut.at_ms),
+            CUT_TOPICS: str(len(self.cut.topics)),
+        }
+        if self.run.skipped:
+            summary[SKIPPED] = json.dumps([asdict(each) for each in self.run.skipped])
+        return summary
+
+
+def until_committed(
+    what: str, find: Callable[[], tuple[Table, bool]], attempt: Callable[[Table], None]
+) -> Table:
+    """Calls `attempt` until `find` finds its snapshot in the table, and returns the table.
+
+    `what` names the table for errors. Raises DestinationError if the snapshot could not be added or that is unknown.
+    """
+    is_unknown = False
+    for number in range(ATTEMPTS + 1):
+        table, is_done = find()
+        if is_done:
+            return table
+        if number == ATTEMPTS:
+            break
+        with iceberg_errors(what):
+            try:
+                attempt(table)
+            except CommitFailedException:
+                continue
+            except CommitStateUnknownException:
+                is_unknown = True
+    raise not_committed(what, is_unknown=is_unknown)
+
+
+def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
+    """The error after the last attempt to add a snapshot."""
+    if is_unknown:
+        return DestinationError(
+            f"it is not known whether the run is in {what}, because the catalog did not answer in {ATTEMPTS} "
+            "attempts; run the export again: it continues after the table's contents"
+        )
+    return DestinationError(
+        f"others keep changing {what}, so nothing was added in {ATTEMPTS} attempts; run it again"
+    )
+
+
 def _append(
     table: Table,
     run: RunRecord,
@@ -233,6 +284,12 @@ def _append(
         transaction.add_files(
             list(paths), snapshot_properties=dict(summary), check_duplicate_files=False
         )
+
+
+def catalog_of(settings: ExportSettings) -> Catalog:
+    """Opens the catalog of an export. Raises DestinationError, PipelineError."""
+    properties = catalog_properties(settings.to, settings.catalog)
+    return open_catalog(settings.catalog_name, properties)
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
@@ -267,12 +324,12 @@ def _offsets(text: str) -> Mapping[int, int]:
     return {int(key): end for key, end in json.loads(text).items()}
 
 
-def was_committed(table: Table, token: str) -> bool:
-    """Whether the table has the snapshot of the run with this token."""
-    return any(
-        snapshot.summary is not None and snapshot.summary.get(TOKEN) == token
-        for snapshot in table.snapshots()
-    )
+def snapshot_of(table: Table, token: str) -> int | None:
+    """The id of the snapshot of the run with this token, or None if the table does not have it."""
+    for snapshot in table.snapshots():
+        if snapshot.summary is not None and snapshot.summary.get(TOKEN) == token:
+            return snapshot.snapshot_id
+    return None
 
 
 def has_files_of(table: Table, token: str) -> bool:

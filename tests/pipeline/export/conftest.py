@@ -2,7 +2,7 @@
 
 import multiprocessing
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -50,6 +50,17 @@ def export(cluster: Cluster) -> Callable[..., TopicReport]:
 def export_on_spark(spark: SparkSession, cluster: Cluster) -> Callable[..., TopicReport]:
     """The same on Spark."""
     return exporting(cluster, Workers(lambda: spark))
+
+
+@pytest.fixture
+def export_all(cluster: Cluster) -> Callable[..., list[TopicReport | TopicFailure]]:
+    """export_all(topics, **settings): runs once over several topics."""
+
+    def run(names: Sequence[str], **settings: Any) -> list[TopicReport | TopicFailure]:
+        location = find_cluster(data=str(cluster.data))
+        return export_topics(Workers(), location, ExportSettings(**settings), names)
+
+    return run
 
 
 def exporting(cluster: Cluster, workers: Workers) -> Callable[..., TopicReport]:

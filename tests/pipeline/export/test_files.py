@@ -249,9 +249,13 @@ def _log(partition: int, extents: int, *, size: int = 100, start: int = 0) -> Pa
     )
 
 
+def _ends(logs: list[PartitionLog]) -> dict[int, int]:
+    return {log.partition: log.last_stable_offset for log in logs}
+
+
 def test_large_partitions_are_split_and_small_ones_share_a_task() -> None:
     logs = [_log(0, 1), _log(1, 7), _log(2, 1), _log(3, 0)]
-    ranges = plan_ranges(logs, {}, allow_loss=False)
+    ranges = plan_ranges(logs, {}, _ends(logs), allow_loss=False)
     assert ranges == {0: (0, 10), 1: (0, 70), 2: (0, 10), 3: (0, 0)}
     tasks = plan_tasks(logs, ranges, 300)
     shape = [[(part.partition, len(part.pieces)) for part in task.slices] for task in tasks]
@@ -269,21 +273,23 @@ def test_large_partitions_are_split_and_small_ones_share_a_task() -> None:
 
 def test_a_piece_that_is_larger_than_a_task_is_one() -> None:
     logs = [_log(0, 2, size=1000)]
-    tasks = plan_tasks(logs, plan_ranges(logs, {}, allow_loss=False), 300)
+    tasks = plan_tasks(logs, plan_ranges(logs, {}, _ends(logs), allow_loss=False), 300)
     assert [len(task.slices[0].pieces) for task in tasks] == [1, 1]
 
 
 def test_ranges_begin_where_the_last_run_ended() -> None:
     logs = [_log(0, 3), _log(1, 2, start=5), _log(2, 1)]
-    assert plan_ranges(logs, {0: 30, 1: 7}, allow_loss=False) == {
+    assert plan_ranges(logs, {0: 30, 1: 7}, _ends(logs), allow_loss=False) == {
         0: (30, 30),
         1: (7, 20),
         2: (0, 10),  # a partition that is new
     }
     with pytest.raises(DataLossError, match=r"partitions 1 \(2 to 4\)"):
-        plan_ranges(logs, {0: 30, 1: 2}, allow_loss=False)
-    assert plan_ranges(logs, {0: 30, 1: 2}, allow_loss=True)[1] == (5, 20)
-    assert plan_ranges(logs, {}, allow_loss=False)[1] == (5, 20)
+        plan_ranges(logs, {0: 30, 1: 2}, _ends(logs), allow_loss=False)
+    assert plan_ranges(logs, {0: 30, 1: 2}, _ends(logs), allow_loss=True)[1] == (5, 20)
+    assert plan_ranges(logs, {}, _ends(logs), allow_loss=False)[1] == (5, 20)
+    cut = plan_ranges(logs, {0: 10, 1: 15}, {0: 20, 1: 10}, allow_loss=False)
+    assert cut == {0: (10, 20), 1: (15, 15), 2: (0, 0)}, "it has passed this cut, or is not in it"
 
 
 @pytest.mark.parametrize(

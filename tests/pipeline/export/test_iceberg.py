@@ -251,7 +251,7 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
 
     def unanswered(*arguments: Any) -> None:
         tried.append(1)
-        if is_done and len(tried) == tables._ATTEMPTS:
+        if is_done and len(tried) == tables.ATTEMPTS:
             append(*arguments)
         raise CommitStateUnknownException("no answer")
 
@@ -265,7 +265,7 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
                 match="because the catalog did not answer",
             ):
                 export(name, to=str(tmp_path), **_DAYS)
-    assert len(tried) == tables._ATTEMPTS
+    assert len(tried) == tables.ATTEMPTS
     export(name, to=str(tmp_path), **_DAYS)
     assert len(_rows(_table(tmp_path, name))) == 31
 

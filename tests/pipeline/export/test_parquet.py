@@ -128,7 +128,8 @@ def test_a_task_that_fails_is_done_again_without_traces(
     """Two attempts of every task have written, and readers see one."""
     from lacuna.pipeline.control import ControlPlane
     from lacuna.pipeline.export.job import Export, ExportSettings
-    from lacuna.pipeline.export.parquet import export_to_parquet
+    from lacuna.pipeline.export.report import TopicReport
+    from lacuna.pipeline.export.running import run_export
     from lacuna.pipeline.export.tasks import run_task
     from lacuna.pipeline.location import find_cluster
     from lacuna.pipeline.workers import Workers
@@ -148,7 +149,9 @@ def test_a_task_that_fails_is_done_again_without_traces(
     with ControlPlane(location.require_control()) as control:
         settings = ExportSettings(to=place.url)
         twice = Twice(workers=Workers(), control=control, store=location.store, settings=settings)
-        assert export_to_parquet(twice, name).files == 1
+        (report,) = run_export(twice, [name])
+        assert isinstance(report, TopicReport)
+        assert report.files == 1
     assert place.rows(name) == consume(name)
     assert place.names("_staging") == []
 

@@ -4,12 +4,23 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from pyspark import TaskContext
 
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.export.job import Export, ExportSettings
+from lacuna.pipeline.export.planning import Task
+from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.running import run_export
+from lacuna.pipeline.export.tasks import TaskResult, TaskSettings, run_task
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.session import spark_session
+from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 
 pytestmark = [
@@ -31,7 +42,7 @@ def _produce(cluster: Cluster, topic: str, count: int) -> None:
 def test_tasks_that_die_once(cluster: Cluster, topic: Any, consume: Any, place: Any) -> None:
     name = topic()
     _produce(cluster, name, 600)
-    script = str(Path(__file__).with_name("failing.py"))
+    script = str(Path(__file__))
     subprocess.run(
         [sys.executable, script, str(cluster.data), name, place.url],
         check=True,
@@ -65,3 +76,45 @@ def test_a_command_that_is_killed_while_spark_writes(
     done = subprocess.run([*command, "--json"], check=True, timeout=280, capture_output=True)
     assert b'"records": 4000' in done.stdout
     assert place.rows(name) == consume(name)
+
+
+class FailingExport(Export):
+    """The first attempt dies with its worker after it has written everything."""
+
+    def run(self, settings: TaskSettings, tasks: Sequence[Task]) -> list[TaskResult]:
+        """Run the same task without the failure."""
+
+        def attempt(task: Task) -> TaskResult:
+            context = TaskContext.get()
+            assert context is not None
+            result = run_task(settings, task, context.taskAttemptId())
+            if context.attemptNumber() == 0:
+                os._exit(1)
+            return result
+
+        spark = self.workers.spark_for(0)
+        assert spark is not None
+        context = spark.sparkContext
+        return context.parallelize(tasks, len(tasks)).map(attempt).collect()
+
+
+def _export_on_failing_workers(data: str, topic: str, to: str) -> None:
+    """Export the topic once, as the script that the test runs."""
+    location = find_cluster(data=data)
+    settings = {"spark.driver.memory": "1g"}
+    with (
+        spark_session("failing", "local[2,3]", settings) as spark,
+        ControlPlane(location.require_control()) as control,
+    ):
+        export = FailingExport(
+            workers=Workers(lambda: spark),
+            control=control,
+            store=location.store,
+            settings=ExportSettings(to=to, task_bytes=1),
+        )
+        (outcome,) = run_export(export, [topic])
+        assert isinstance(outcome, TopicReport), outcome
+
+
+if __name__ == "__main__":
+    _export_on_failing_workers(*sys.argv[1:])

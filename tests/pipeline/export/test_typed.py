@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from lacuna.pipeline.errors import DestinationError, PipelineError, UndecodableRecordError
 from lacuna.pipeline.export.layout import Layout
-from lacuna.pipeline.export.typed.avro_depth import check_depth
+from lacuna.pipeline.export.typed.avro import check_depth
 from lacuna.pipeline.export.typed.naming import load_schema
 from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 from lacuna.testing import Cluster

@@ -1,0 +1,312 @@
+"""Makes the snapshots of several tables visible together, and keeps the table of complete cuts.
+
+A REST catalog can commit several tables in one step. Other catalogs commit them one after another. Readers then take
+the snapshots of the newest complete cut from the table of cuts, which is written last.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import requests
+from pyiceberg.catalog import Catalog
+from pyiceberg.catalog.rest import Endpoint, HttpMethod, RestCatalog
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+    TableAlreadyExistsError,
+)
+from pyiceberg.table import CommitTableRequest, Namespace, Table, TableIdentifier
+from pyiceberg.table.update import TableRequirement, TableUpdate
+
+from lacuna.pipeline.errors import DestinationError, PipelineError
+from lacuna.pipeline.export.cuts import CUTS, MOST_CUTS, CompleteCut
+from lacuna.pipeline.export.job import ExportSettings
+from lacuna.pipeline.export.tables import (
+    ATTEMPTS,
+    TOKEN,
+    Change,
+    catalog_of,
+    iceberg_errors,
+    not_committed,
+    snapshot_of,
+    until_committed,
+)
+
+_PATH: Final = "transactions/commit"
+_COMMIT_TOGETHER: Final = Endpoint(http_method=HttpMethod.POST, path=f"/v1/{{prefix}}/{_PATH}")
+#: The answers of a catalog that has no such transactions, whatever it says in its configuration.
+_CANNOT: Final = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.METHOD_NOT_ALLOWED,
+        HTTPStatus.NOT_ACCEPTABLE,
+        HTTPStatus.NOT_IMPLEMENTED,
+    }
+)
+
+Committed = Table | PipelineError
+
+
+class _CannotCommitTogether(Exception):
+    """The catalog has no transactions over several tables; nothing was committed."""
+
+
+def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
+    """Commits the changes, by topic, and returns the table of each or the error of its commit.
+
+    Together if the catalog can, and otherwise one after another.
+    """
+    catalogs = [change.into.catalog for change in changes.values()]
+    if len(changes) > 1 and (catalog := _rest(catalogs[0])) is not None:
+        try:
+            return _commit_together(catalog, changes)
+        except _CannotCommitTogether:
+            pass
+    return {topic: _outcome(change) for topic, change in changes.items()}
+
+
+def _outcome(change: Change) -> Committed:
+    try:
+        return change.commit()
+    except PipelineError as error:
+        return error
+
+
+def _rest(catalog: Catalog) -> RestCatalog | None:
+    """The catalog, if it says that it commits several tables in one step."""
+    if isinstance(catalog, RestCatalog) and _COMMIT_TOGETHER in catalog._supported_endpoints:
+        return catalog
+    return None
+
+
+def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
+    """Repeats the commit until all tables have their snapshots, without those that another export has overtaken."""
+    found: dict[str, Committed] = {}
+    is_unknown = False
+    for number in range(ATTEMPTS + 1):
+        left: list[tuple[Change, Table]] = []
+        for topic in changes.keys() - found.keys():
+            try:
+                table, is_done = changes[topic].into.find(changes[topic].run)
+            except PipelineError as error:
+                found[topic] = error
+                continue
+            if is_done:
+                found[topic] = table
+            else:
+                left.append((changes[topic], table))
+        if not left:
+            return found
+        if number == ATTEMPTS:
+            break
+        try:
+            _post(catalog, [_staged(change, table) for change, table in left])
+        except CommitFailedException:
+            continue
+        except CommitStateUnknownException:
+            is_unknown = True
+    failure = not_committed("the tables of the run", is_unknown=is_unknown)
+    return {topic: found.get(topic, failure) for topic in changes}
+
+
+class _Staged(Exception):
+    """The commit that pyiceberg was about to send."""
+
+    def __init__(self, request: CommitTableRequest) -> None:
+        super().__init__()
+        self.request = request
+
+
+class _Staging:
+    """Stands for the catalog of a table whose commit is not sent yet."""
+
+    def commit_table(
+        self,
+        table: Table,
+        requirements: tuple[TableRequirement, ...],
+        updates: tuple[TableUpdate, ...],
+    ) -> None:
+        """Raises the commit."""
+        *namespace, name = table.name()
+        identifier = TableIdentifier(namespace=Namespace(namespace), name=name)
+        raise _Staged(
+            CommitTableRequest(identifier=identifier, requirements=requirements, updates=updates)
+        )
+
+
+def _staged(change: Change, table: Table) -> CommitTableRequest:
+    """Writes the manifests of a snapshot, and returns the commit that adds it. Raises DestinationError."""
+    table.catalog = _Staging()  # type: ignore[assignment]
+    try:
+        with iceberg_errors(f"the table {change.into.name}"):
+            change.append(table)
+    except _Staged as staged:
+        return staged.request
+    raise DestinationError(f"pyiceberg did not commit to the table {change.into.name}")
+
+
+def _post(catalog: RestCatalog, requests_: Iterable[CommitTableRequest]) -> None:
+    """Commits several tables in one step.
+
+    Raises CommitFailedException if a table has changed, CommitStateUnknownException without a clear answer,
+    _CannotCommitTogether, DestinationError.
+    """
+    body = f'{{"table-changes":[{",".join(each.model_dump_json() for each in requests_)}]}}'
+    try:
+        response = catalog._session.post(catalog.url(_PATH), data=body.encode())
+    except requests.RequestException as error:
+        raise CommitStateUnknownException(str(error)) from error
+    if response.ok:
+        return
+    what = f"the catalog answered {response.status_code}: {response.text[:200]}"
+    if response.status_code == HTTPStatus.CONFLICT:
+        raise CommitFailedException(what)
+    if response.status_code in _CANNOT:
+        raise _CannotCommitTogether(what)
+    if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        raise CommitStateUnknownException(what)
+    raise DestinationError(what)
+
+
+# The table of complete cuts.
+
+#: One row for each table of a cut.
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("cut", pa.string(), nullable=False),
+        pa.field("at", pa.timestamp("us", tz="UTC"), nullable=False),
+        pa.field("tables", pa.int32(), nullable=False),
+        pa.field("table_name", pa.string(), nullable=False),
+        pa.field("snapshot_id", pa.int64(), nullable=False),
+    ]
+)
+_PROPERTIES: Final = {
+    "lacuna.cuts": "1",
+    "commit.retry.num-retries": "0",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "10",
+}
+_STATES: Final = "lacuna.states"
+#: The files of the table after which they are written again as one.
+_MOST_FILES: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class CutsTable:
+    """The table of complete cuts in a namespace, and the names of the tables of topics."""
+
+    catalog: Catalog
+    settings: ExportSettings
+
+    @classmethod
+    def of(cls, settings: ExportSettings) -> Self:
+        """The table beside the tables of an export. Raises DestinationError, PipelineError."""
+        return cls(catalog_of(settings), settings)
+
+    @property
+    def name(self) -> str:
+        """The table's display name."""
+        return f"{self.settings.namespace}.{CUTS}"
+
+    def note(self, cut: CompleteCut) -> None:
+        """Adds a cut, unless the newest one has the same snapshots. Raises DestinationError."""
+        states = {self.settings.table_of(topic)[1]: state for topic, state in cut.states.items()}
+        digest = hashlib.sha256(json.dumps(states, sort_keys=True).encode()).hexdigest()
+
+        def find() -> tuple[Table, bool]:
+            table = self._open()
+            newest = table.current_snapshot()
+            is_same = (
+                newest is not None
+                and newest.summary is not None
+                and newest.summary.get(_STATES) == digest
+            )
+            return table, is_same or snapshot_of(table, cut.id) is not None
+
+        def attempt(table: Table) -> None:
+            rows = pa.Table.from_pylist(
+                [
+                    {
+                        "cut": cut.id,
+                        "at": datetime.fromtimestamp(cut.at_ms / 1000, UTC),
+                        "tables": len(states),
+                        "table_name": name,
+                        "snapshot_id": state,
+                    }
+                    for name, state in sorted(states.items())
+                ],
+                _SCHEMA,
+            )
+            _add(table, rows, {TOKEN: cut.id, _STATES: digest})
+
+        until_committed(f"the table {self.name}", find, attempt)
+
+    def complete(self) -> list[CompleteCut]:
+        """The complete cuts, oldest first, with the states by the names of tables. Raises DestinationError."""
+        with iceberg_errors(f"the table {self.name}"):
+            try:
+                table = self.catalog.load_table((self.settings.namespace, CUTS))
+            except NoSuchTableError:
+                return []
+            rows = table.scan().to_arrow().to_pylist()
+        states: dict[tuple[datetime, str], dict[str, int]] = {}
+        for row in rows:
+            states.setdefault((row["at"], row["cut"]), {})[row["table_name"]] = row["snapshot_id"]
+        return [
+            CompleteCut(id=cut, at_ms=round(at.timestamp() * 1000), states=found)
+            for (at, cut), found in sorted(states.items())
+        ]
+
+    def readable(self, cut: CompleteCut) -> set[str]:
+        """The tables of a cut that still have its snapshot. Raises DestinationError."""
+        found = set()
+        for name, state in cut.states.items():
+            with iceberg_errors(f"the table {self.settings.namespace}.{name}"):
+                try:
+                    table = self.catalog.load_table((self.settings.namespace, name))
+                except NoSuchTableError:
+                    continue
+                if table.snapshot_by_id(state) is not None:
+                    found.add(name)
+        return found
+
+    def _open(self) -> Table:
+        identifier = (self.settings.namespace, CUTS)
+        with iceberg_errors(f"the table {self.name}"):
+            try:
+                table = self.catalog.load_table(identifier)
+            except NoSuchTableError:
+                try:
+                    table = self.catalog.create_table(identifier, _SCHEMA, properties=_PROPERTIES)
+                except TableAlreadyExistsError:
+                    table = self.catalog.load_table(identifier)
+        if "lacuna.cuts" not in table.properties:
+            raise DestinationError(
+                f"the table {self.name} is not a table of cuts: choose another --namespace, or another table for the "
+                f"topic {CUTS} with --table"
+            )
+        return table
+
+
+def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
+    """Adds rows, together with the newest of the others once these are in many files."""
+    with table.transaction() as transaction:
+        snapshot = table.current_snapshot()
+        summary_of = {} if snapshot is None or snapshot.summary is None else snapshot.summary
+        if int(summary_of.get("total-data-files") or 0) < _MOST_FILES:
+            transaction.append(rows, snapshot_properties=dict(summary))
+            return
+        known = table.scan().to_arrow().sort_by([("at", "descending")])
+        cuts = list(dict.fromkeys(known.column("cut").to_pylist()))[: MOST_CUTS - 1]
+        kept = known.filter(pc.is_in(known.column("cut"), pa.array(cuts)))
+        whole = pa.concat_tables([kept.select(_SCHEMA.names).cast(_SCHEMA), rows])
+        transaction.overwrite(whole, snapshot_properties=dict(summary))

@@ -1,0 +1,234 @@
+"""Tests that exports of several topics split no transaction: they end at one cut, and readers find complete ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lacuna.base.errors import UserError
+from lacuna.cli.app import app
+from lacuna.pipeline.export.cuts import CompleteCut, CutLog
+from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.report import TopicReport
+from lacuna.testing import Cluster
+from tests.pipeline.export.conftest import Place
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+
+
+class Transfers:
+    """Two topics, a producer that moves amounts between them, and one that holds the second topic back."""
+
+    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        self.topics = tuple(topics)
+        self._bootstrap = cluster.bootstrap
+        self._by = self._producer(f"by-{topics[0]}")
+        self._holder = self._producer(f"holds-{topics[0]}")
+
+    def _producer(self, transactional_id: str) -> Producer:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": 300_000,
+            }
+        )
+        producer.init_transactions(60)
+        return producer
+
+    def move(self, amount: int) -> None:
+        """Commit one transfer."""
+        self._by.begin_transaction()
+        for topic, sign in zip(self.topics, (-1, 1), strict=True):
+            self._by.produce(topic, json.dumps(sign * amount), partition=0)
+        self._by.commit_transaction(60)
+
+    def hold(self) -> None:
+        """Open a transaction in the second topic alone."""
+        self._holder.begin_transaction()
+        self._holder.produce(self.topics[1], b"0", partition=0)
+        assert self._holder.flush(60) == 0
+
+    def release(self) -> None:
+        """End it."""
+        self._holder.commit_transaction(60)
+
+
+@pytest.fixture
+def transfers(cluster: Cluster, topic: Any) -> Transfers:
+    return Transfers(cluster, [topic(), topic()])
+
+
+def _amounts(values: Sequence[bytes]) -> list[int]:
+    return sorted(int(value) for value in values)
+
+
+def _catalog(folder: Path) -> Catalog:
+    from pyiceberg.catalog import load_catalog
+
+    return load_catalog(
+        "lacuna", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
+    )
+
+
+def _states(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[list[int]]]:
+    """Yield the amounts in the tables at each complete cut, oldest first, as a reader finds them."""
+    cuts = catalog.load_table("lacuna.lacuna_cuts").scan().to_arrow().sort_by("at").to_pylist()
+    for cut in dict.fromkeys(row["cut"] for row in cuts):
+        snapshots = {row["table_name"]: row["snapshot_id"] for row in cuts if row["cut"] == cut}
+        assert all(row["tables"] == len(topics) for row in cuts if row["cut"] == cut)
+        yield [
+            _amounts(
+                catalog.load_table(("lacuna", topic))
+                .scan(snapshot_id=snapshots[topic], selected_fields=("value",))
+                .to_arrow()
+                .column("value")
+                .to_pylist()
+            )
+            for topic in topics
+        ]
+
+
+def _cut_of(outcomes: Sequence[Any]) -> Any:
+    assert all(isinstance(each, TopicReport) for each in outcomes), outcomes
+    assert len({each.cut for each in outcomes}) == 1
+    return outcomes[0].cut
+
+
+def test_s3_tables_of_a_run_have_whole_transactions(
+    transfers: Transfers, export_all: Any, tmp_path: Path
+) -> None:
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+    transfers.move(5)
+    assert _cut_of(export_all(transfers.topics, **to)).holders == ()
+    transfers.hold()
+    transfers.move(10)
+    cut = _cut_of(export_all(transfers.topics, **to))
+    assert cut.is_complete
+    (holder,) = cut.holders
+    assert (holder.transactional_id, holder.partitions) == (f"holds-{transfers.topics[0]}", 2)
+    catalog = _catalog(tmp_path)
+    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]], "there is nothing new to note"
+    transfers.release()
+    last = _cut_of(export_all(transfers.topics, **to))
+    states = list(_states(catalog, transfers.topics))
+    assert states == [[[-5], [5]], [[-10, -5], [0, 5, 10]]]
+    for name in transfers.topics:
+        snapshot = catalog.load_table(("lacuna", name)).current_snapshot()
+        assert snapshot is not None
+        assert snapshot.summary is not None
+        found = snapshot.summary
+        assert (found["lacuna.cut"], found["lacuna.cut.topics"]) == (last.id, "2")
+        assert found["lacuna.cut.at-ms"] == str(last.at_ms)
+
+
+@pytest.mark.parametrize("place", ["folder"], indirect=True)
+def test_runs_of_files_have_whole_transactions(
+    transfers: Transfers, export_all: Any, place: Place
+) -> None:
+    transfers.move(5)
+    export_all(transfers.topics, to=place.url)
+    transfers.hold()
+    transfers.move(10)
+    export_all(transfers.topics, to=place.url)
+    transfers.release()
+    export_all(transfers.topics, to=place.url)
+    first, last = CutLog(open_destination(place.url)).complete()
+    assert first.states == dict.fromkeys(transfers.topics, 1)
+    assert last.states == dict.fromkeys(transfers.topics, 2)
+    rows = [_amounts([row[4] for row in place.rows(name)]) for name in transfers.topics]
+    assert rows == [[-10, -5], [0, 5, 10]]
+
+
+def test_a_cut_that_a_topic_has_not_reached_is_not_noted(
+    transfers: Transfers, export_all: Any, tmp_path: Path
+) -> None:
+    """One topic was exported further alone, or fails. Readers keep the cut before."""
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+    transfers.move(5)
+    export_all(transfers.topics, **to)
+    transfers.hold()
+    transfers.move(10)
+    (alone,) = export_all(transfers.topics[:1], **to)
+    assert alone.records == 1
+    outcomes = export_all(transfers.topics, **to)
+    assert not _cut_of(outcomes).is_complete
+    catalog = _catalog(tmp_path)
+    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]]
+    transfers.release()
+    *_, missing = export_all([*transfers.topics, "missing"], **to)
+    assert "there is no topic 'missing'" in str(missing.error)
+    assert len(list(_states(catalog, transfers.topics))) == 1
+    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert list(_states(catalog, transfers.topics))[1:] == [[[-10, -5], [0, 5, 10]]]
+
+
+def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lacuna.pipeline.export import together
+    from lacuna.pipeline.export.job import ExportSettings
+
+    monkeypatch.setattr(together, "_MOST_FILES", 3)
+    monkeypatch.setattr(together, "MOST_CUTS", 5)
+    cuts = together.CutsTable.of(ExportSettings(to=str(tmp_path), format="iceberg"))
+    _catalog(tmp_path).create_namespace("lacuna")
+    assert cuts.complete() == []
+    for number in range(9):
+        states = {"a": number, "b": number // 2}
+        for _ in range(2):  # the second time after a lost answer, say
+            cuts.note(CompleteCut(id=f"cut {number}", at_ms=1_000 * number, states=states))
+    found = cuts.complete()
+    assert found[-1] == CompleteCut(id="cut 8", at_ms=8_000, states={"a": 8, "b": 4})
+    assert [each.id for each in found] == [f"cut {number}" for number in range(9)][-len(found) :]
+    assert 5 <= len(found) < 5 + 3
+    snapshot = _catalog(tmp_path).load_table("lacuna.lacuna_cuts").current_snapshot()
+    assert snapshot is not None
+    assert snapshot.summary is not None
+    assert int(snapshot.summary["total-data-files"] or 0) <= 3
+
+
+@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+def test_the_status_names_what_to_read(
+    kind: str,
+    cluster: Cluster,
+    transfers: Transfers,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    place = ("--to", str(tmp_path), "--format", kind)
+    with pytest.raises(UserError, match="name the topics to export"):
+        _lacuna("export", *place)
+    _lacuna("export", "--status", *place)
+    assert "no cut is complete" in capsys.readouterr().out
+    data = ("--data", str(cluster.data))
+    transfers.move(5)
+    _lacuna("export", *transfers.topics, *place, *data)
+    assert "2 topics, cut at" in capsys.readouterr().out
+    transfers.hold()
+    transfers.move(10)
+    _lacuna("export", *transfers.topics, *place, *data)
+    found = capsys.readouterr().out
+    assert (
+        "no transaction is split; 2 partitions end before the open transaction of holds-" in found
+    )
+    transfers.release()
+    _lacuna("export", *transfers.topics, *place, *data, "--json")
+    reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert reports[0]["cut"]["complete"]
+    assert reports[0]["cut"]["held_by"] == []
+    assert {each["cut"]["id"] for each in reports} == {reports[0]["cut"]["id"]}
+    _lacuna("export", "--status", *place)
+    heading, *rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert heading[2:] == ["topic" if kind == "parquet" else "table", "read", "still there"]
+    newest = [[each["topic"], str(each["run"]), "yes"] for each in reports]
+    assert [row[2:] for row in rows[:2]] == sorted(newest)
+    assert len(rows) == 4
+
+
+def _lacuna(*arguments: str) -> None:
+    app(list(arguments), prog_name="lacuna", standalone_mode=False)
