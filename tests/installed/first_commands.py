@@ -21,7 +21,9 @@ def first_commands(readme: str, bootstrap: str, lacuna: list[str]) -> None:
     program, test = re.findall(r"^```python\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
     assert AT in program
     subprocess.run([sys.executable, "-c", program.replace(AT, bootstrap)], check=True, timeout=60)
-    ((options, shown),) = re.findall(r"^\$ lacuna (explain .*)\n((?:.+\n)+?)```", readme, re.MULTILINE)
+    ((options, shown),) = re.findall(
+        r"^\$ lacuna (explain .*)\n((?:.+\n)+?)```", readme, re.MULTILINE
+    )
     command = [*lacuna, *options.split()]
     printed = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
     assert printed == shown, f"README.md shows\n{shown}\nand the command printed\n{printed}"

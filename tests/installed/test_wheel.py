@@ -5,6 +5,7 @@ import json
 import shutil
 import subprocess
 import sys
+import venv
 import zipfile
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.installed import spark_job
-from tests.lacuna.test_testing import SCRIPTS, TESTS
+from tests.lacuna.test_testing import APART, SCRIPTS, TESTS
 from tests.wheel import (
     PACKAGES,
     ROOT,
@@ -176,6 +177,18 @@ def test_the_fixtures(python: Path, folder: Path) -> None:
         (folder / f"test_{number}.py").write_text(text)
     said = run([python, "-m", "pytest", "-q", "--timeout=100"], folder)
     assert f"{len(TESTS)} passed" in said
+
+
+def test_the_examples_of_libraries_with_other_versions(wheel: Path, tmp_path: Path) -> None:
+    """Quix Streams allows no recent confluent-kafka, so pip resolves what an environment of its users has."""
+    venv.create(tmp_path / "venv", with_pip=True)
+    python = tmp_path / "venv" / "bin" / "python"
+    wanted = [f"{wheel}[demo]", "quixstreams", "celery", "pytest", "pytest-timeout"]
+    run([python, "-m", "pip", "install", "--quiet", *wanted], tmp_path)
+    for number, text in enumerate(APART):
+        (tmp_path / f"test_{number}.py").write_text(text)
+    command = [python, "-m", "pytest", "-q", "--timeout=100", *tmp_path.glob("test_*.py")]
+    assert "2 passed" in run(command, tmp_path)
 
 
 def test_a_script(python: Path, folder: Path) -> None:

@@ -372,7 +372,9 @@ def test_a_group_is_reset(
     assert "--to soon: write earliest" in refused("groups", "reset", group, "--to", "soon", *where)
 
 
-@pytest.mark.parametrize("command", [("topics", "list"), ("transactions", "list"), ("groups", "list")])
+@pytest.mark.parametrize(
+    "command", [("topics", "list"), ("transactions", "list"), ("groups", "list")]
+)
 def test_how_tables_are_printed(
     lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, command: tuple[str, ...]
 ) -> None:

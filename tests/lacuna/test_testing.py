@@ -25,11 +25,16 @@ def examples(page: Path) -> list[str]:
 
 
 EXAMPLES = examples(ROOT / "docs" / "testing.md")
-TESTS = [
+_ALL_TESTS = [
     example for example in [*EXAMPLES, *examples(ROOT / "README.md")] if "\ndef test_" in example
 ]
+#: Examples with libraries that need other versions than this environment has (`tests.installed.test_wheel`).
+APART = [
+    each for each in _ALL_TESTS if re.search("^from (quixstreams|celery) ", each, re.MULTILINE)
+]
+TESTS = [each for each in _ALL_TESTS if each not in APART]
 CONFTESTS = [example for example in EXAMPLES if "\ndef lacuna_options" in example]
-SCRIPTS = [each for each in EXAMPLES if each not in TESTS and each not in CONFTESTS]
+SCRIPTS = [each for each in EXAMPLES if each not in _ALL_TESTS and each not in CONFTESTS]
 
 
 @pytest.mark.parametrize(
