@@ -108,11 +108,16 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
         yield group
 
 
-def load_block(store: ObjectStore, cluster_id: str, pieces: Sequence[Piece]) -> Block:
-    """Reads the pieces, checks their batches and writes true offsets into them. Raises the errors of `load_blocks`."""
+def load_block(
+    store: ObjectStore, cluster_id: str, pieces: Sequence[Piece], data: bytearray | None = None
+) -> Block:
+    """Reads the pieces, checks their batches and writes true offsets into them. Raises the errors of `load_blocks`.
+
+    `data` is the buffer of an earlier block that is no longer in use.
+    """
     columns = Pieces.of(pieces)
     starts = array("q", accumulate(columns.sizes, initial=0))
-    data = bytearray()
+    data = bytearray() if data is None else data
     reads = plan_reads(
         columns,
         starts,

@@ -18,10 +18,12 @@ from lacuna.logstore.objects import ObjectStore
 from lacuna.pipeline.decoding import Bounds, Shape, builder_of, decode
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.extents import PartitionLog
-from lacuna.pipeline.loading import BLOCK_BYTES, cut_pieces, load_block
+from lacuna.pipeline.loading import cut_pieces, load_block
 
 Item = TypeVar("Item")
 
+BLOCK_BYTES: Final = 4 << 20
+"""Stored bytes of a block. With 8 MiB, a read takes as much time and more memory; with 1 MiB, it takes longer."""
 BATCH_BYTES: Final = 8 << 20
 """Bytes of keys, values and headers of a batch, unless one record has more; a batch has at most 65,536 records."""
 MAX_THREADS: Final = 4
@@ -94,10 +96,11 @@ def _units(
     store: ObjectStore, cluster_id: str, spans: Sequence[Span], schema: pa.Schema
 ) -> Iterator[Iterator[pa.RecordBatch]]:
     names = pa.array(sorted({span.log.topic for span in spans}), pa.string())
+    spare: list[bytearray] = []
     for span in spans:
         shape = Shape(schema, _constants(span.log, names))
         for group in cut_pieces(span.pieces(), BLOCK_BYTES):
-            yield _unit(store, cluster_id, group, span.bounds, schema, shape)
+            yield _unit(store, cluster_id, group, span.bounds, schema, shape, spare)
 
 
 def _unit(
@@ -107,11 +110,15 @@ def _unit(
     bounds: Bounds,
     schema: pa.Schema,
     shape: Shape,
+    spare: list[bytearray],
 ) -> Iterator[pa.RecordBatch]:
-    block = load_block(store, cluster_id, group)
-    builder = builder_of(schema.names, BATCH_BYTES)
+    """Yields the records of a block. `spare` has the buffers of earlier blocks, for later ones."""
+    data = spare.pop() if spare else bytearray()
+    block = load_block(store, cluster_id, group, data)
+    builder = builder_of(schema.names, BATCH_BYTES, len(data))
     for columns in decode(builder, [block], cluster_id, bounds):
         yield shape.batch(columns)
+    spare.append(data)
 
 
 def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
@@ -131,12 +138,12 @@ def _threads() -> int:
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of each unit in turn. Threads make them: one item ahead of each of `threads` + 1 units."""
+    """Yields the items of each unit in turn. Threads make them: one item ahead of each of `threads` units."""
     ahead: deque[tuple[Iterator[Item], Future[Item | None]]] = deque()
     executor = ThreadPoolExecutor(threads, thread_name_prefix="decode")
     try:
         while True:
-            while len(ahead) <= threads and (unit := next(units, None)) is not None:
+            while len(ahead) < threads and (unit := next(units, None)) is not None:
                 ahead.append((unit, executor.submit(next, unit, None)))
             if not ahead:
                 return

@@ -259,7 +259,7 @@ def test_items_come_in_order_and_at_most_one_ahead_of_each_unit() -> None:
     for number in range(20):
         for index in range(3):
             assert next(items) == (number, index)
-            assert sum(made) <= 3 * number + index + 2 + 3
+            assert sum(made) <= 3 * number + index + 2 + 2
     assert next(items, None) is None
 
 

@@ -48,105 +48,142 @@ _DELETE_HORIZON = cython.declare(cython.int, 0x40)
 _MAX_INT32 = cython.declare(cython.longlong, 0x7FFFFFFF)
 _MAX_INT64 = cython.declare(cython.longlong, 0x7FFFFFFFFFFFFFFF)
 _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 12)
+_FIRST_ROWS = cython.declare(cython.Py_ssize_t, 1 << 8)
+# Faults of a record.
+_BAD = cython.declare(cython.int, 1)
+_OUT_OF_ORDER = cython.declare(cython.int, 2)
+_FAR_TIME = cython.declare(cython.int, 3)
+# The reasons why `add_records` returns.
+_END_OF_BATCH = cython.declare(cython.int, 0)
+_FULL = cython.declare(cython.int, 1)
+_NO_ROOM = cython.declare(cython.int, 2)
+_FAULT = cython.declare(cython.int, 3)
 
 
 @cython.final
 @cython.cclass
 class _Growing:
-    """A buffer that grows at its end. When compiled, its memory is neither cleared nor copied twice."""
+    """A buffer that grows at its end: a bytearray, or what `allocate` returns (see ColumnBuilder).
 
-    buffer: bytearray
+    When compiled, its memory is not cleared, and the `put` methods need no lock, but room that was reserved before.
+    """
+
+    allocate: object
+    buffer: object
+    memory: cython.p_uchar
     size: cython.Py_ssize_t
     capacity: cython.Py_ssize_t
+    expected: cython.Py_ssize_t
 
-    def __init__(self) -> None:
-        self.buffer = bytearray()
-        self.size = 0
-        self.capacity = 0
+    def __init__(self, allocate: object, expected: int = 0) -> None:
+        self.allocate = allocate
+        self.expected = expected
+        self.begin()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def reserve(self, length: cython.Py_ssize_t) -> cython.int:
-        if self.size + length > self.capacity:
-            self.capacity = max(self.size + length, 2 * self.capacity, _FIRST_CAPACITY)
-            if cython.compiled:
-                PyByteArray_Resize(self.buffer, self.capacity)  # noqa: F821 - in columns.pxd
+    def begin(self) -> cython.int:
+        self.buffer = bytearray() if self.allocate is None or not cython.compiled else None
+        self.size = 0
+        self.capacity = 0
         return 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def reserve(self, length: cython.Py_ssize_t) -> cython.int:
+        """Make room for `length` more bytes."""
+        if self.size + length > self.capacity:
+            self.capacity = max(
+                self.size + length, 2 * self.capacity, self.expected, _FIRST_CAPACITY
+            )
+            if cython.compiled:
+                self.resize(self.capacity)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def resize(self, size: cython.Py_ssize_t) -> cython.int:
+        if cython.compiled:
+            if self.allocate is None:
+                PyByteArray_Resize(self.buffer, size)  # noqa: F821 - in columns.pxd
+                self.memory = cython.cast(cython.p_uchar, PyByteArray_AS_STRING(self.buffer))  # noqa: F821
+            else:
+                if self.buffer is None:
+                    self.buffer = self.allocate(size)
+                else:
+                    self.buffer.resize(size, False)
+                self.memory = cython.cast(
+                    cython.p_uchar, cython.cast(cython.size_t, self.buffer.address)
+                )
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def put(
         self,
         data: cython.const[cython.uchar][::1],
         at: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
-    ) -> cython.int:
+    ) -> cython.void:
         if length <= 0:
-            return 0
-        self.reserve(length)
+            return
         if cython.compiled:
-            memcpy(  # noqa: F821 - declared in columns.pxd
-                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
-                cython.address(data[at]),
-                length,
-            )
+            memcpy(self.memory + self.size, cython.address(data[at]), length)  # noqa: F821
         else:
             self.buffer += data[at : at + length]
         self.size += length
-        return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def put_int64(self, value: cython.longlong) -> cython.int:
-        self.reserve(8)
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def put_int64(self, value: cython.longlong) -> cython.void:
         if cython.compiled:
-            memcpy(  # noqa: F821 - declared in columns.pxd
-                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
-                cython.address(value),
-                8,
-            )
+            memcpy(self.memory + self.size, cython.address(value), 8)  # noqa: F821
         else:
             self.buffer += value.to_bytes(8, sys.byteorder, signed=True)
         self.size += 8
-        return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def put_int32(self, value: cython.int) -> cython.int:
-        self.reserve(4)
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def put_int32(self, value: cython.int) -> cython.void:
         if cython.compiled:
-            memcpy(  # noqa: F821 - declared in columns.pxd
-                PyByteArray_AS_STRING(self.buffer) + self.size,  # noqa: F821
-                cython.address(value),
-                4,
-            )
+            memcpy(self.memory + self.size, cython.address(value), 4)  # noqa: F821
         else:
             self.buffer += value.to_bytes(4, sys.byteorder, signed=True)
         self.size += 4
-        return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def put_byte(self, value: cython.uchar) -> cython.int:
-        self.reserve(1)
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def put_byte(self, value: cython.uchar) -> cython.void:
         if cython.compiled:
-            self.buffer[self.size] = value
+            self.memory[self.size] = value
         else:
             self.buffer.append(value)
         self.size += 1
-        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def set_bit(self, index: cython.Py_ssize_t) -> cython.void:
+        bit: cython.int = 1 << (index & 7)
+        if cython.compiled:
+            self.memory[index >> 3] |= bit
+        else:
+            self.buffer[index >> 3] |= bit
 
     @cython.cfunc
     def take(self) -> object:
         """Return the bytes so far. Later bytes go to a new buffer, which begins with room for as many."""
-        taken = self.buffer
-        capacity: cython.Py_ssize_t = self.size
+        if self.capacity == 0:
+            self.reserve(1)
         if cython.compiled:
-            PyByteArray_Resize(taken, self.size)  # noqa: F821 - declared in columns.pxd
-        self.buffer = bytearray()
-        self.size = 0
-        self.capacity = 0
-        self.reserve(capacity)
+            self.resize(self.size)
+        taken = self.buffer
+        self.expected = self.size
+        self.begin()
         return taken
 
 
@@ -161,48 +198,59 @@ class _BinaryBuilder:
     count: cython.Py_ssize_t
     null_count: cython.Py_ssize_t
 
-    def __init__(self) -> None:
-        self.validity = _Growing()
-        self.offsets = _Growing()
-        self.data = _Growing()
-        self.begin()
+    def __init__(self, allocate: object, expected: int = 0) -> None:
+        self.validity = _Growing(allocate)
+        self.offsets = _Growing(allocate)
+        self.data = _Growing(allocate, expected)
+        self.count = 0
+        self.null_count = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def begin(self) -> cython.int:
-        self.count = 0
-        self.null_count = 0
-        self.offsets.put_int32(0)
+    def reserve(self, rows: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.int:
+        """Make room for `rows` more rows, with `length` bytes in all."""
+        self.validity.reserve((rows >> 3) + 1)
+        self.offsets.reserve(4 * (rows + 1))
+        self.data.reserve(length)
         return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def has_room(self, length: cython.longlong) -> cython.bint:
+        return self.data.size + length <= self.data.capacity
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
     def add(
         self,
         data: cython.const[cython.uchar][::1],
         at: cython.Py_ssize_t,
         length: cython.longlong,
-    ) -> cython.int:
+    ) -> cython.void:
         """Add data[at:at + length], or null if `length` is negative."""
         if self.count & 7 == 0:
             self.validity.put_byte(0)
         if length < 0:
             self.null_count += 1
         else:
-            self.validity.buffer[self.count >> 3] |= 1 << (self.count & 7)
-            self.data.put(data, at, length)
+            self.validity.set_bit(self.count)
         self.offsets.put_int32(cython.cast(cython.int, self.data.size))
+        self.data.put(data, at, length)
         self.count += 1
-        return 0
 
     @cython.cfunc
     def take(self) -> object:
+        self.offsets.reserve(4)
+        self.offsets.put_int32(cython.cast(cython.int, self.data.size))
         validity = self.validity.take()
         if self.null_count == 0:
             validity = None
-        offsets = memoryview(self.offsets.take()).cast("i")
+        offsets = memoryview(self.offsets.take()).cast("B").cast("i")
         column = BinaryColumn(validity, offsets, self.data.take())
-        self.begin()
+        self.count = 0
+        self.null_count = 0
         return column
 
 
@@ -246,6 +294,7 @@ class _Scan:
     headers_at: cython.Py_ssize_t
     has_record: cython.bint
     is_bad: cython.bint
+    fault: cython.int
 
     def __init__(self, batches: object, position: int, end: int, max_decompressed: int) -> None:
         self.raw = memoryview(batches).cast("B")
@@ -263,6 +312,7 @@ class _Scan:
         self.index = 0
         self.has_record = False
         self.is_bad = False
+        self.fault = 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -339,6 +389,7 @@ class _Scan:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
         """Read a zigzag varint of at most `max_bits` bits that ends within the record."""
@@ -362,6 +413,7 @@ class _Scan:
         return 0
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
         """Skip a length and that many bytes. Return the length, -1 for null."""
@@ -374,26 +426,30 @@ class _Scan:
         return length
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def next_record(self) -> cython.int:
-        """Read the next record up to its offset delta. Return 0 if the batch has no more, otherwise 1."""
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def next_record(self) -> cython.bint:
+        """Read the next record up to its offset delta. Return False if the batch has no more, or with a `fault`."""
         size: cython.longlong
         if self.index == self.count:
             if self.position != self.body_end:
-                self.fail()
-            return 0
+                self.fault = _BAD
+            return False
         self.record_end = self.body_end
         size = self.varint(32)
         if self.is_bad or size < 1 or size > self.body_end - self.position:
-            self.fail()
+            self.fault = _BAD
+            return False
         self.record_end = self.position + size
         self.position += 1
         self.timestamp = self.varint(64)
         self.delta = self.varint(32)
         if self.is_bad:
-            self.fail()
+            self.fault = _BAD
+            return False
         if self.delta <= self.last_delta or self.delta > self.last_offset_delta:
-            raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
+            self.fault = _OUT_OF_ORDER
+            return False
         self.last_delta = self.delta
         if self.attributes & _LOG_APPEND_TIME:
             self.timestamp = self.append_time
@@ -402,38 +458,41 @@ class _Scan:
             if self.timestamp >= 0
             else self.base_timestamp < -_MAX_INT64 - 1 - self.timestamp
         ):
-            raise InvalidRecordError("its timestamp exceeds 64 bits", self.index)
+            self.fault = _FAR_TIME
+            return False
         else:
             self.timestamp += self.base_timestamp
         self.index += 1
-        return 1
+        return True
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def next_wanted(self) -> cython.int:
-        """Find the next record of the wanted offsets and timestamps. Return 0 if there is none, otherwise 1."""
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def next_wanted(self) -> cython.bint:
+        """Find the batch's next record of the wanted offsets and timestamps. Return False if there is none, or with a
+        `fault`.
+        """
         offset: cython.longlong
-        while True:
-            while self.next_record():
-                offset = self.base_offset + self.delta
-                if offset >= self.end_offset:
-                    self.at = self.end
-                    self.count = self.index
-                    self.position = self.body_end
-                    return 0
-                if (
-                    offset >= self.first_offset
-                    and self.min_timestamp <= self.timestamp <= self.max_timestamp
-                ):
-                    return 1
-                self.position = self.record_end
-            if not self.next_batch():
-                return 0
+        while self.next_record():
+            offset = self.base_offset + self.delta
+            if offset >= self.end_offset:
+                self.at = self.end
+                self.count = self.index
+                self.position = self.body_end
+                return False
+            if (
+                offset >= self.first_offset
+                and self.min_timestamp <= self.timestamp <= self.max_timestamp
+            ):
+                return self.read_body()
+            self.position = self.record_end
+        return False
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def read_body(self) -> cython.int:
-        """Read the lengths of key, value and headers, and check that they fill the record."""
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def read_body(self) -> cython.bint:
+        """Read the lengths of key, value and headers, and check that they fill the record. If not, return False."""
         self.key_length = self.sized(True)
         self.key_at = self.position - max(self.key_length, 0)
         self.value_length = self.sized(True)
@@ -449,13 +508,19 @@ class _Scan:
                 if self.is_bad:
                     break
         if self.is_bad or self.position != self.record_end:
-            self.fail()
-        return 0
+            self.fault = _BAD
+            return False
+        self.has_record = True
+        return True
 
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def fail(self) -> cython.int:
-        """Raise the error that `kernel.read_records` finds in the section."""
+        """Raise the error for the fault. What is bad in a section, `kernel.read_records` finds."""
+        if self.fault == _OUT_OF_ORDER:
+            raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
+        if self.fault == _FAR_TIME:
+            raise InvalidRecordError("its timestamp exceeds 64 bits", self.index)
         read_records(bytes(self.owner[self.body_start : self.body_end]), self.count)
         raise InvalidRecordError("the records do not fit their batch")
 
@@ -466,7 +531,10 @@ class ColumnBuilder:
     """Gathers the records of batches as columns chosen by the caller.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
-    single record is larger. `max_decompressed_bytes` bounds a batch.
+    single record is larger. `max_decompressed_bytes` bounds a batch. `expected_bytes` of values get room at once.
+
+    The memory is in bytearrays, unless `allocate(size)` returns other buffers: with an `address`, and a method
+    `resize(size, shrink)`, as those of pyarrow.allocate_buffer. Interpreted code always uses bytearrays.
     """
 
     max_bytes: cython.Py_ssize_t
@@ -479,6 +547,9 @@ class ColumnBuilder:
     has_horizons: cython.bint
     count: cython.Py_ssize_t
     size: cython.longlong
+    has_header_room: cython.bint
+    rows: cython.Py_ssize_t
+    expected_rows: cython.Py_ssize_t
     offsets: _Growing
     timestamps: _Growing
     timestamp_types: _Growing
@@ -501,6 +572,8 @@ class ColumnBuilder:
         max_bytes: int = MAX_BYTES,
         max_records: int = MAX_RECORDS,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+        expected_bytes: int = 0,
+        allocate: object = None,
     ) -> None:
         if not 0 < max_bytes <= 0x7FFFFFFF or not 0 < max_records <= 0x7FFFFFFF:
             raise ValueError(
@@ -514,19 +587,21 @@ class ColumnBuilder:
         self.max_bytes = max_bytes
         self.max_records = max_records
         self.max_decompressed_bytes = max_decompressed_bytes
-        self.offsets = _Growing()
-        self.timestamps = _Growing()
-        self.timestamp_types = _Growing()
-        self.tombstones = _Growing()
-        self.horizons = _Growing()
-        self.list_offsets = _Growing()
-        self.keys = _BinaryBuilder()
-        self.values = _BinaryBuilder()
-        self.header_keys = _BinaryBuilder()
-        self.header_values = _BinaryBuilder()
+        self.offsets = _Growing(allocate)
+        self.timestamps = _Growing(allocate)
+        self.timestamp_types = _Growing(allocate)
+        self.tombstones = _Growing(allocate)
+        self.horizons = _Growing(allocate)
+        self.list_offsets = _Growing(allocate)
+        self.keys = _BinaryBuilder(allocate)
+        self.values = _BinaryBuilder(allocate, min(expected_bytes, max_bytes))
+        self.header_keys = _BinaryBuilder(allocate)
+        self.header_values = _BinaryBuilder(allocate)
         self.count = 0
         self.size = 0
-        self.list_offsets.put_int32(0)
+        self.has_header_room = False
+        self.rows = 0
+        self.expected_rows = _FIRST_ROWS
 
     def read(
         self,
@@ -563,23 +638,40 @@ class ColumnBuilder:
     @cython.exceptval(-1, check=False)
     def fill(self, scan: _Scan) -> cython.int:
         """Add records until the next does not fit (1), or until none is left (0)."""
-        size: cython.longlong
+        reason: cython.int
         while True:
-            if not scan.has_record:
-                if not scan.next_wanted():
-                    return 0
-                scan.read_body()
-                scan.has_record = True
+            with cython.nogil:
+                reason = self.add_records(scan)
+            if reason == _FULL:
+                return 1
+            if reason == _FAULT:
+                scan.fail()
+            elif reason == _NO_ROOM:
+                self.reserve(scan)
+            elif not scan.next_batch():
+                return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_records(self, scan: _Scan) -> cython.int:
+        """Add records of the current batch, and return the reason why no more of them can be added."""
+        size: cython.longlong
+        while scan.has_record or scan.next_wanted():
             size = self.size_of(scan)
             if self.count > 0 and (
                 self.count >= self.max_records or self.size + size > self.max_bytes
             ):
-                return 1
+                return _FULL
+            if not self.has_room(scan):
+                return _NO_ROOM
             self.add(scan)
             self.size += size
             scan.has_record = False
+        return _FAULT if scan.fault else _END_OF_BATCH
 
     @cython.cfunc
+    @cython.nogil
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
         """Return the bytes of the record that max_bytes limits."""
@@ -593,8 +685,56 @@ class ColumnBuilder:
         return size
 
     @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def has_room(self, scan: _Scan) -> cython.bint:
+        """Whether the record fits what has been reserved. Its headers are reserved one record at a time."""
+        return (
+            self.count < self.rows
+            and (not self.has_keys or self.keys.has_room(scan.key_length))
+            and (not self.has_values or self.values.has_room(scan.value_length))
+            and (not self.has_headers or scan.header_count == 0 or self.has_header_room)
+        )
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def add(self, scan: _Scan) -> cython.int:
+    def reserve(self, scan: _Scan) -> cython.int:
+        """Make room for the record, and for more rows if there are too few."""
+        if self.count >= self.rows:
+            self.reserve_rows(max(self.rows, min(self.expected_rows, self.max_records)))
+        if self.has_keys:
+            self.keys.data.reserve(max(scan.key_length, 0))
+        if self.has_values:
+            self.values.data.reserve(max(scan.value_length, 0))
+        if self.has_headers:
+            self.header_keys.reserve(scan.header_count, scan.record_end - scan.headers_at)
+            self.header_values.reserve(scan.header_count, scan.record_end - scan.headers_at)
+            self.has_header_room = True
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def reserve_rows(self, rows: cython.Py_ssize_t) -> cython.int:
+        self.rows = self.count + rows
+        self.offsets.reserve(8 * rows)
+        self.timestamps.reserve(8 * rows)
+        self.timestamp_types.reserve(4 * rows)
+        if self.has_keys:
+            self.keys.reserve(rows, 0)
+        if self.has_values:
+            self.values.reserve(rows, 0)
+        if self.has_headers:
+            self.list_offsets.reserve(4 * rows)
+        if self.has_tombstones:
+            self.tombstones.reserve(rows)
+        if self.has_horizons:
+            self.horizons.reserve(8 * rows)
+        return 0
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add(self, scan: _Scan) -> cython.void:
         self.offsets.put_int64(scan.base_offset + scan.delta)
         self.timestamps.put_int64(scan.timestamp)
         self.timestamp_types.put_int32(1 if scan.attributes & _LOG_APPEND_TIME else 0)
@@ -611,20 +751,20 @@ class ColumnBuilder:
                 scan.base_timestamp if scan.attributes & _DELETE_HORIZON else -1
             )
         self.count += 1
-        return 0
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def add_headers(self, scan: _Scan) -> cython.int:
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def add_headers(self, scan: _Scan) -> cython.void:
         length: cython.longlong
+        self.list_offsets.put_int32(cython.cast(cython.int, self.header_keys.count))
         scan.position = scan.headers_at
         for _ in range(scan.header_count):
             length = scan.sized(False)
             self.header_keys.add(scan.body, scan.position - length, length)
             length = scan.sized(True)
             self.header_values.add(scan.body, scan.position - max(length, 0), length)
-        self.list_offsets.put_int32(cython.cast(cython.int, self.header_keys.count))
-        return 0
+        self.has_header_room = False
 
     def take(self) -> object:
         """Return the records gathered so far as RecordColumns, or None if there are none, and start again empty."""
@@ -632,22 +772,28 @@ class ColumnBuilder:
             return None
         headers = None
         if self.has_headers:
-            lists = memoryview(self.list_offsets.take()).cast("i")
+            self.list_offsets.reserve(4)
+            self.list_offsets.put_int32(cython.cast(cython.int, self.header_keys.count))
+            lists = memoryview(self.list_offsets.take()).cast("B").cast("i")
             headers = HeaderColumn(lists, self.header_keys.take(), self.header_values.take())
-            self.list_offsets.put_int32(0)
         columns = RecordColumns(
             count=self.count,
-            offsets=memoryview(self.offsets.take()).cast("q"),
-            timestamps=memoryview(self.timestamps.take()).cast("q"),
-            timestamp_types=memoryview(self.timestamp_types.take()).cast("i"),
+            offsets=memoryview(self.offsets.take()).cast("B").cast("q"),
+            timestamps=memoryview(self.timestamps.take()).cast("B").cast("q"),
+            timestamp_types=memoryview(self.timestamp_types.take()).cast("B").cast("i"),
             keys=self.keys.take() if self.has_keys else None,
             values=self.values.take() if self.has_values else None,
             headers=headers,
             tombstones=memoryview(self.tombstones.take()) if self.has_tombstones else None,
-            horizons=memoryview(self.horizons.take()).cast("q") if self.has_horizons else None,
+            horizons=memoryview(self.horizons.take()).cast("B").cast("q")
+            if self.has_horizons
+            else None,
         )
+        self.expected_rows = self.count
         self.count = 0
         self.size = 0
+        self.rows = 0
+        self.has_header_room = False
         return columns
 
 

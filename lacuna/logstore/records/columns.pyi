@@ -1,4 +1,4 @@
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from typing_extensions import Buffer
 
@@ -21,6 +21,8 @@ class ColumnBuilder:
         max_bytes: int = ...,
         max_records: int = ...,
         max_decompressed_bytes: int = ...,
+        expected_bytes: int = 0,
+        allocate: Callable[[int], object] | None = None,
     ) -> None: ...
     def read(
         self,
