@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import struct
 import tracemalloc
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lacuna.wire import kernel
+from lacuna.wire import generator, kernel
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.end_txn import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
@@ -356,3 +357,28 @@ def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> N
         assert message.codec.elements == 3 * (kernel.MOST_TAGS + 1)
         with pytest.raises(MalformedMessage):
             message.read(written, 17, 3 * kernel.MOST_TAGS)
+
+
+@pytest.mark.java
+def test_the_messages_are_as_kafka_defines_them(tmp_path: Path) -> None:
+    """Run `python -m lacuna.wire.generator` after changing it or Kafka's version."""
+    versions = (generator.KAFKA, generator.BEFORE_KAFKA_4)
+    generator.write([generator.bring_jar(version, tmp_path) for version in versions], tmp_path)
+    assert_same(tmp_path, generator.MESSAGES)
+
+
+@pytest.mark.java
+def test_the_records_of_internal_topics_are_as_kafka_defines_them(tmp_path: Path) -> None:
+    jars = {
+        name: generator.bring_jar(generator.KAFKA, tmp_path, name) for name in generator.RECORDS
+    }
+    generator.write_records(jars, tmp_path)
+    assert_same(tmp_path, generator.RECORD_MESSAGES)
+
+
+def assert_same(written: Path, checked_in: Path) -> None:
+    made = {path.name: path.read_text() for path in written.glob("*.py")}
+    there = {path.name: path.read_text() for path in checked_in.glob("*.py")}
+    assert there.keys() - made.keys() == {"__init__.py"}
+    for name, text in made.items():
+        assert there[name] == text

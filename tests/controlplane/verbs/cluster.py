@@ -23,7 +23,13 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
+from lacuna.controlplane.v1.log_pb2 import (
+    CollectionPlan,
+    ConfirmCollection,
+    PlanCollection,
+    SegmentCommitted,
+    SegmentId,
+)
 
 LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
@@ -199,3 +205,17 @@ def add_batch(
     given.batches += COMMITTED_BATCH.pack(
         end + gap, size, count, timestamp, *producer, sequence, flags
     )
+
+
+def collection(cluster: Cluster, max_segments: int = 100) -> CollectionPlan:
+    command = PlanCollection(lease_id=cluster.lease_id, max_segments=max_segments)
+    plan: CollectionPlan = cluster.do("plan_collection", command)
+    assert plan.error_code == 0
+    return plan
+
+
+def collect(cluster: Cluster) -> list[int]:
+    plan = collection(cluster)
+    command = ConfirmCollection(segments=plan.segments, swept_lease_ids=plan.swept_lease_ids)
+    assert cluster.do("confirm_collection", command).error_code == 0
+    return [segment.sequence for segment in plan.segments]

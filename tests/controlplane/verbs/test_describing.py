@@ -14,8 +14,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import describing
-from tests.controlplane.verbs.cluster import Cluster
-from tests.controlplane.verbs.collecting import collect
+from tests.controlplane.verbs.cluster import Cluster, collect
 from tests.controlplane.verbs.script import run
 from tests.controlplane.verbs.test_merging import MIXED, merge
 

@@ -18,8 +18,7 @@ from lacuna.controlplane.v1.log_pb2 import (
 )
 from lacuna.controlplane.verbs import retention
 from lacuna.logstore.segments.hot import hot_lease
-from tests.controlplane.verbs.cluster import add_batch
-from tests.controlplane.verbs.collecting import collect, collection
+from tests.controlplane.verbs.cluster import add_batch, collect, collection
 from tests.controlplane.verbs.script import run
 
 # DeleteRecords, retention

@@ -22,8 +22,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
 )
-from tests.controlplane.verbs.cluster import Cluster, add_batch
-from tests.controlplane.verbs.collecting import collect, collection
+from tests.controlplane.verbs.cluster import Cluster, add_batch, collect, collection
 from tests.controlplane.verbs.compacting import plan, swap, swap_of
 from tests.controlplane.verbs.script import run
 

@@ -9,8 +9,13 @@ from lacuna.controlplane.v1.cluster_pb2 import RenewLease
 from lacuna.controlplane.v1.log_pb2 import ConfirmCollection
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
-from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Unchecked, add_batch
-from tests.controlplane.verbs.collecting import collection
+from tests.controlplane.verbs.cluster import (
+    ADDS_PARTITION,
+    TRANSACTIONAL,
+    Unchecked,
+    add_batch,
+    collection,
+)
 from tests.controlplane.verbs.compacting import plan, swap, swap_of
 
 PRODUCERS = 50

@@ -20,8 +20,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapSegment,
 )
 from lacuna.controlplane.verbs import merging
-from tests.controlplane.verbs.cluster import Cluster
-from tests.controlplane.verbs.collecting import collect, collection
+from tests.controlplane.verbs.cluster import Cluster, collect, collection
 from tests.controlplane.verbs.script import VERBS, run
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lacuna.logstore.compiled import interpreted
 from lacuna.logstore.records import build_kernel
 
 KERNEL = "lacuna.logstore.records.kernel"
@@ -81,3 +82,11 @@ def signatures(path: Path) -> dict[str, list[str]]:
 @pytest.mark.parametrize("source", build_kernel.SOURCES.values(), ids=lambda path: path.stem)
 def test_the_stub_names_what_the_source_defines(source: Path) -> None:
     assert signatures(source.with_suffix(".pyi")) == signatures(source)
+
+
+def test_a_module_of_python_is_interpreted() -> None:
+    assert interpreted(("lacuna.logstore.interpreted", "lacuna.none_such")) == [
+        "lacuna.logstore.interpreted",
+        "lacuna.none_such",
+    ]
+    assert interpreted(("_ctypes", "lacuna.logstore.compiled")) == ["lacuna.logstore.compiled"]
