@@ -72,8 +72,7 @@ def choose_workers(
 
     Raises PipelineError if a master of Spark is not valid or does not answer.
     """
-    from lacuna.pipeline.master import check_master
-    from lacuna.pipeline.session import parse_settings, spark_session
+    from lacuna.pipeline.session import check_master, parse_settings, spark_session
     from lacuna.pipeline.workers import SPARK_FROM_BYTES, Workers
 
     if uses_spark is False or (uses_spark is None and find_spec("pyspark") is None):

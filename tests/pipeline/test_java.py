@@ -10,7 +10,7 @@ import pytest
 
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.java import find_java, java_version, write_launcher
-from lacuna.pipeline.master import check_master, is_local
+from lacuna.pipeline.session import check_master, is_local
 
 
 @pytest.fixture(autouse=True)
