@@ -38,7 +38,7 @@ from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
+from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.state.times import leap
@@ -87,7 +87,8 @@ class RuntimeSettings:
     hot_bytes_per_second: int = setting(
         "hot.bytes.per.second",
         HOT_BYTES_PER_SECOND,
-        "How many bytes of hot segments the journal takes in a second. Agents write further segments to the bucket.",
+        "How many bytes of hot segments the journal takes in a second, apart from bursts of four seconds. Agents write "
+        "further segments to the bucket.",
         least=1,
     )
     max_hot_bytes: int = setting(

@@ -25,7 +25,7 @@ from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
 from lacuna.controlplane.runtime import RuntimeSettings
 from lacuna.controlplane.shared.partitions import key_of
-from lacuna.controlplane.state.hot_intake import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
+from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import (

@@ -11,7 +11,7 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
-from lacuna.controlplane.state.hot_intake import HotIntake
+from lacuna.controlplane.state.hot import HotIntake, HotRounds
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.merges_under_way import MergesUnderWay
@@ -174,6 +174,7 @@ class State:
         #: when expired tokens were last looked for
         self.tokens_checked_ms = 0
         self.hot_intake = HotIntake()
+        self.hot_rounds = HotRounds()
         #: Whether other machines can go on with the journal if this one is lost.
         self.is_journal_shared = False
         self.merge_cursor = 0

@@ -5,6 +5,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import live_mask
+from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
@@ -16,9 +17,14 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
 
+#: Rounds for hot extents begin twice in the age that records must have.
+_PAUSES_AN_AGE: Final = 2
+
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     """Plan a merge over partitions, continuing after the last plan, without partitions that another agent is merging.
+
+    Hot extents wait until there are many of them, for the next round, or until the journal is half full.
 
     This changes nothing durable. The following swap is fenced by the extents themselves.
     """
@@ -32,11 +38,15 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     state.merges_under_way.forget_old(now_ms)
     avoided = {(each.lease_id, each.sequence) for each in command.avoided}
     planned: list[MergePlanPartition] = []
+    waiting: list[MergePlanPartition] = []
     bytes_left, extents_left = command.max_bytes, MERGE_SCAN
+    state.hot_rounds.begin(len(state.partitions), min_age_ms // _PAUSES_AN_AGE, now_ms)
     for partition in _in_turn(state):
-        if bytes_left <= 0 or extents_left <= 0 or len(planned) >= MERGE_PARTITIONS:
+        found = len(planned) + len(waiting)
+        if bytes_left <= 0 or extents_left <= 0 or found >= MERGE_PARTITIONS:
             break
         state.merge_cursor += 1
+        is_hot_due = state.hot_rounds.visit(now_ms) or state.hot_intake.is_half_full
         if state.merges_under_way.is_of_another(partition.key, command.lease_id, state.leases):
             continue
         extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
@@ -46,9 +56,14 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         run = _find_run(partition, command, bytes_left, end_offset, avoided)
         if run is not None:
             plan = _plan(partition, *run)
-            planned.append(plan)
-            state.merges_under_way.begin(partition.key, command.lease_id, now_ms)
+            is_due = is_hot_due or not any(map(is_hot, plan.extents.lease_ids))
+            (planned if is_due else waiting).append(plan)
             bytes_left -= sum(plan.extents.sizes)
+    extents_waiting = sum(len(plan.extents.sizes) for plan in waiting)
+    if bytes_left <= command.max_bytes // 2 or extents_waiting >= MERGE_WINDOW // 2:
+        planned += waiting
+    for plan in planned:
+        state.merges_under_way.begin(key_of(plan.partition), command.lease_id, now_ms)
     return Reply(merge_plan=MergePlan(partitions=planned))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.hot_intake import HotIntake
+from lacuna.controlplane.state.hot import MAX_HOT_BYTES, HotIntake
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
 from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId
@@ -36,13 +36,20 @@ def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequen
     return cluster.do("commit_segment", command)
 
 
-def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> list[int]:
+def planned(
+    cluster: Cluster,
+    small_bytes: int = 50,
+    min_extents: int = 32,
+    max_bytes: int = 1 << 30,
+    min_age_ms: int = 0,
+) -> list[int]:
     """Return how many extents a merge plan has of each partition."""
     command = PlanMerge(
         lease_id=cluster.lease_id,
-        max_bytes=1 << 30,
+        max_bytes=max_bytes,
         small_bytes=small_bytes,
         min_extents=min_extents,
+        min_age_ms=min_age_ms,
     )
     plan = cluster.do("plan_merge", command)
     return [len(each.extents.sizes) for each in plan.partitions]
@@ -129,6 +136,60 @@ def test_a_few_hot_extents_are_merged_without_those_that_were_merged_before(
     assert planned(cluster, 1 << 20, min_extents) == expected
 
 
+def between_rounds(cluster: Cluster, *, commits: int) -> None:
+    """Commit hot extents that are old enough, and end a round before the next one begins."""
+    cluster.create("t", 2)
+    for _ in range(commits):
+        commit_hot(cluster, "t-0")
+    for _ in range(4):
+        planned(cluster, min_age_ms=40_000)
+        cluster.now_ms += 10_000
+    assert planned(cluster, min_age_ms=40_000) == [commits]
+    cluster.now_ms += 10_000
+
+
+def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> None:
+    """A plan for each partition with a new record would cost a PUT every few seconds."""
+    cluster = Cluster()
+    between_rounds(cluster, commits=3)
+    took = []
+    for _ in range(20):
+        took.append(planned(cluster, min_age_ms=40_000))
+        cluster.now_ms += 5_000
+    assert took.count([3]) == 5
+    assert took.count([]) == 15
+    assert took[2] == took[6] == [3]
+
+
+@pytest.mark.parametrize(
+    ("commits", "max_bytes", "kept_bytes"),
+    [
+        pytest.param(3, 600, 0, id="half of a plan"),
+        pytest.param(1024, 1 << 30, 0, id="many"),
+        pytest.param(3, 1 << 30, MAX_HOT_BYTES // 2 + 1, id="half full"),
+    ],
+)
+def test_what_does_not_wait_for_a_round(commits: int, max_bytes: int, kept_bytes: int) -> None:
+    cluster = Cluster()
+    between_rounds(cluster, commits=commits)
+    if commits < 1024:
+        assert planned(cluster, min_age_ms=40_000) == []
+    cluster.state.hot_intake.kept_bytes = kept_bytes
+    assert planned(cluster, max_bytes=max_bytes, min_age_ms=40_000) == [commits]
+
+
+def test_others_do_not_wait_for_hot_extents() -> None:
+    cluster = Cluster()
+    between_rounds(cluster, commits=3)
+    for _ in range(2):
+        cluster.put("t-1")
+    took = []
+    for _ in range(6):
+        took.append(planned(cluster, 1 << 20, min_extents=2, min_age_ms=40_000))
+        cluster.now_ms += 10_000
+    assert took == [[], [3], [], [3], [2], [3, 2]]
+
+
 def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
     cluster = Cluster()
     command = Command(read_hot=ReadHot(segments=[SegmentId(lease_id=HOT | 1, sequence=1)]))
@@ -143,9 +204,9 @@ def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
     )
 )
 def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> None:
-    """(time since the last commit, size, bytes dropped before it); at most a second's worth at once."""
+    """(time since the last commit, size, bytes dropped before it); at most four seconds' worth at once."""
     intake = HotIntake()
-    intake.bytes_per_second, intake.max_bytes = 1_000, 2_000
+    intake.bytes_per_second, intake.max_bytes = 250, 2_000
     now_ms, admitted = 10_000_000, []
     for passed_ms, size, dropped in commits:
         now_ms += passed_ms
@@ -156,7 +217,7 @@ def test_the_intake_keeps_its_bounds(commits: list[tuple[int, int, int]]) -> Non
         assert intake.kept_bytes <= intake.max_bytes
         for begin_ms, _ in admitted:
             taken = sum(size for at_ms, size in admitted if begin_ms <= at_ms)
-            assert taken <= 1_000 + (now_ms - begin_ms) + 1
+            assert taken <= 1_000 + (now_ms - begin_ms) / 4 + 1
     assert intake.refused == len(commits) - len(admitted)
 
 
