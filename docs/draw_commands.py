@@ -24,7 +24,7 @@ PAGES: Final = {
         "Administration",
         ("status", "topics", "groups", "transactions", "acls", "users"),
     ),
-    "records": ("Records", ("produce", "consume", "time-travel", "explain")),
+    "records": ("Records", ("produce", "consume", "sql", "time-travel", "explain")),
     "jobs": ("Jobs", ("compact", "export", "verify", "metadata")),
     "help": ("First steps and help", ("demo", "doctor", "config", "completion")),
 }

@@ -6,6 +6,7 @@ import select
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import click
@@ -13,9 +14,12 @@ import click
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.configuration import is_typed
+from lacuna.cli.console import print_line
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.location import locate
+from lacuna.cli.options import JobPlace
 from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
+from lacuna.cli.units import show_count
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
 
@@ -106,7 +110,20 @@ class Given:
             help='Print one JSON object per line for each record. Bytes that are not UTF-8 become {"base64": TEXT}.',
         ),
     ] = False
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    output: Annotated[
+        str | None,
+        option(
+            "--output",
+            "-o",
+            parser=click.Choice(("parquet", "arrow", "csv")),
+            help="Write the records to FILE in this format, straight from the bucket, up to the present end. CSV has "
+            "neither headers nor bytes that are no text.",
+        ),
+    ] = None
+    file: Annotated[
+        Path | None, argument(help="The file to write with --output.", show_default=False)
+    ] = None
+    place: JobPlace
 
 
 def consume(given: Given) -> None:
@@ -114,7 +131,11 @@ def consume(given: Given) -> None:
 
     Without options, it prints the value of each committed record, one per line, and then of each new record, until
     Ctrl-C. It joins no group and commits no offsets. With --at, it stops where the topic ended at that time.
+    --output writes them to a file instead.
     """
+    if given.output is not None or given.file is not None:
+        _save(given)
+        return
     try:
         from lacuna.cli.records.finding import find
         from lacuna.cli.records.reading import read
@@ -124,10 +145,17 @@ def consume(given: Given) -> None:
     start, end = _bounds(given)
     committed = given.isolation == "committed"
     wanted = asyncio.run(
-        find(given.bootstrap, given.topic, given.partition or (), start, end, committed=committed)
+        find(
+            given.place.bootstrap,
+            given.topic,
+            given.partition or (),
+            start,
+            end,
+            committed=committed,
+        )
     )
     portions = read(
-        given.bootstrap,
+        given.place.bootstrap,
         given.topic,
         wanted,
         committed=committed,
@@ -143,6 +171,30 @@ def consume(given: Given) -> None:
         if end.kind is Kind.NEVER and given.count is None:
             raise click.exceptions.Exit(INTERRUPTED) from None  # Ctrl-C is the usual end
         raise
+
+
+def _save(given: Given) -> None:
+    """Writes the records to a file, and prints how many there are. Raises UserError, PipelineError."""
+    if given.output is None or given.file is None:
+        fail("--output needs a file: lacuna consume TOPIC --output parquet FILE")
+    try:
+        from lacuna.cli.records.saving import point_of, save
+        from lacuna.pipeline.reading import Query, Source, reader_of
+    except ModuleNotFoundError:
+        fail("consume --output needs pyarrow: pip install 'lacuna-log[arrow]'")
+    start, end = _bounds(given)
+    query = Query.of(
+        given.topic,
+        start=point_of(start),
+        end=point_of(end),
+        as_of=end.value if end.kind is Kind.PAST else None,
+        partitions=given.partition,
+        headers=given.output != "csv",
+        isolation=given.isolation,
+    )
+    reader = reader_of(Source(locate(given.place)), query)
+    count = save(reader, given.output, given.file, given.count)
+    print_line(f"{show_count(count, 'record')} in {given.file}")
 
 
 def _rendering(given: Given) -> Callable[[Any], bytes]:

@@ -35,6 +35,11 @@ ENTRIES: Final = {
         "lacuna.cli.consume:consume",
         "Prints the records of a topic, from one offset or time until another.",
     ),
+    "sql": Entry(
+        "lacuna.cli.sql:sql",
+        "Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.",
+        shows=True,
+    ),
     "time-travel": Entry(
         "lacuna.cli.time_travel:time_travel",
         "Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.",

@@ -1,5 +1,6 @@
 """`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
+import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
@@ -38,7 +39,7 @@ _ISOLATIONS: Final = {
     "committed": True,
     "uncommitted": False,
 }
-_EDGES: Final = ("earliest", "latest")
+_EDGE: Final = re.compile(r"earliest|latest(?:-(?P<before>[0-9]{1,18}))?")
 TRANSACTIONS: Final = "transactions"
 
 
@@ -201,8 +202,8 @@ def read(
     | argument | |
     |---|---|
     | start, end | where to begin and to end in each partition: an offset, a time (a datetime, or text such as
-      "2026-11-26T13:00" or "-15m"), "earliest", "latest", or offsets by partition, {0: 12}, of several topics
-      {"orders": {0: 12}}. The record at `end` is not read |
+      "2026-11-26T13:00" or "-15m"), "earliest", "latest", "latest-100", or offsets by partition, {0: 12}, and with
+      several topics {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
     | cut | "transactions": end where no transaction is split, over all partitions and topics |
     | timestamps | (since, until): only records with a timestamp in this range; `until` is not part of it |
@@ -383,8 +384,10 @@ class Resolver:
             return default if offset is None else offset
         if point is None:
             return default
-        if isinstance(point, str) and point in _EDGES:
-            return log.log_start_offset if point == _EDGES[0] else latest
+        if isinstance(point, str) and (edge := _EDGE.fullmatch(point)):
+            if edge["before"] is None:
+                return log.log_start_offset if point == "earliest" else latest
+            return max(latest - int(edge["before"]), log.log_start_offset)
         if isinstance(point, int):
             if point < 0:
                 raise PipelineError(f"{name}={point}: offsets are not negative")

@@ -127,6 +127,7 @@ def serve() -> None:
             return
         asked: Asked = json.loads(message)
         if start(asked, files[:3], files[3]):
+            asking.detach()  # or its end would close the number, which the command may use again
             become(asked, files[:3])
             return
 

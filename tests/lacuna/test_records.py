@@ -12,9 +12,11 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from hypothesis import given
@@ -599,3 +601,31 @@ def test_json_has_every_byte(value: bytes | None, key: bytes | None) -> None:
             assert b64decode(shown["base64"]) == given_
         else:
             assert (None if shown is None else shown.encode()) == given_
+
+
+def transactions(cluster: Cluster, topic: str, *values: bytes) -> None:
+    """Writes each value in a transaction of its own, and aborts those that are b"aborted"."""
+    client = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic}
+    producer = Producer(client)
+    producer.init_transactions(SECONDS)
+    for value in values:
+        producer.begin_transaction()
+        producer.produce(topic, value, b"key")
+        producer.flush(SECONDS)
+        end = producer.abort_transaction if value == b"aborted" else producer.commit_transaction
+        end(SECONDS)
+
+
+def test_a_file_and_sql_have_the_committed_records(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = lacuna_topic()
+    transactions(lacuna_cluster, topic, b"1", b"aborted", b"20", b"300")
+    file = tmp_path / "some.parquet"
+    ran = ask("consume", topic, "-o", "parquet", "--from", "end-2", "-c", "1", str(file))
+    assert ran.out == f"1 record in {file}\n"
+    assert pq.read_table(file).select(["offset", "value"]).to_pylist() == [
+        {"offset": 2, "value": b"20"}
+    ]
+    total = f'SELECT sum(decode(value)::int) AS total FROM "{topic}" WHERE "offset" < 3'
+    assert json.loads(ask("sql", total, "--json").out) == [{"total": 21}]

@@ -1,22 +1,31 @@
 """`lacuna.read` and `lacuna.follow`: what they return is what a read_committed consumer gets."""
 
+import re
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyarrow import csv, feather
 
 import lacuna
+from lacuna.base.errors import UserError
+from lacuna.cli.records.points import Kind, Point
+from lacuna.cli.records.saving import FORMATS, point_of, save
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
+from lacuna.pipeline.reading import Source
 from lacuna.pipeline.record_batches import COLUMNS, in_order
+from lacuna.pipeline.sql import answer
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 
@@ -355,3 +364,87 @@ def test_a_topic_that_was_created_again_is_not_followed(cluster: Cluster) -> Non
     cluster.create_topic(topic)
     with pytest.raises(DataLossError, match="topic 'again' was deleted and created again"):
         next(steps)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_has_the_records(running: Cluster, tmp_path: Path, kind: str) -> None:
+    read = {"parquet": pq.read_table, "arrow": feather.read_table, "csv": csv.read_csv}[kind]
+    expected = lacuna.read("orders", data=str(running.data)).read_all()
+    path = tmp_path / "orders"
+    assert save(lacuna.read("orders", data=str(running.data)), kind, path) == len(expected)
+    table = read(path)
+    assert table["offset"].to_pylist() == expected["offset"].to_pylist()
+    times = table["timestamp"].cast(pa.timestamp("ms", "UTC"))
+    assert times.to_pylist() == expected["timestamp"].to_pylist()
+    values = table["value"].cast(pa.binary()).to_pylist()
+    assert [each or None for each in values] == expected["value"].to_pylist()
+    assert save(lacuna.read("orders", data=str(running.data)), kind, path, 7) == 7
+    assert read(path)["offset"].to_pylist() == expected["offset"].to_pylist()[:7]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_csv_holds_no_bytes(cluster: Cluster, transact: Any, tmp_path: Path) -> None:
+    topic = cluster.create_topic("bytes")
+    transact(cluster, topic, [(True, [(b"k", b"\xff")])])
+    with pytest.raises(UserError, match="not UTF-8: write --output parquet or --output arrow"):
+        save(lacuna.read(topic, data=str(cluster.data)), "csv", tmp_path / "bytes.csv")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_points_of_consume_are_those_of_read(running: Cluster) -> None:
+    every = rows(running, partitions=0)
+    assert rows(running, partitions=0, start=point_of(Point(Kind.END, 2))) == every[-1:]
+    assert rows(running, partitions=0, start=point_of(Point(Kind.OFFSET, 8))) == [
+        row for row in every if row["offset"] >= 8
+    ]
+    later = rows(running, partitions=0, start=point_of(Point(Kind.TIME, 1_000_010)))
+    assert later == [row for row in every if row["timestamp"].timestamp() >= 1_000.01]
+    assert rows(running, partitions=0, end=point_of(Point(Kind.NEVER))) == every
+
+
+def ask(cluster: Cluster, statement: str, **arguments: Any) -> list[tuple[Any, ...]]:
+    with answer(Source.of(data=str(cluster.data)), statement, **arguments) as found:
+        answers: list[tuple[Any, ...]] = found.fetchall()
+        return answers
+
+
+def test_sql_over_topics(running: Cluster) -> None:
+    expected = consume(running, "orders")
+    everything = ask(running, 'SELECT * FROM orders ORDER BY partition, "offset"')
+    assert [each[:3] for each in everything] == [
+        place(row)[:1] + place(row)[1:] for row in expected
+    ]
+    assert [each[5:7] for each in everything] == [(row["key"], row["value"]) for row in expected]
+    late = sum(row["offset"] >= 9 and row["partition"] == 1 for row in expected)
+    counted = 'SELECT count(*) FROM orders WHERE "offset" >= 9 AND partition = 1'
+    assert ask(running, counted) == [(late,)]
+    twice = 'SELECT count(*) FROM orders a JOIN orders b USING (partition, "offset")'
+    assert ask(running, twice) == [(len(expected),)]
+    both = "SELECT topic, count(*) FROM (FROM orders UNION ALL FROM bills) GROUP BY ALL ORDER BY 1"
+    assert ask(running, both) == [("bills", 45), ("orders", 45)]
+    assert ask(running, "SELECT 1") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("SELECT * FROM ordres", "there is no topic 'ordres': did you mean 'orders'?"),
+        ("SELECT offset FROM orders", 'write "offset" for the column'),
+        ("SELECT price FROM orders", "price"),
+        ("SELECT CAST(decode(value) AS int) FROM orders", "Could not convert"),
+    ],
+)
+def test_what_sql_cannot_answer(running: Cluster, statement: str, says: str) -> None:
+    with pytest.raises(PipelineError, match=re.escape(says)):
+        ask(running, statement)
+
+
+def test_sql_reads_topics_as_they_were(running: Cluster) -> None:
+    topic = running.create_topic("moved", PARTITIONS)
+    write(running, topic, 2)
+    then = wall_clock_ms() + 60_000
+    running.advance(120_000)
+    write(running, topic, 2)
+    count = f"SELECT count(*) FROM {topic}"
+    assert ask(running, count, as_of=then) == [(PARTITIONS,)]
+    assert ask(running, count) == [(2 * PARTITIONS,)]

@@ -1,0 +1,65 @@
+"""`lacuna sql`: answers a question about topics in SQL."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.console import print_collected, table
+from lacuna.cli.errors import fail
+from lacuna.cli.location import locate
+from lacuna.cli.options import JobPlace
+
+
+def sql(
+    statement: Annotated[
+        str,
+        argument(
+            help="A statement in DuckDB's SQL, in which topics are tables, such as 'SELECT count(*) FROM orders'.",
+            show_default=False,
+        ),
+    ],
+    at: Annotated[
+        str | None,
+        option(
+            "--at",
+            metavar="TIME",
+            help="Read the records that a read_committed consumer could see at this time: 2026-11-26T13:00, "
+            "milliseconds since 1970, or -15m for fifteen minutes ago.",
+        ),
+    ] = None,
+    *,
+    place: JobPlace,
+) -> None:
+    """Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.
+
+    Each topic is a table with the columns topic, partition, "offset" (write it in quotes), timestamp, timestamp_type,
+    key, value and headers. All topics of a statement are read up to one cut, which splits no transaction. Keys and
+    values are BLOBs: decode(value) makes text of one. Write a topic's name in quotes if it has a dot or a hyphen. COPY
+    writes a result to a file.
+    """
+    try:
+        from lacuna.pipeline.reading import Source
+        from lacuna.pipeline.sql import answer
+    except ModuleNotFoundError:
+        fail("sql needs DuckDB and pyarrow: pip install 'lacuna-log[sql]'")
+    source = Source(locate(place))
+    with answer(source, statement, as_of=at) as found:
+        names = [column[0] for column in found.description or ()]
+        table(names, _rows(found))
+    print_collected()
+
+
+def _rows(found: Any) -> Iterator[Iterable[object]]:
+    while rows := found.fetchmany(1000):
+        for row in rows:
+            yield map(_shown, row)
+
+
+def _shown(value: Any) -> object:
+    """A value as text, except numbers, booleans and null. Bytes that are not UTF-8 have escapes."""
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return value if value is None or isinstance(value, bool | int | float) else str(value)

@@ -1,0 +1,121 @@
+"""SQL over topics, by DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from lacuna.logstore.objects import ObjectStore
+from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.metadata import MetadataSource
+from lacuna.pipeline.reading import (
+    TRANSACTIONS,
+    Query,
+    Source,
+    Time,
+    hold_of,
+    no_topic,
+    spans_of,
+)
+from lacuna.pipeline.record_batches import COLUMNS, Span, record_batches, schema_of
+from lacuna.pipeline.stores import shared_store
+
+_NO_TABLE: Final = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
+_BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
+
+
+@contextmanager
+def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
+    """Runs a statement, and yields DuckDB's connection, which has its result. Objects are pinned until the end.
+
+    All topics are read up to one cut, which splits no transaction, or as they were at `as_of`. With metadata from the
+    bucket, they are read up to its ends. Raises PipelineError, also for what DuckDB rejects, and as `lacuna.read`.
+    """
+    duckdb = _duckdb()
+    with ExitStack() as stack:
+        metadata = stack.enter_context(closing(source.open()))
+        stack.enter_context(hold_of(metadata))
+        known = metadata.topics()
+        tables = _tables(source, metadata, [name for name in known if name in statement], as_of)
+        connection = stack.enter_context(closing(duckdb.connect()))
+        for name, table in tables.items():
+            connection.register(name, table)
+        try:
+            connection.execute(statement)
+            yield connection
+        except duckdb.Error as error:
+            missing = _NO_TABLE.search(str(error))
+            if missing:
+                found = no_topic(missing["name"], known, metadata.whose)
+                raise PipelineError(found) from error
+            raise PipelineError(_explained(str(error), statement)) from error
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise PipelineError("SQL needs DuckDB: pip install 'lacuna-log[sql]'") from None
+    return duckdb
+
+
+def _tables(
+    source: Source, metadata: MetadataSource, topics: Sequence[str], as_of: Time | None
+) -> dict[str, "_Table"]:
+    if not topics:
+        return {}
+    has_cut = as_of is None and isinstance(metadata, ControlPlane)
+    query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None, headers=True)
+    spans = spans_of(source, metadata, query)
+    store = shared_store(source.location.store)
+    return {
+        topic: _Table(
+            store, metadata.cluster_id, [each for each in spans if each.log.topic == topic]
+        )
+        for topic in topics
+    }
+
+
+class _Table(ds.Dataset):  # type: ignore[misc]
+    """The records of a topic, as a dataset that DuckDB can read several times, and only the columns that it needs.
+
+    DuckDB calls `schema` and `scanner` alone, and trusts the scanner to apply the filter.
+    """
+
+    def __init__(self, store: ObjectStore, cluster_id: str, spans: Sequence[Span]) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._spans = spans
+
+    @property
+    def schema(self) -> pa.Schema:
+        return COLUMNS
+
+    def scanner(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: ds.Expression | None = None,  # noqa: A002 - DuckDB's name
+        **_: Any,
+    ) -> ds.Scanner:
+        """A scanner of these columns and of the rows that pass the filter."""
+        needed = schema_of(_needed(columns, filter))
+        batches = record_batches(self._store, self._cluster_id, self._spans, needed)
+        return ds.Scanner.from_batches(batches, schema=needed, columns=columns, filter=filter)
+
+
+def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> list[str]:
+    """The columns that a scan decodes: those that it returns, and those that its condition names."""
+    text = str(condition)
+    wanted = COLUMNS.names if columns is None else set(columns)
+    needed = [name for name in COLUMNS.names if name in wanted or name in text]
+    return needed or ["offset"]
+
+
+def _explained(message: str, statement: str) -> str:
+    if message.startswith("Parser Error") and _BARE_OFFSET.search(statement):
+        return f'{message}: offset is a reserved word of DuckDB\'s SQL, so write "offset" for the column'
+    return message
