@@ -297,7 +297,7 @@ class ConsoleVisitors(Checked):
     writes: bool = setting(
         "console.writes",
         False,
-        "Allow visitors of the console to abort transactions.",
+        "Allow visitors of the console to change the cluster, as far as ACLs allow each of them.",
         option="--console-writes",
         panel=_CONSOLE,
     )

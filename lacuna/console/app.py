@@ -1,6 +1,6 @@
 """The console's pages and their addresses."""
 
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final
@@ -13,14 +13,16 @@ from starlette.types import ASGIApp
 
 from lacuna.base.errors import UserError
 from lacuna.console import (
+    access,
     cluster,
     connected,
+    group_edits,
     groups,
     live,
     login,
-    merges,
     messages,
     partition,
+    topic_edits,
     topics,
     transactions,
 )
@@ -34,7 +36,6 @@ from lacuna.console.site import (
     Page,
     Site,
     Turns,
-    aborts,
     describes_cluster,
     leaves_out,
     link,
@@ -55,11 +56,11 @@ _PAGES: Final = (
     Page("/groups", groups.page, leaves_out, "Groups"),
     Page("/groups/group", groups.group_page, leaves_out),
     Page("/transactions", transactions.page, leaves_out, "Transactions"),
-    Page("/transactions/abort", transactions.abort_page, aborts),
-    Page("/transactions/abort", transactions.abort, aborts, method="POST"),
-    Page("/merges", merges.page, describes_cluster, "Merges"),
+    Page("/merges", cluster.merges_page, describes_cluster, "Merges"),
+    Page("/access", access.page, describes_cluster, "Access"),
     Page("/clients", connected.page, describes_cluster, "Clients"),
 )
+_EDITS: Final = (*topic_edits.EDITS, *group_edits.EDITS, *transactions.EDITS, *access.EDITS)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
@@ -87,6 +88,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         may_write=may_write,
         templates=templates(),
         links=_links,
+        actions=_actions,
     )
     turns = Turns()
     streams = live.Streams(site)
@@ -111,7 +113,8 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
         return endpoint
 
-    routes = [Route(each.path, answering(each.answer), methods=[each.method]) for each in _PAGES]
+    pages = (*_PAGES, *(page for each in _EDITS for page in each.pages()))
+    routes = [Route(each.path, answering(each.answer), methods=[each.method]) for each in pages]
     routes.append(Route("/live", known(streams.changes)))
     for path in ("/live/{topic}", "/live/{topic}/{partition:int}"):
         routes.append(Route(f"{path}/messages", known(streams.tail)))
@@ -131,6 +134,14 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
 
 def _links(rights: Rights) -> list[tuple[str, str]]:
     return [(each.path, each.title) for each in _PAGES if each.is_linked_for(rights)]
+
+
+def _actions(page: str, rights: Rights, subject: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [
+        (each.address(**subject), each.title)
+        for each in _EDITS
+        if each.on == page and each.is_for(rights, subject)
+    ]
 
 
 def _observed(site: Site, shown: Shown) -> list[Route]:

@@ -151,6 +151,7 @@ async def group_page(site: Site, request: Request) -> Response:
         members=members[: limits.ROWS],
         member_count=len(members),
         details=details,
+        actions=site.actions_on("group", request, group=group_id),
     )
 
 

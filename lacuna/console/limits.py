@@ -20,7 +20,7 @@ STREAM_SECONDS: Final = 600.0
 #: Rows on one page of a table.
 ROWS: Final = 100
 #: Bytes of a form, and the seconds in which it must arrive.
-FORM_BYTES: Final = 8192
+FORM_BYTES: Final = 256 << 10
 FORM_SECONDS: Final = 5.0
 #: Characters of a query string.
 QUERY_CHARACTERS: Final = 4096

@@ -120,6 +120,11 @@ class Logins:
             return None
         return login
 
+    def users(self) -> list[str]:
+        """Return the user of each login that has not ended."""
+        now = self._seconds()
+        return [each.user for each in self._logins.values() if now < each.ends]
+
     def add(self, user: str, credentials: Credentials) -> str:
         """Return the cookie's value for a user that has logged in."""
         for ended in [

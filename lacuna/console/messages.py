@@ -24,6 +24,7 @@ from lacuna.console.reading import (
 from lacuna.console.sampling import read_partitions
 from lacuna.console.site import BadRequest, Site, link, whole
 from lacuna.console.topics import find_partition, find_topic
+from lacuna.controlplane.client.times import seconds_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
@@ -34,6 +35,9 @@ ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
 #: The columns that a visitor can choose, and those that are shown if none is chosen.
 COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers", "size")
 _USUAL: Final = frozenset(COLUMNS[:5])
+#: What a visitor can write as a place in each partition.
+WRITTEN_PLACES: Final = "earliest, end, end-100, an offset, a time such as 2026-01-31T12:30 (UTC), or 10m (ago)"
+_MOST_DIGITS: Final = 18
 
 
 class Cell(NamedTuple):
@@ -266,7 +270,7 @@ async def _read(reader: Reader, bounds: Bounds, shape: Shape, query: QueryParams
     if query.get("seek") == "stable":
         starts = bounds.stable
     elif when := query.get("time", "").strip():
-        at = await reader.at_time(bounds.states, _milliseconds(when))
+        at = await reader.at_time(bounds.states, milliseconds(when))
         starts = {
             each: bounds.ends[each] if offset < 0 else max(offset, bounds.starts[each])
             for each, offset in at.items()
@@ -327,7 +331,41 @@ def _cell(data: bytes | None, size: int, shape: Shape) -> Cell:
     return Cell(text, form, size, is_cut or size > len(data or b""))
 
 
-def _milliseconds(text: str) -> int:
+async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> Positions:
+    """Return the offsets of a place that a visitor has written, in each partition. Raises BadRequest.
+
+    The end is the last stable offset, so that no record of an open transaction is before it.
+    """
+    starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
+    word, _, back = text.partition("-")
+    if text == "earliest":
+        return starts
+    if text == "end" or (word == "end" and _is_number(back)):
+        return {each: max(at - int(back or 0), starts[each]) for each, at in stable.items()}
+    if _is_number(text):
+        return {each: min(max(int(text), start), ends[each]) for each, start in starts.items()}
+    time_ms = _time_of(text, site.sources.now_ms())
+    async with connection_to(site.agents(request)) as connection:
+        reader = Reader(connection, bounds.topic.name, bounds.level, site.sources.seconds)
+        found = await reader.at_time(bounds.states, time_ms)
+    return {each: stable[each] if offset < 0 else offset for each, offset in found.items()}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _time_of(text: str, now_ms: int) -> int:
+    ago = seconds_of(text)
+    if ago is not None:
+        return max(now_ms - round(ago * 1000), 0)
+    try:
+        return milliseconds(text)
+    except BadRequest as error:
+        raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}") from error
+
+
+def milliseconds(text: str) -> int:
     """Return the milliseconds since 1970 of a time in UTC, or of a number. Raises BadRequest."""
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)

@@ -79,20 +79,26 @@ class Rights:
             _has(self.cluster, each) for each in (Operation.ALTER, Operation.CLUSTER_ACTION)
         )
 
-    def check_cluster(self) -> None:
-        """Raise NotAllowed if the user may not describe the cluster."""
-        if not self.sees_cluster:
-            raise NotAllowed(_words("Describe on the cluster", "Describe --cluster"))
+    def check_cluster(self, operation: Operation = Operation.DESCRIBE) -> None:
+        """Raise NotAllowed if an operation on the cluster is not allowed."""
+        if not (self.cluster is None or _has(self.cluster, operation)):
+            word = _word(operation)
+            raise NotAllowed(_words(f"{word} on the cluster", f"{word} --cluster"))
+
+    def check_topic(self, topic: str, operation: Operation) -> None:
+        """Raise NotAllowed if an operation on a topic is not allowed."""
+        if not self.topic(topic, operation):
+            word = _word(operation)
+            raise NotAllowed(_words(f"{word} on topic {topic}", f"{word} --topic {quote(topic)}"))
 
     def check_reads(self, topic: str) -> None:
         """Raise NotAllowed if the user may not read a topic."""
-        if not self.topic(topic, Operation.READ):
-            raise NotAllowed(_words(f"Read on topic {topic}", f"Read --topic {quote(topic)}"))
+        self.check_topic(topic, Operation.READ)
 
     def check_aborts(self) -> None:
         """Raise NotAllowed if the user may not abort transactions."""
         if not self.may_abort:
-            raise NotAllowed(_words("Alter on the cluster", "Alter --cluster"))
+            self.check_cluster(Operation.ALTER)
 
 
 EVERYTHING: Final = Rights(topics=None, groups=None, transactional_ids=None, cluster=None)
@@ -104,6 +110,11 @@ def _words(what: str, options: str) -> str:
         f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
+
+
+def _word(operation: Operation) -> str:
+    """Return the name of an operation as commands write it: AlterConfigs."""
+    return "".join(part.capitalize() for part in operation.name.split("_"))
 
 
 def _has(operations: int, operation: Operation) -> bool:
@@ -135,6 +146,10 @@ class RightsOfUsers:
             if len(self._known) > _MOST:
                 self._known.popitem(last=False)
         return cached[1]
+
+    def forget(self, agents: Agents) -> None:
+        """Forget the rights of the user of a connection, after a change that may have added to them."""
+        self._known.pop(self._digest(agents.security.credentials), None)
 
     def _digest(self, user: Credentials | None) -> bytes:
         """Return a key that is unique to a user and contains no password."""

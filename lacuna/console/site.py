@@ -44,6 +44,8 @@ class Site:
     templates: jinja2.Environment
     #: Returns the addresses and titles of the pages that the head of each page links for a user with these rights.
     links: Callable[[Rights], Sequence[tuple[str, str]]]
+    #: Returns the addresses and titles of the changes that a page links for a user with these rights, about a subject.
+    actions: Callable[[str, Rights, Mapping[str, str]], Sequence[tuple[str, str]]]
 
     def agents(self, request: Request) -> Agents:
         """Return the agents, with the credentials of a request's user. Raises UserError without a login."""
@@ -64,9 +66,10 @@ class Site:
             **context,
             request_path=request.url.path,
             cluster_id=self.sources.control.cluster.cluster_id,
-            may_write=self.may_write and rights.may_abort,
+            may_write=self.may_write,
             links=self.links(rights),
             user=login.user if login is not None else "",
+            said=self._said(request, browser),
             now_ms=self.sources.now_ms(),
             token_for=lambda action: self.tokens.token(browser, action),
         )
@@ -74,6 +77,21 @@ class Site:
         if request.cookies.get(COOKIE) != browser:
             response.set_cookie(COOKIE, browser, httponly=True, samesite="strict")
         return response
+
+    def saying(self, request: Request, path: str, text: str) -> str:
+        """Return the address of a page that begins with a text about a change that was made."""
+        browser = self.tokens.browser_of(request.headers)
+        sign = "&" if "?" in path else "?"
+        return f"{path}{sign}{urlencode({'said': text, 'seal': self.tokens.token(browser, text)})}"
+
+    def _said(self, request: Request, browser: str) -> str:
+        """Return the text that `saying` has put into an address. Nobody else can."""
+        text, seal = (request.query_params.get(each, "") for each in ("said", "seal"))
+        return text if text and self.tokens.is_right(browser, text, seal) else ""
+
+    def actions_on(self, page: str, request: Request, **subject: str) -> Sequence[tuple[str, str]]:
+        """Return the addresses and titles of the changes that a page links about its subject."""
+        return self.actions(page, rights_of(request), subject) if self.may_write else ()
 
 
 Handler = Callable[[Site, Request], Awaitable[Response]]

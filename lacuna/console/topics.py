@@ -83,6 +83,7 @@ async def page(site: Site, request: Request) -> Response:
         orders=list(_ORDERS),
         largest=max((row.size.size for row in rows), default=0),
         left_out=sample.left_out if rights.sees_cluster else 0,
+        actions=site.actions_on("topics", request),
     )
 
 
@@ -164,6 +165,7 @@ async def topic_page(site: Site, request: Request) -> Response:
             for index, state, strip in zip(indexes, states, strips, strict=True)
         ],
         paging=paging,
+        actions=site.actions_on("topic", request, topic=topic.name),
         topic_id=show_id(topic.topic_id),
     )
 

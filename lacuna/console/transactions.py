@@ -1,14 +1,16 @@
-"""The pages of transactions: the open ones, the readers that wait for them, and the form that aborts one."""
+"""The pages of transactions: the open ones, the readers that wait for them, and the change that aborts one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
-from lacuna.console import limits
+from lacuna.console import formats, limits
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn
 from lacuna.console.rights import Rights
-from lacuna.console.site import BadRequest, NotThere, Paging, Site, form_of, link, rights_of
+from lacuna.console.site import BadRequest, NotThere, Paging, Site, aborts, rights_of
 from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
@@ -82,7 +84,7 @@ async def page(site: Site, request: Request) -> Response:
         rows=every[paging.first : paging.stop],
         paging=paging,
         q=wanted,
-        aborted=query.get("aborted", ""),
+        may_abort=site.may_write and rights.may_abort,
     )
 
 
@@ -122,62 +124,79 @@ async def _opened(
     return opened, len(keys) - len(looked_at)
 
 
-async def abort_page(site: Site, request: Request) -> Response:
-    """Answer with the effects of an abort, and the button for it."""
-    _check_writes(site)
-    rights = rights_of(request)
-    transactional_id = request.query_params.get("id", "")
-    opened, _ = await _opened(
-        site, [transactional_id] if rights.transaction(transactional_id) else [], rights
-    )
+# --- abort a transaction ---
+
+
+async def _no_fields(turn: Turn) -> Sequence[Field]:
+    await _open_one(turn)
+    return ()
+
+
+async def _open_one(turn: Turn) -> OpenTransaction:
+    """Return the open transaction of the id in the address. Raises NotThere."""
+    transactional_id = turn.request.query_params.get("id", "")
+    ids = [transactional_id] if turn.rights.transaction(transactional_id) else []
+    opened, _ = await _opened(turn.site, ids, turn.rights)
     if not opened:
         raise NotThere(f"{transactional_id[:250]!r} has no open transaction.")
-    return site.render(request, "abort.html", opened=opened[0], is_stale=False)
+    return opened[0]
 
 
-async def abort(site: Site, request: Request) -> Response:
-    """Abort the transaction that the form names, unless the producer has begun another one since."""
-    _check_writes(site)
-    rights = rights_of(request)
-    form = form_of(request)
-    browser = site.tokens.browser_of(request.headers)
-    if not site.tokens.is_right(browser, "abort", form.get("token", "")):
-        text = "This form is from another console, or too old. Go back, reload the page, and try again."
-        return site.render(request, "failed.html", 403, title="Refused", text=text)
-    try:
-        command = AbortTxn(
-            producer_id=int(form.get("producer_id", "")),
-            producer_epoch=int(form.get("producer_epoch", "")),
-        )
-    except ValueError as error:
-        raise BadRequest("the form does not name a producer") from error
-    transactional_id = form.get("id", "")
-    opened, _ = await _opened(
-        site, [transactional_id] if rights.transaction(transactional_id) else [], rights
+async def _preview_abort(turn: Turn) -> Effect:
+    opened = await _open_one(turn)
+    found = opened.found
+    began = formats.moment(found.start_time_ms)
+    holds_back = (
+        f"The transaction has been open for {formats.duration(opened.seconds)}, since {began} UTC. Partitions: "
+        f"{opened.partitions}. Offsets that it holds back: {opened.waiting}. If it aborts, consumers receive "
+        f"{opened.by_abort} records of others at once."
     )
-    is_shown = bool(opened) and (
-        opened[0].found.producer_id == command.producer_id
-        and opened[0].found.producer_epoch == command.producer_epoch
-        and str(opened[0].found.start_time_ms) == form.get("began", "")
+    drops = (
+        "All of its records are dropped, in all of its partitions, and the group offsets in it are not committed. Its "
+        f"producer (id {found.producer_id}, epoch {found.producer_epoch}) is fenced and receives an error at its next "
+        "request. This cannot be undone."
     )
-    if opened and not is_shown:
-        return site.render(request, "abort.html", 409, opened=opened[0], is_stale=True)
-    # The control plane checks producer id and epoch again, since the transaction may end at this very moment.
-    code = ErrorCode.INVALID_TXN_STATE
-    if opened:
-        reply = await site.sources.control.call(Command(abort_txn=command))
-        code = ErrorCode(reply.txn_aborted.error_code)
-    if code != ErrorCode.NONE:
-        text = "The transaction ended in the meantime. Nothing was aborted."
-        return site.render(request, "failed.html", 409, title="Already ended", text=text)
-    return RedirectResponse(link("/transactions", aborted=transactional_id), 303)
+    return Effect(
+        sentences=(holds_back, drops),
+        pins={
+            "producer_id": str(found.producer_id),
+            "producer_epoch": str(found.producer_epoch),
+            "began": str(found.start_time_ms),
+        },
+        is_destructive=True,
+    )
 
 
-def _check_writes(site: Site) -> None:
-    if not site.may_write:
+async def _abort(turn: Turn) -> Done:
+    """Abort the transaction that was previewed, unless its producer has begun another one since."""
+    found = (await _open_one(turn)).found
+    now = (found.producer_id, found.producer_epoch, found.start_time_ms)
+    if now != tuple(turn.number(each) for each in ("producer_id", "producer_epoch", "began")):
         raise BadRequest(
-            "This console is read-only: start it with --console-writes to allow changes."
+            "The transaction that you looked at has ended, and nothing was aborted. Its producer has begun another one."
         )
+    # The control plane checks producer id and epoch again, since the transaction may end at this very moment.
+    command = AbortTxn(producer_id=found.producer_id, producer_epoch=found.producer_epoch)
+    reply = await turn.site.sources.control.call(Command(abort_txn=command))
+    if reply.txn_aborted.error_code != ErrorCode.NONE:
+        raise BadRequest("The transaction ended in the meantime. Nothing was aborted.")
+    name = formats.name(found.transactional_id)
+    return Done(f"Aborted the transaction of {name}. Its producer is fenced.", "/transactions")
+
+
+EDITS: Final = (
+    Edit(
+        path="/transactions/abort",
+        title="Abort the transaction",
+        button="Abort",
+        needs=aborts,
+        fields=_no_fields,
+        preview=_preview_abort,
+        apply=_abort,
+        on="row",
+        back=lambda _: "/transactions",
+    ),
+)
 
 
 def _may_see(control: ControlClient, key: TopicPartition, rights: Rights) -> bool:

@@ -17,6 +17,15 @@ from tests.lacuna.console.test_pages import PAGES
 SCRIPT = Path(__file__).with_name("browser.mjs")
 PACKAGES = ("axe-core@4.14.1", "puppeteer-core@24.43.1")
 SECONDS = 240
+EDITS = (
+    "/edit/topic",
+    "/edit/topics/orders/record",
+    "/edit/topics/orders/configs",
+    "/edit/group/reset?id=billing",
+    "/edit/group/delete?id=billing",
+    "/edit/acl",
+    "/edit/user",
+)
 #: 25 messages, some of them aborted, open or waiting.
 TWENTY_FIVE = "/topics/orders/messages?from=0&isolation=read_uncommitted"
 
@@ -39,7 +48,7 @@ def test_every_page_in_a_browser(filled: Cluster, modules: Path, tmp_path: Path)
     with served(filled, may_write=True) as browser:
         pages = [path for path in PAGES if path != "/nothing"]  # a 404 is logged as an error
         pages += [f"/transactions/abort?id={quote(HOSTILE)}"]
-        pages += [TWENTY_FIVE]
+        pages += [TWENTY_FIVE, *EDITS]
         found = _shown(browser, modules, tmp_path, pages)
     assert found["shown"] == 4 * len(pages)
     assert found["violations"] == []

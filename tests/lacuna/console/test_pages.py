@@ -37,6 +37,7 @@ PAGES = [
     f"/groups/group?id={quote(HOSTILE)}",
     "/transactions",
     "/merges",
+    "/access",
     "/clients",
     "/nothing",
 ]

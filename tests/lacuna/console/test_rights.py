@@ -43,7 +43,7 @@ from tests.lacuna.console.conftest import (
     served,
     transactional,
 )
-from tests.lacuna.console.test_login import cookie_of, log_in
+from tests.lacuna.console.test_security import cookie_of, log_in
 
 _ACLS: Final = (
     ("alice", ResourceType.TOPIC, "orders", AclOperation.READ),
@@ -221,6 +221,48 @@ def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
     assert get(browser, "operator", "/transactions/abort?id=paymaster").code == HTTPStatus.OK
     hidden = get(browser, "operator", "/transactions/abort?id=seller")
     assert hidden.code == HTTPStatus.NOT_FOUND
+
+
+def test_changes_need_what_kafka_asks_for(browser: Browser) -> None:
+    for user, path, what in (
+        ("alice", "/edit/topics/orders/record", "Write on topic orders"),
+        ("alice", "/edit/topics/orders/configs", "AlterConfigs on topic orders"),
+        ("alice", "/edit/topics/orders/partitions", "Alter on topic orders"),
+        ("alice", "/edit/topics/orders/trim", "Delete on topic orders"),
+        ("alice", "/edit/topics/orders/delete", "Delete on topic orders"),
+        ("alice", "/edit/acl", "Alter on the cluster"),
+        ("operator", "/edit/quota", "AlterConfigs on the cluster"),
+    ):
+        refused = get(browser, user, path)
+        assert refused.code == HTTPStatus.FORBIDDEN
+        assert what in refused.text
+    assert "/edit/" not in get(browser, "alice", "/topics/orders").text
+    for path in ("/edit/topics/salaries/trim", "/edit/group/delete?id=payroll"):
+        assert get(browser, "alice", path).code == HTTPStatus.NOT_FOUND
+    assert "/edit/acl" in get(browser, "operator", "/access").text
+
+
+def test_an_agent_has_the_last_word_on_a_change(browser: Browser) -> None:
+    """The console cannot know whether an ACL with a prefix allows a new topic."""
+    cookie = cookie_of(log_in(browser, "secret", user="alice"))
+    page = browser.get("/edit/topic", cookie=cookie)
+    (token,) = re.findall(r'/edit/topic".*?name="token" value="([^"]*)"', page.text, re.DOTALL)
+    body = urlencode({"token": token, "name": "new", "partitions": "1"})
+    refused = browser.post("/edit/topic", body, cookie=f"{cookie}; {cookie_of(page)}")
+    assert refused.code == HTTPStatus.FORBIDDEN
+    assert "topic new: ACLs do not allow it" in refused.text
+
+
+def test_who_is_logged_in_is_shown(browser: Browser) -> None:
+    cookie_of(log_in(browser, "secret", user="alice"))
+    text = get(browser, "operator", "/access").text
+    assert re.search(r">alice</th><td[^>]*>1<", text)
+    assert re.search(r">operator <span class=.badge good.>you</span></th><td[^>]*>1<", text)
+    assert "Describe on the cluster" in get(browser, "alice", "/access").text
+    assert (
+        '<span class="user" title="Logged in as">alice</span>'
+        in get(browser, "alice", "/topics").text
+    )
 
 
 def test_a_change_of_acls_is_seen(cluster: Cluster, browser: Browser, seconds: Seconds) -> None:

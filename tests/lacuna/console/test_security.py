@@ -1,22 +1,220 @@
-"""Tests the answers to other sites, other machines and invalid forms, and the bounds of one request."""
+"""Tests whom the console lets in: users, browsers, forms, connections; and the bounds of one request."""
+
+from __future__ import annotations
 
 import asyncio
+import logging
 import re
+import socket
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from urllib.parse import urlencode
 
 import pytest
+from confluent_kafka import Producer
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from lacuna.agent.security.listeners import Listener, Protocol
+from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.settings import AgentSettings
+from lacuna.base.addresses import parse_address
+from lacuna.base.client_security import ClientSecurity
+from lacuna.base.sasl import scram
 from lacuna.console import app, limits, site
+from lacuna.console.doorkeeper import Quiet
 from lacuna.console.site import Site
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
+from lacuna.operating.agents import AgentParts
+from lacuna.operating.kafka import Agents
 from lacuna.testing import Cluster
-from tests.lacuna.console.conftest import SECONDS, Browser, served, transactional
+from tests.certificates import Authority
+from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna.console.conftest import SECONDS, Answer, Browser, Seconds, served
 from tests.lacuna.console.test_pages import plain
+
+
+@pytest.fixture(scope="module")
+def sasl_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("login")
+    authority = Authority(folder)
+    own = authority.issue("agent")
+    (folder / "password").write_text("secret")
+    (folder / "users").write_text(f'alice = "file:{folder}/password"\n')
+    security = SecuritySettings(
+        certificate=own.certificate,
+        key=own.key,
+        mechanisms="SCRAM-SHA-256",
+        users_file=str(folder / "users"),
+    )
+    listener = Listener("SASL_SSL", Protocol.SASL_SSL)
+    parts = AgentParts(agent=AgentSettings(listeners=(listener,)), security=security)
+    with Cluster(parts=parts) as running:
+        with_lasting_leases(running)
+        running.create_topic("orders")
+        as_alice = ClientSecurity(
+            protocol="SASL_SSL",
+            authorities=authority.path,
+            credentials=scram("SCRAM-SHA-256", "alice", "secret"),
+        )
+        producer = Producer(Agents(running.bootstrap, as_alice).librdkafka())
+        producer.produce("orders", b"an order")
+        assert producer.flush(60) == 0
+        yield running
+
+
+@pytest.fixture
+def at_login(sasl_cluster: Cluster) -> Iterator[Browser]:
+    with served(sasl_cluster, may_write=True, seconds=Seconds()) as found:
+        yield found
+
+
+def log_in(at_login: Browser, password: str, origin: str = "", **fields: str) -> Answer:
+    page = at_login.get("/login?" + urlencode({"to": "/topics?q=o"}))
+    assert page.code == 200
+    form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
+    assert set(form) == {"token", "to"}
+    body = urlencode(form | {"user": "alice", "password": password} | fields)
+    own = {"origin": origin} if origin else {}
+    return at_login.post("/login", body, cookie=cookie_of(page), **own)
+
+
+def cookie_of(answer: Answer) -> str:
+    return answer.headers["set-cookie"].partition(";")[0]
+
+
+@pytest.mark.parametrize("path", ["/", "/topics?q=o", "/topics/orders/0/messages", "/clients"])
+def test_nothing_is_shown_before(at_login: Browser, path: str) -> None:
+    answer = at_login.get(path)
+    assert (answer.code, answer.headers["location"]) == (303, f"/login?{urlencode({'to': path})}")
+    assert "orders" not in answer.text
+
+
+def test_streams_and_forms_are_refused_before(at_login: Browser) -> None:
+    assert at_login.get("/live").code == 401
+    assert at_login.get("/live/orders/0/messages").code == 401
+    refused = at_login.post("/transactions/abort", "id=x")
+    assert (refused.code, refused.headers["location"]) == (303, "/login?to=%2F")
+
+
+def test_who_has_logged_in_reads_as_that_user(at_login: Browser) -> None:
+    done = log_in(at_login, "secret")
+    assert (done.code, done.headers["location"]) == (303, "/topics?q=o")
+    set_cookie = done.headers["set-cookie"]
+    assert "HttpOnly" in set_cookie
+    assert "SameSite=strict" in set_cookie
+    assert "Secure" not in set_cookie
+    assert "secret" not in set_cookie
+    cookie = cookie_of(done)
+    assert "an order" in at_login.get("/topics/orders/0/messages", cookie=cookie).text
+    page = at_login.get("/", cookie=cookie)
+    assert '<span class="user" title="Logged in as">alice</span>' in page.text
+    form = dict(re.findall(r'name="(token)" value="([^"]*)"', page.text))
+    both = f"{cookie}; {cookie_of(page)}"
+    assert at_login.post("/logout", "token=wrong", cookie=both).code == 403
+    assert at_login.post("/logout", urlencode(form), cookie=both).headers["location"] == "/login"
+    assert at_login.get("/", cookie=cookie).code == 303
+
+
+def test_the_cookie_is_for_tls_alone_if_the_browser_uses_it(at_login: Browser) -> None:
+    done = log_in(at_login, "secret", origin=f"https://{at_login.address}")
+    assert "Secure" in done.headers["set-cookie"]
+
+
+@pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", ""])
+def test_it_leads_to_its_own_pages_only(at_login: Browser, to: str) -> None:
+    assert log_in(at_login, "secret", to=to).headers["location"] == "/"
+
+
+def test_guessing_is_made_slow(at_login: Browser) -> None:
+    for _ in range(4):
+        wrong = log_in(at_login, "wrong")
+        assert wrong.code == 403
+        assert (
+            "set-cookie" not in wrong.headers or "lacuna_login" not in wrong.headers["set-cookie"]
+        )
+    answer = log_in(at_login, "secret")
+    assert answer.code == 429
+    assert "try again in" in answer.text
+
+
+def test_a_form_of_another_browser_is_refused(at_login: Browser) -> None:
+    assert log_in(at_login, "secret", token="0" * 64).code == 403
+
+
+def test_without_sasl_nobody_logs_in(lacuna_cluster: Cluster) -> None:
+    with served(lacuna_cluster) as at_login:
+        assert at_login.get("/").code == 200
+        assert at_login.get("/login").code == 404
+
+
+def test_passwords_are_not_shown() -> None:
+    credentials = scram("SCRAM-SHA-256", "alice", "secret")
+    assert "secret" not in repr(credentials)
+    assert "secret" not in repr(ClientSecurity(protocol="SASL_SSL", credentials=credentials))
+
+
+HALF = b"GET / HTTP/1.1\r\nHost: 127"
+
+
+@contextmanager
+def connections(browser: Browser, count: int, said: bytes) -> Iterator[list[socket.socket]]:
+    address = parse_address(browser.address)
+    found = []
+    for _ in range(count):
+        found.append(socket.create_connection(address, SECONDS))
+        found[-1].sendall(said)  # before the next one takes the place of the first
+    yield found
+    for each in found:
+        each.close()
+
+
+def is_closed(connection: socket.socket) -> bool:
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.parametrize("bound", ["CONNECTIONS_OF_ADDRESS", "CONNECTIONS"])
+def test_half_sent_heads_keep_nobody_out(
+    filled: Cluster, monkeypatch: pytest.MonkeyPatch, bound: str
+) -> None:
+    monkeypatch.setattr(limits, bound, 4)
+    with served(filled) as browser, connections(browser, 6, HALF) as half:
+        assert all(map(is_closed, half[:2]))
+        assert browser.get("/").code == 200
+        assert is_closed(half[2])
+
+
+def test_idle_connections_keep_nobody_out(filled: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CONNECTIONS_OF_ADDRESS", 3)
+    with served(filled) as browser:
+        asked = f"GET /healthz HTTP/1.1\r\nHost: {browser.address}\r\n\r\n".encode()
+        with connections(browser, 3, asked) as idle:
+            assert all(each.recv(12).startswith(b"HTTP/1.1") for each in idle)
+            assert browser.get("/").code == 200
+
+
+def test_a_head_has_to_come_in_time(filled: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(filled) as browser:
+        with monkeypatch.context() as short:
+            short.setattr(limits, "HEAD_SECONDS", 0.1)
+            for said in (HALF, b""):
+                with connections(browser, 1, said) as (connection,):
+                    assert is_closed(connection)
+        assert browser.get("/").code == 200
+
+
+def test_what_clients_can_repeat_is_logged_once_a_minute() -> None:
+    quiet = Quiet()
+    record = logging.makeLogRecord({"msg": "Invalid request", "created": 100.0})
+    assert [quiet.filter(record) for _ in range(3)] == [True, False, False]
+    record.created = 170.0
+    assert quiet.filter(record)
 
 
 @pytest.mark.parametrize("path", ["/", "/topics", "/static/console.css", "/metrics", "/nothing"])
@@ -76,38 +274,6 @@ def test_long_queries_and_other_methods_are_refused(browser: Browser) -> None:
     assert browser.get("/topics?q=" + "x" * 5000).code == 414
     assert browser._send("DELETE", "/topics/orders", None, {}).code == 405
     assert browser.post("/topics", "").code == 405
-
-
-def test_an_abort(lacuna_private_cluster: Cluster) -> None:
-    cluster = lacuna_private_cluster
-    cluster.create_topic("orders")
-    producer = transactional(cluster, "holder")
-    producer.begin_transaction()
-    producer.produce("orders", value="1")
-    producer.flush()
-    with served(cluster, may_write=True) as browser:
-        assert "Abort…" in browser.get("/transactions").text
-        page = browser.get("/transactions/abort?id=holder")
-        form = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text))
-        assert set(form) == {"token", "id", "producer_id", "producer_epoch", "began"}
-        cookie = page.headers["set-cookie"].partition(";")[0]
-        assert "HttpOnly" in page.headers["set-cookie"]
-        assert "SameSite=strict" in page.headers["set-cookie"]
-
-        path, body = "/transactions/abort", urlencode(form)
-        without = urlencode(form | {"token": ""})
-        assert browser.post(path, without, cookie=cookie).code == 403
-        assert browser.post(path, body).code == 403  # the token is another browser's
-        assert browser.post(path, body + "&x=" + "y" * 10_000, cookie=cookie).code == 400
-        stale = browser.post(path, urlencode(form | {"began": "1"}), cookie=cookie)
-        assert stale.code == 409
-        assert "nothing was aborted" in stale.text
-        assert "holder" in browser.get(path + "?id=holder").text
-
-        done = browser.post(path, body, cookie=cookie)
-        assert (done.code, done.headers["location"]) == (303, "/transactions?aborted=holder")
-        assert browser.post(path, body, cookie=cookie).code == 409
-        assert "No transaction is open" in browser.get("/transactions").text
 
 
 def test_requests_wait_for_their_turn_and_none_takes_for_ever(

@@ -1,0 +1,250 @@
+"""Changes of the cluster, each described by one row: a form, a preview of what it would do, and a confirmation.
+
+An agent makes the change, with the credentials of the visitor, so it needs exactly the permissions that Kafka requires.
+The confirmation carries a token for the values that were previewed, so that no other values can be confirmed.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, Literal, TypeAlias, TypeVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lacuna.base.errors import UserError
+from lacuna.console import limits
+from lacuna.console.rights import NotAllowed, Rights
+from lacuna.console.site import BadRequest, Needs, Page, Site, form_of, link, rights_of
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.kafka import KafkaConnection
+from lacuna.wire.layout import Message
+
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+_DENIED: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
+_REASONS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "the topic or the partition does not exist",
+    ErrorCode.TOPIC_ALREADY_EXISTS: "a topic with this name exists already",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "use 1 to 249 ASCII letters, digits, dots, underscores and hyphens",
+    ErrorCode.GROUP_ID_NOT_FOUND: "the group does not exist",
+    ErrorCode.NON_EMPTY_GROUP: "the group still has members: stop its consumers first",
+    ErrorCode.OFFSET_OUT_OF_RANGE: "the partition does not have this offset",
+    ErrorCode.SECURITY_DISABLED: "ACLs have no effect, since the agents run without an authorizer",
+    ErrorCode.RESOURCE_NOT_FOUND: "the user does not exist",
+    ErrorCode.INVALID_RECORD: "the topic is compacted, so each record needs a key",
+    ErrorCode.MESSAGE_TOO_LARGE: "the record is larger than the topic's max.message.bytes",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A field of a form. `choices` are for `select`; `hint` says what to write."""
+
+    name: str
+    label: str
+    kind: Literal["text", "number", "lines", "select", "secret", "check", "hidden"] = "text"
+    value: str = ""
+    hint: str = ""
+    choices: Sequence[str] = ()
+    is_required: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """What a change would do: sentences, and a table.
+
+    `pins` are values that the confirmation repeats, such as the offsets of "end", so that it makes this change and no
+    other one.
+    """
+
+    sentences: Sequence[str]
+    headings: Sequence[str] = ()
+    rows: Sequence[Sequence[object]] = ()
+    pins: Mapping[str, str] = field(default_factory=dict)
+    is_destructive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One request of a change: its visitor, the parts of its address, and the fields of its form."""
+
+    site: Site
+    request: Request
+    given: Mapping[str, str]
+
+    @property
+    def rights(self) -> Rights:
+        """The visitor's rights."""
+        return rights_of(self.request)
+
+    def text(self, name: str) -> str:
+        """Return a field without blanks around it."""
+        return self.given.get(name, "").strip()
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """Return a field that is a whole number. Raises BadRequest."""
+        text = self.text(name).replace(",", "")
+        if not text and default is not None:
+            return default
+        if not (text.isascii() and text.isdecimal() and len(text) <= 18):
+            raise BadRequest(f"{name} is {text[:40]!r}: write a whole number")
+        return int(text)
+
+    def connection(self) -> KafkaConnection:
+        """Return a connection of the visitor to an agent."""
+        return KafkaConnection(
+            self.site.agents(self.request), limits.ASK_SECONDS, limits.RESPONSE_BYTES
+        )
+
+    async def ask(self, form: Message[Q], answer: Message[R], version: int, query: Q) -> R:
+        """Return an agent's answer to one request of the visitor. Raises UserError."""
+        async with self.connection() as connection:
+            return await connection.ask(form, answer, version, query)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A change that was made: what to say, and the address of a page that shows it."""
+
+    said: str
+    path: str
+
+
+Fields: TypeAlias = Callable[[Turn], Awaitable[Sequence[Field]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """A row: the address of a change, its permission, its form, its preview, and the change itself.
+
+    Without a preview, the form makes the change at once.
+    """
+
+    path: str
+    title: str
+    button: str
+    needs: Needs
+    fields: Fields
+    apply: Callable[[Turn], Awaitable[Done]]
+    preview: Callable[[Turn], Awaitable[Effect]] | None = None
+    about: str = ""
+    #: The page that links the form; row: a row of a table links it.
+    on: Literal["topics", "topic", "group", "access", "row"]
+    back: Callable[[Turn], str]
+
+    def address(self, **subject: str) -> str:
+        """Return the address of the form for a topic or a group."""
+        path = self.path.format(**{name: quote(text) for name, text in subject.items()})
+        return link(path, id=subject.get("group"))
+
+    def is_for(self, rights: Rights, subject: Mapping[str, str]) -> bool:
+        """Whether users with these rights may see the form."""
+        try:
+            self.needs(rights, subject)
+        except NotAllowed:
+            return False
+        return True
+
+    def pages(self) -> tuple[Page, Page]:
+        """Return the rows of the form, and of what it sends."""
+        return Page(self.path, self.form, self.needs), Page(
+            self.path, self.send, self.needs, method="POST"
+        )
+
+    async def form(self, site: Site, request: Request) -> Response:
+        """Answer with the form. Parameters of the address fill it in."""
+        check_writes(site)
+        turn = Turn(site=site, request=request, given=dict(request.query_params))
+        if self.preview is not None and not await self.fields(turn):
+            return await self._form(turn, effect=await self.preview(turn))
+        return await self._form(turn)
+
+    async def send(self, site: Site, request: Request) -> Response:
+        """Answer with the preview, or make the change that was confirmed."""
+        check_writes(site)
+        form = dict(form_of(request))
+        token, confirmed = form.pop("token", ""), form.pop("confirmed", "")
+        turn = Turn(site=site, request=request, given=form)
+        browser = site.tokens.browser_of(request.headers)
+        action = self._action(turn) if confirmed else self._address(turn)
+        if not site.tokens.is_right(browser, action, token):
+            text = "This form is from another console, or too old. Go back, reload the page, and try again."
+            return site.render(request, "failed.html", 403, title="Refused", text=text)
+        try:
+            if confirmed or self.preview is None:
+                done = await self.apply(turn)
+                site.rights.forget(site.agents(request))
+                return RedirectResponse(site.saying(request, done.path, done.said), 303)
+            effect = await self.preview(turn)
+        except NotAllowed:
+            raise
+        except UserError as error:
+            return await self._form(turn, str(error))
+        return await self._form(turn, effect=effect)
+
+    async def _form(self, turn: Turn, wrong: str = "", effect: Effect | None = None) -> Response:
+        fields = [
+            replace(each, value=turn.given.get(each.name, each.value))
+            for each in await self.fields(turn)
+        ]
+        if effect:
+            turn = replace(turn, given={**turn.given, **effect.pins})
+        action = self._action(turn) if effect else self._address(turn)
+        context: dict[str, Any] = {"edit": self, "fields": fields, "wrong": wrong, "effect": effect}
+        return turn.site.render(
+            turn.request,
+            "edit.html",
+            400 if wrong else 200,
+            address=self._address(turn),
+            action=action,
+            back=self.back(turn),
+            given=turn.given,
+            most_rows=limits.ROWS,
+            subject=turn.request.path_params.get("topic")
+            or turn.request.query_params.get("id", ""),
+            **context,
+        )
+
+    def _address(self, turn: Turn) -> str:
+        """Return the address of the form, which the names of its subject are part of."""
+        query = turn.request.url.query
+        return f"{turn.request.url.path}?{query}" if query else turn.request.url.path
+
+    def _action(self, turn: Turn) -> str:
+        """Return what a confirmation confirms: the change with these values."""
+        values = "\0".join(f"{name}\0{value}" for name, value in sorted(turn.given.items()))
+        return f"{self._address(turn)} {sha256(values.encode('utf-8', 'replace')).hexdigest()}"
+
+
+def check_writes(site: Site) -> None:
+    """Raise BadRequest if the console may not change anything."""
+    if not site.may_write:
+        raise BadRequest(
+            "This console is read-only: start it with --console-writes to allow changes."
+        )
+
+
+def check(error_code: int, subject: str, message: str | None = None) -> None:
+    """Raise NotAllowed or BadRequest if an agent's answer about `subject` is an error."""
+    code = ErrorCode(error_code)
+    if code is ErrorCode.NONE:
+        return
+    if code in _DENIED:
+        raise NotAllowed(
+            f"{subject}: ACLs do not allow it. An administrator can grant it with lacuna acls add"
+        )
+    reason = _REASONS.get(code) or message or f"the agent answered {code.name}"
+    raise BadRequest(f"{subject}: {reason}")
+
+
+def agents_decide(_rights: Rights, _path: Mapping[str, Any]) -> None:
+    """An agent checks the permission, which the console cannot know: an ACL with a prefix may grant it."""
