@@ -72,6 +72,10 @@ ENTRIES: Final = {
         "lacuna.cli.compact:compact",
         "Rewrites the bucket: few large objects, without aborted or superseded records.",
     ),
+    "import": Entry(
+        "lacuna.cli.importing:app",
+        "Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until they are promoted.",
+    ),
     "export": Entry(
         "lacuna.cli.export:export",
         "Exports committed records to Parquet files or Iceberg tables, each exactly once.",

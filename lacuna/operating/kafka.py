@@ -45,6 +45,16 @@ class BootstrapUnavailable(UserError):
     """No bootstrap address accepted a connection, or the exchange failed. The message has the reason."""
 
 
+class Unreachable(BootstrapUnavailable):
+    """No bootstrap address accepted a connection. `failures` has the reason for each, as HOST:PORT (REASON)."""
+
+    def __init__(self, failures: Sequence[str]) -> None:
+        self.failures = ", ".join(failures)
+        super().__init__(
+            f"no agent answers at {self.failures}: check the address, or start one with `lacuna up`"
+        )
+
+
 class NotAuthenticated(UserError):
     """An agent or this client could not prove its identity. Other addresses of the cluster would do no better."""
 
@@ -103,9 +113,7 @@ class KafkaConnection:
                 failures.append(f"{host}:{port} ({error})")
             else:
                 return self
-        raise BootstrapUnavailable(
-            f"no agent answers at {', '.join(failures)}: check the address, or start one with `lacuna up`"
-        )
+        raise Unreachable(failures)
 
     async def _connect(self, host: str, port: int) -> None:
         context = self._security.context

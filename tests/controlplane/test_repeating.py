@@ -62,6 +62,8 @@ from lacuna.controlplane.v1.log_pb2 import (
     DeleteRecordsPartition,
     DescribeMerges,
     FilterUncommitted,
+    ImportedSlice,
+    ImportSegment,
     PinReads,
     PlanCollection,
     PlanCompaction,
@@ -136,6 +138,14 @@ class Scene(Cluster):
         add_batch(given, count=3, timestamp=self.now_ms)
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
         return commit_of(segment, 1 << 40, [given])
+
+    def imported(self) -> ImportSegment:
+        self.create("mirror", mirror_source="other/topic")
+        given = ImportedSlice(
+            partition=self.partition("mirror-0"), source="other/topic", end_offset=5
+        )
+        segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
+        return ImportSegment(segment=segment, slices=[given])
 
     def joined(self, **given: Any) -> JoinGroup:
         protocols = [GroupProtocol(name="range", metadata=b"")]
@@ -255,6 +265,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "plan_merge": lambda scene: PlanMerge(
         lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
     ),
+    "import_segment": lambda scene: scene.imported(),
     "swap_extents": lambda _: SwapExtents(),
     "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
     "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),

@@ -60,6 +60,8 @@ from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
     DescribeMerges,
     FilterUncommitted,
+    ImportedSlice,
+    ImportSegment,
     PinReads,
     PlanCompaction,
     ReadAsOf,
@@ -157,6 +159,12 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
         OF_TXN,
     ),
     (Command(init_producer_id=InitProducerId()), [(WRITE, TOPIC, "orders")]),
+    (
+        Command(
+            import_segment=ImportSegment(segment=OWN, slices=[ImportedSlice(partition=ORDER)])
+        ),
+        [(WRITE, TOPIC, "orders")],
+    ),
     (Command(list_groups=ListGroups()), []),
     (Command(list_transactions=ListTransactions()), []),
     (

@@ -50,6 +50,7 @@ from lacuna.controlplane.shared.internal_topics import (
 )
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.objects.store import ObjectStore
 from lacuna.logstore.records.errors import DecompressedTooLargeError, RecordsError
@@ -271,6 +272,12 @@ class ProduceService:
             return failed(asked.index_, code)
         if not 0 <= asked.index_ < known.partition_count:
             return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if source := known.configs.get(MIRROR_SOURCE):
+            message = (
+                f"Cannot append to topic {known.name}, which mirrors {source}: `lacuna import promote "
+                f"{known.name}` ends that."
+            )
+            return failed(asked.index_, ErrorCode.POLICY_VIOLATION, message)
         records = asked.records if asked.records is not None else _NOTHING
         key = (known.topic_id, asked.index_)
         rules = self._rules.of(known)

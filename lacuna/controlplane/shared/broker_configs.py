@@ -10,6 +10,7 @@ from typing import Final
 from lacuna.controlplane.shared.config_values import ConfigType, whole
 from lacuna.controlplane.shared.topic_configs import (
     DELETE,
+    MIRROR_SOURCE,
     SET,
     TOPIC_CONFIGS,
     InvalidConfig,
@@ -46,6 +47,7 @@ _OF_TOPICS_ALONE: Final = frozenset(
     {
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
+        MIRROR_SOURCE,
         "remote.log.copy.disable",
         "remote.log.delete.on.disable",
         "remote.storage.enable",

@@ -32,6 +32,7 @@ _NUMBER: Final = re.compile(
     r"[+-]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][+-]?[0-9]{1,3})?"
 )
 _THROTTLED: Final = re.compile(r"[0-9]{1,10}:[0-9]{1,10}")
+_MIRRORED: Final = re.compile(r"[A-Za-z0-9._-]{1,100}/[A-Za-z0-9._-]{1,249}")
 _LONGEST_SHOWN: Final = 100
 
 
@@ -117,6 +118,14 @@ def some_of(*allowed: str) -> Check:
         return ",".join(items)
 
     return check
+
+
+def mirrored_topic(value: str) -> str:
+    """Check for an empty value, or the ids of a cluster and of a topic in it."""
+    text = value.strip()
+    if text and not _MIRRORED.fullmatch(text):
+        raise ValueError("it must be the id of a cluster, a slash, and the id of a topic")
+    return text
 
 
 def throttled_replicas(value: str) -> str:

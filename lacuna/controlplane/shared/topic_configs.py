@@ -16,6 +16,7 @@ from lacuna.controlplane.shared.config_values import (
     ConfigType,
     boolean,
     items_of,
+    mirrored_topic,
     one_of,
     ratio,
     shorten,
@@ -115,6 +116,8 @@ def _not_tiered(value: str) -> str:
     return "false"
 
 
+#: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
+MIRROR_SOURCE: Final = "mirror.source"
 # Kafka's limit. Without one, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
@@ -221,6 +224,14 @@ _CONFIGS: Final = (
         1,
         "No effect: a record is in the object store before it is acknowledged, so the loss of an agent "
         "loses no record.",
+    ),
+    TopicConfig(
+        name=MIRROR_SOURCE,
+        type=ConfigType.STRING,
+        default="",
+        documentation="The topic of another cluster that this one mirrors: CLUSTER/TOPIC-ID. `lacuna import` sets it, and "
+        "producers are refused until `lacuna import promote` removes it.",
+        check=mirrored_topic,
     ),
     _boolean("preallocate", _NO_FILES),
     _boolean("remote.log.copy.disable", "No effect: there is no tiered storage."),

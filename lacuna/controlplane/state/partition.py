@@ -80,6 +80,7 @@ class Partition:
         "key",
         "log_start_offset",
         "message",
+        "next_epoch",
         "ongoing",
         "producers",
         "settled_ms",
@@ -105,6 +106,9 @@ class Partition:
         self.compact_again_ms = 0
         #: Records missing between the log start and here were not live when they were removed (see front.py).
         self.vacated_to = 0
+        #: 1 + the leader epoch of the last imported batch in its source, which shows whether the source lost records;
+        #: 0 if it is not known.
+        self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction here, in the order of the offsets. An OrderedDict
         #: finds the first at once, whereas a dict would skip all entries removed before it.

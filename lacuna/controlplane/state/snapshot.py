@@ -255,6 +255,7 @@ def _put_head(piece: PartitionSnapshot, partition: Partition) -> None:
         compact_again_ms=partition.compact_again_ms,
         vacated_to=partition.vacated_to,
         history=partition.history.message(),
+        next_epoch=partition.next_epoch,
     )
     piece.MergeFrom(head)
 
@@ -302,6 +303,7 @@ def _read_head(key: PartitionKey, message: PartitionSnapshot) -> Partition:
     partition.compacted_to = message.compacted_to
     partition.compact_again_ms = message.compact_again_ms
     partition.vacated_to = message.vacated_to
+    partition.next_epoch = message.next_epoch
     partition.ongoing.update(
         zip(message.ongoing_producer_ids, message.ongoing_first_offsets, strict=True)
     )

@@ -8,6 +8,7 @@ from lacuna.controlplane.shared.broker_configs import topic_defaults
 from lacuna.controlplane.shared.internal_topics import internal_by_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.security import Security
+from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.horizons import Horizons
@@ -70,7 +71,7 @@ class TopicState:
     `own` holds the configs set on it, and `configs` those in effect, including those set for all brokers.
     """
 
-    __slots__ = ("configs", "name", "own", "partitions", "topic_id")
+    __slots__ = ("configs", "mirror_source", "name", "own", "partitions", "topic_id")
 
     def __init__(
         self, topic_id: bytes, name: str, own: Mapping[str, str], defaults: Mapping[str, str]
@@ -84,6 +85,8 @@ class TopicState:
         """Replace the topic's own configs, and those set for all brokers."""
         self.own = dict(own)
         self.configs = {**defaults, **own}
+        #: The topic that it mirrors, or "" if it accepts records of producers.
+        self.mirror_source = self.own.get(MIRROR_SOURCE, "")
 
     def message(self) -> Topic:
         """Return the topic as clients of the control plane see it."""

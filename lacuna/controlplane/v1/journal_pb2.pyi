@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group")
+    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "import_recorded", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class JournalRecord(_message.Message):
     PINS_ENDED_FIELD_NUMBER: _ClassVar[int]
     PIN_PROLONGED_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_RELEASED_FIELD_NUMBER: _ClassVar[int]
+    IMPORT_RECORDED_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_JOINED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ENDED_FIELD_NUMBER: _ClassVar[int]
@@ -61,6 +62,7 @@ class JournalRecord(_message.Message):
     pins_ended: PinsEnded
     pin_prolonged: PinProlonged
     segments_released: SegmentsReleased
+    import_recorded: ImportRecorded
     producer_initialized: ProducerInitialized
     transaction_joined: TransactionJoined
     transaction_ended: TransactionEnded
@@ -68,7 +70,7 @@ class JournalRecord(_message.Message):
     producers_expired: ProducersExpired
     security_changed: _security_pb2.SecurityChanges
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., import_recorded: _Optional[_Union[ImportRecorded, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -184,6 +186,18 @@ class SegmentRecorded(_message.Message):
     started_producer_ids: _containers.RepeatedScalarFieldContainer[int]
     started_transactions: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., extents: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., verdicts: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., started_producer_ids: _Optional[_Iterable[int]] = ..., started_transactions: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class ImportRecorded(_message.Message):
+    __slots__ = ("segment", "object_size", "slices", "verdicts")
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    VERDICTS_FIELD_NUMBER: _ClassVar[int]
+    segment: _log_pb2.SegmentId
+    object_size: int
+    slices: _containers.RepeatedCompositeFieldContainer[_log_pb2.ImportedSlice]
+    verdicts: _log_pb2.SegmentCommitted
+    def __init__(self, segment: _Optional[_Union[_log_pb2.SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[_log_pb2.ImportedSlice, _Mapping]]] = ..., verdicts: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ...) -> None: ...
 
 class LogStartMove(_message.Message):
     __slots__ = ("partition", "log_start_offset")

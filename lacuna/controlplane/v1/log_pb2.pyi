@@ -155,6 +155,32 @@ class SegmentCommitted(_message.Message):
     batches: bytes
     def __init__(self, error_code: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ...) -> None: ...
 
+class ImportSegment(_message.Message):
+    __slots__ = ("segment", "object_size", "slices")
+    SEGMENT_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SLICES_FIELD_NUMBER: _ClassVar[int]
+    segment: SegmentId
+    object_size: int
+    slices: _containers.RepeatedCompositeFieldContainer[ImportedSlice]
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[_Iterable[_Union[ImportedSlice, _Mapping]]] = ...) -> None: ...
+
+class ImportedSlice(_message.Message):
+    __slots__ = ("partition", "source", "first_offset", "end_offset", "extents", "next_epoch")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EXTENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    source: str
+    first_offset: int
+    end_offset: int
+    extents: bytes
+    next_epoch: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., source: _Optional[str] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[bytes] = ..., next_epoch: _Optional[int] = ...) -> None: ...
+
 class ReadHot(_message.Message):
     __slots__ = ("segments",)
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
@@ -184,20 +210,22 @@ class ReadPartitions(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class PartitionState(_message.Message):
-    __slots__ = ("error_code", "version", "log_start_offset", "high_watermark", "last_stable_offset", "size")
+    __slots__ = ("error_code", "version", "log_start_offset", "high_watermark", "last_stable_offset", "size", "next_epoch")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     HIGH_WATERMARK_FIELD_NUMBER: _ClassVar[int]
     LAST_STABLE_OFFSET_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     version: int
     log_start_offset: int
     high_watermark: int
     last_stable_offset: int
     size: int
-    def __init__(self, error_code: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., size: _Optional[int] = ...) -> None: ...
+    next_epoch: int
+    def __init__(self, error_code: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., size: _Optional[int] = ..., next_epoch: _Optional[int] = ...) -> None: ...
 
 class PartitionsRead(_message.Message):
     __slots__ = ("partitions",)

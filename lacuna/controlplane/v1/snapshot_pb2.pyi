@@ -27,7 +27,7 @@ class LeaseSnapshot(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., node_id: _Optional[int] = ..., forgotten_sequence: _Optional[int] = ..., recent_sequences: _Optional[_Iterable[int]] = ..., recent_verdicts: _Optional[_Iterable[_Union[_log_pb2.SegmentCommitted, _Mapping]]] = ..., duration_ms: _Optional[int] = ...) -> None: ...
 
 class PartitionSnapshot(_message.Message):
-    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to", "history")
+    __slots__ = ("partition", "version", "log_start_offset", "high_watermark", "extents", "dead_first_offsets", "dead_end_offsets", "producer_ids", "producer_epochs", "last_timestamps", "last_used_ms", "batch_counts", "base_sequences", "last_sequences", "base_offsets", "append_times", "ongoing_producer_ids", "ongoing_first_offsets", "compacted_to", "compact_again_ms", "vacated_to", "history", "next_epoch")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class PartitionSnapshot(_message.Message):
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     VACATED_TO_FIELD_NUMBER: _ClassVar[int]
     HISTORY_FIELD_NUMBER: _ClassVar[int]
+    NEXT_EPOCH_FIELD_NUMBER: _ClassVar[int]
     partition: int
     version: int
     log_start_offset: int
@@ -72,7 +73,8 @@ class PartitionSnapshot(_message.Message):
     compact_again_ms: int
     vacated_to: int
     history: _log_pb2.StableHistory
-    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[_log_pb2.StableHistory, _Mapping]] = ...) -> None: ...
+    next_epoch: int
+    def __init__(self, partition: _Optional[int] = ..., version: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., extents: _Optional[_Union[_log_pb2.Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., producer_ids: _Optional[_Iterable[int]] = ..., producer_epochs: _Optional[_Iterable[int]] = ..., last_timestamps: _Optional[_Iterable[int]] = ..., last_used_ms: _Optional[_Iterable[int]] = ..., batch_counts: _Optional[_Iterable[int]] = ..., base_sequences: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ..., base_offsets: _Optional[_Iterable[int]] = ..., append_times: _Optional[_Iterable[int]] = ..., ongoing_producer_ids: _Optional[_Iterable[int]] = ..., ongoing_first_offsets: _Optional[_Iterable[int]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[_log_pb2.StableHistory, _Mapping]] = ..., next_epoch: _Optional[int] = ...) -> None: ...
 
 class TopicSnapshot(_message.Message):
     __slots__ = ("topic", "partitions", "principal")

@@ -99,6 +99,7 @@ def partition_state(partition: Partition) -> PartitionState:
         high_watermark=partition.high_watermark,
         last_stable_offset=partition.last_stable_offset,
         size=partition.size_bytes,
+        next_epoch=partition.next_epoch,
     )
 
 

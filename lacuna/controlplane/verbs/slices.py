@@ -154,12 +154,14 @@ class _Partitions:
     source: _Source
     topic_id: bytes
     found: list  # the partitions of that topic, or None if it does not exist
+    is_mirror: cython.bint  # whether that topic accepts imported records only
 
     def __init__(self, topics: dict, source: _Source) -> None:
         self.topics = topics
         self.source = source
         self.topic_id = b""
         self.found = None
+        self.is_mirror = False
 
     @cython.cfunc
     def find(self, at: cython.Py_ssize_t) -> object:
@@ -169,6 +171,7 @@ class _Partitions:
             self.topic_id = self.source.body[at : at + _ID_SIZE]
             topic = self.topics.get(self.topic_id)
             self.found = None if topic is None else topic.partitions
+            self.is_mirror = topic is not None and topic.mirror_source != ""
         if self.found is None or index < 0 or index >= len(self.found):
             return None
         return self.found[index]
@@ -804,6 +807,8 @@ def decide_slices(
         partition = partitions.find(at)
         if partition is None:
             draft.put_verdict(_UNKNOWN_ID if partitions.found is None else _UNKNOWN, 0, 0)
+        elif partitions.is_mirror:
+            draft.put_verdict(_POLICY, 0, 0)
         elif partition in draft.seen:
             raise MalformedCommand(
                 "A segment may have only one slice per partition; put its batches together"

@@ -12,6 +12,7 @@ from lacuna.controlplane.shared.internal_topics import (
     internal_by_id,
 )
 from lacuna.controlplane.shared.topic_configs import (
+    MIRROR_SOURCE,
     InvalidConfig,
     alter,
     check_all,
@@ -275,7 +276,7 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         topic = _find(turn.state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
             raise Refused(ErrorCode.INVALID_REQUEST, "A config is named twice.")
-        configs = {} if command.replaces_all else topic.own
+        configs = _kept(topic) if command.replaces_all else topic.own
         for change in command.changes:
             configs = alter(configs, change.name, change.operation, change.value)
         check_together(configs)
@@ -290,6 +291,11 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
         record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
         turn.journal(JournalRecord(configs_changed=record))
     return Reply(topic_configs_altered=TopicConfigsAltered())
+
+
+def _kept(topic: TopicState) -> dict[str, str]:
+    """Return what stays although all configs are replaced: tools that know nothing of mirrors must not promote one."""
+    return {MIRROR_SOURCE: topic.mirror_source} if topic.mirror_source else {}
 
 
 # Replays

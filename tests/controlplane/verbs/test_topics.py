@@ -264,6 +264,7 @@ TAKEN: dict[str, list[str | tuple[str, str]]] = {
     "min.cleanable.dirty.ratio": ["0.0", "1.0", (".5", "0.5"), ("1e-1", "0.1")],
     "min.compaction.lag.ms": ["0", "9223372036854775807"],
     "min.insync.replicas": ["1", "2"],
+    "mirror.source": ["", "a-Z_9/b.c", (" a/b ", "a/b")],
     "preallocate": ["false", ("TRUE", "true")],
     "remote.log.copy.disable": ["true"],
     "remote.log.delete.on.disable": ["true"],

@@ -1,0 +1,187 @@
+"""Which batches of a source arrive, by the outcome of their transactions. Pure: bytes in, batches out.
+
+The source is read up to its last stable offset with the list of aborted transactions, so the outcome of each batch is
+known. Batches keep their bytes, except for the producer id, epoch and sequence, which mean nothing in another cluster:
+its ids are given out anew, and Kafka may have given out 0. Aborted records, markers and batches that compaction has
+emptied become holes.
+"""
+
+from array import array
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lacuna.logstore.objects import Part
+from lacuna.logstore.records.batch import BatchHeader, RecordBatch
+from lacuna.logstore.records.control import ControlType, read_control_record
+from lacuna.logstore.records.crc import crc32c
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.records.layout import (
+    ATTRIBUTES_AT,
+    CRC_AT,
+    HEADER,
+    HEADER_SIZE,
+    MAGIC,
+    MAGIC_AT,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    TRANSACTIONAL_BIT,
+    TimestampType,
+)
+from lacuna.logstore.records.rewriting import Rewriter
+
+#: A producer id and the first offset of one of its aborted transactions.
+Aborted = tuple[int, int]
+
+
+class UncopyableError(Exception):
+    """A batch of the source that cannot be copied. `offset` is where it begins."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset = offset
+
+
+class Copy(NamedTuple):
+    """A batch as it is written: without producer, at its offsets, with at least one record."""
+
+    data: Part
+    base_offset: int
+    next_offset: int
+    max_timestamp: int
+    is_log_append_time: bool
+
+
+class Arrived(NamedTuple):
+    """The batches that arrive from a fetch, and the offset up to which everything was decided.
+
+    `leader_epoch` is that of the last batch in the source, or -1 if there was no batch.
+    """
+
+    copies: Sequence[Copy]
+    end_offset: int
+    leader_epoch: int
+
+
+def arrive(records: Part, aborted: Sequence[Aborted], end_offset: int) -> Arrived:
+    """Return the batches of a fetch that are to be written behind `end_offset`, the end of the copy.
+
+    `records` may end within a batch, which the next fetch returns. Raises UncopyableError.
+    """
+    outcomes = _Outcomes(aborted)
+    copies: list[Copy] = []
+    leader_epoch = -1
+    for batch in _whole_batches(records):
+        header = batch.header
+        leader_epoch = header.partition_leader_epoch
+        is_kept = outcomes.keeps(batch)
+        if header.next_offset <= end_offset:
+            continue
+        if is_kept:
+            copies += _copies(batch, end_offset)
+        end_offset = header.next_offset
+    return Arrived(copies, end_offset, leader_epoch)
+
+
+def _whole_batches(records: Part) -> Iterator[RecordBatch]:
+    data = memoryview(records)
+    position = 0
+    while len(data) - position >= HEADER_SIZE:
+        base_offset = int.from_bytes(data[position : position + 8])
+        if data[position + MAGIC_AT] != MAGIC:
+            raise UncopyableError(
+                base_offset,
+                f"it has the message format {data[position + MAGIC_AT]} of Kafka before 0.11: rewrite the topic with a "
+                "current client first",
+            )
+        try:
+            header = BatchHeader.parse(data, position)
+            end = position + header.size
+            if end > len(data):
+                return
+            batch = RecordBatch(header, data[position:end])
+            batch.verify()
+        except RecordsError as error:
+            raise UncopyableError(base_offset, f"it is damaged: {error}") from error
+        yield batch
+        position = end
+
+
+class _Outcomes:
+    """Follows the transactions of a fetch in the order of their batches, as Kafka's consumer does."""
+
+    def __init__(self, aborted: Sequence[Aborted]) -> None:
+        # Some brokers list them out of order.
+        self._coming = sorted(aborted, key=lambda each: each[1], reverse=True)
+        self._aborting: set[int] = set()
+
+    def keeps(self, batch: RecordBatch) -> bool:
+        """Whether the batch arrives. Call it for each batch in order."""
+        header = batch.header
+        while self._coming and self._coming[-1][1] <= header.last_offset:
+            self._aborting.add(self._coming.pop()[0])
+        if header.is_control:
+            if _ends_in_abort(batch):
+                self._aborting.discard(header.producer_id)
+            return False
+        is_aborted = header.is_transactional and header.producer_id in self._aborting
+        return header.record_count > 0 and not is_aborted
+
+
+def _ends_in_abort(batch: RecordBatch) -> bool:
+    if not batch.header.record_count:
+        return False
+    try:
+        found = read_control_record(batch.records()[0])
+    except RecordsError as error:
+        raise UncopyableError(
+            batch.header.base_offset, f"its marker is damaged: {error}"
+        ) from error
+    return found.control_type is ControlType.ABORT
+
+
+def _copies(batch: RecordBatch, end_offset: int) -> Iterator[Copy]:
+    """Yield a batch as it is written. A source that joins batches may return one that begins before `end_offset`."""
+    header = batch.header
+    if header.base_offset < end_offset:
+        yield from map(_copy, _cut(batch, end_offset))
+    elif header.producer_id == NO_PRODUCER_ID and not header.is_transactional:
+        yield _copy(batch.data)
+    else:
+        yield _copy(_without_producer(batch))
+
+
+def _copy(data: Part) -> Copy:
+    header = BatchHeader.parse(data)
+    return Copy(
+        data,
+        header.base_offset,
+        header.next_offset,
+        header.max_timestamp,
+        header.timestamp_type is TimestampType.LOG_APPEND_TIME,
+    )
+
+
+def _without_producer(batch: RecordBatch) -> bytearray:
+    header = batch.header._replace(
+        attributes=batch.header.attributes & ~TRANSACTIONAL_BIT,
+        producer_id=NO_PRODUCER_ID,
+        producer_epoch=NO_PRODUCER_EPOCH,
+        base_sequence=NO_SEQUENCE,
+    )
+    copy = bytearray(batch.data)
+    HEADER.pack_into(copy, 0, *header)
+    copy[CRC_AT:ATTRIBUTES_AT] = crc32c(memoryview(copy)[ATTRIBUTES_AT:]).to_bytes(4)
+    return copy
+
+
+def _cut(batch: RecordBatch, end_offset: int) -> Sequence[bytes]:
+    """Return a batch without its records below `end_offset`; nothing if none is left."""
+    rewriter = Rewriter(keeps_horizons=True)
+    dropped = array("q", range(batch.header.base_offset, end_offset))
+    try:
+        rewriter.add(batch.data, dropped)
+        rewriter.end_batch()
+    except (RecordsError, ValueError) as error:
+        raise UncopyableError(batch.header.base_offset, f"it is damaged: {error}") from error
+    return rewriter.take()

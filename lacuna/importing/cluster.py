@@ -1,0 +1,341 @@
+"""A Kafka cluster as a client sees it: its brokers, topics and leaders, in versions of 2.8 and later.
+
+The source of an import is one, and so are the agents of its target. Each broker has one connection for questions; a
+follower opens another for its fetches, since those wait.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from lacuna.base.addresses import join_address
+from lacuna.base.errors import UserError
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.ids import show_id
+from lacuna.operating.kafka import (
+    Agents,
+    BootstrapUnavailable,
+    KafkaConnection,
+    NotAuthenticated,
+    Unreachable,
+)
+from lacuna.wire.layout import ZERO_UUID, Message
+from lacuna.wire.messages.api_versions import (
+    API_VERSIONS_REQUEST,
+    API_VERSIONS_RESPONSE,
+    ApiVersionsRequest,
+)
+from lacuna.wire.messages.list_offsets import (
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from lacuna.wire.messages.metadata import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+
+Q = TypeVar("Q")
+T = TypeVar("T")
+R = TypeVar("R")
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+
+#: How long a question may take. A fetch waits for much less.
+_TIMEOUT_SECONDS: Final = 30.0
+#: How often a question about partitions is asked again while their leaders move, and the pause before that.
+_ATTEMPTS: Final = 10
+_PAUSE_SECONDS: Final = 0.5
+#: The highest version of Metadata that all fields here need. Topic ids came with version 10.
+_METADATA_VERSION: Final = 12
+_LIST_OFFSETS_VERSION: Final = 7
+
+#: A topic's name and the index of a partition.
+Place = tuple[str, int]
+
+#: The errors of a partition whose leader moves.
+MOVING: Final = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+
+
+class ClusterFailed(UserError):
+    """A cluster could not answer. Trying again may help, since it may be restarting."""
+
+
+class ClusterRefused(UserError):
+    """A cluster rejected the credentials or a request, which no repetition changes."""
+
+
+def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
+    """Yield the items in parts of at most `most`."""
+    for start in range(0, len(items), most):
+        yield items[start : start + most]
+
+
+def name_of(code: int) -> str:
+    """Return the name of Kafka's error code."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return f"error {code}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicThere:
+    """A topic of a cluster. `topic_id` is empty if the cluster has no ids; `leaders` has a node for each partition."""
+
+    name: str
+    topic_id: str
+    raw_id: bytes
+    leaders: Sequence[int]
+
+    @classmethod
+    def of(cls, topic: MetadataResponseTopic) -> Self:
+        """Return the topic of a Metadata response."""
+        leaders = {each.partition_index: each.leader_id for each in topic.partitions}
+        topic_id = "" if topic.topic_id == ZERO_UUID else show_id(topic.topic_id)
+        nodes = [leaders.get(index, -1) for index in range(len(topic.partitions))]
+        return cls(topic.name or "", topic_id, topic.topic_id, nodes)
+
+
+class Broker:
+    """A connection to one broker, which asks one question at a time in versions that the broker knows."""
+
+    def __init__(self, agents: Agents, what: str) -> None:
+        self._connection = KafkaConnection(agents, _TIMEOUT_SECONDS)
+        self._what = what
+        self._address = agents.addresses
+        self._turn = asyncio.Lock()
+        self._versions: Mapping[int, tuple[int, int]] = {}
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Connect, and learn the broker's versions. Raises ClusterFailed, ClusterRefused."""
+        try:
+            await self._connection.__aenter__()
+            self._is_open = True
+            answer = await self._connection.ask(
+                API_VERSIONS_REQUEST, API_VERSIONS_RESPONSE, 0, ApiVersionsRequest()
+            )
+        except Unreachable as error:
+            raise ClusterFailed(
+                f"{self._what} does not answer at {error.failures}: check the address, and that it runs"
+            ) from error
+        except (BootstrapUnavailable, NotAuthenticated) as error:
+            raise self._failure(error) from error
+        self._versions = {
+            each.api_key: (each.min_version, each.max_version) for each in answer.api_keys
+        }
+
+    async def close(self) -> None:
+        """Close the connection, if it is open."""
+        if self._is_open:
+            self._is_open = False
+            await self._connection.__aexit__(None, None, None)
+
+    def version_of(self, form: Message[Q], wanted: int) -> int:
+        """Return the newest version up to `wanted` that the broker knows. Raises ClusterRefused without one."""
+        oldest, newest = self._versions.get(form.api_key, (0, -1))
+        version = min(wanted, newest)
+        if version < oldest:
+            raise ClusterRefused(
+                f"{self._what} at {self._address} does not know Kafka's request {form.api_key} in a version that "
+                "`lacuna import` speaks: it needs Apache Kafka 2.8 or later"
+            )
+        return version
+
+    def knows(self, form: Message[Q]) -> bool:
+        """Whether the broker knows a request in any version."""
+        return form.api_key in self._versions
+
+    async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
+        """Ask in the newest version up to `wanted`. Raises ClusterFailed, ClusterRefused."""
+        version = self.version_of(form, wanted)
+        async with self._turn:
+            try:
+                return await self._connection.ask(form, answer, version, request)
+            except (BootstrapUnavailable, NotAuthenticated) as error:
+                raise self._failure(error) from error
+
+    def _failure(self, error: UserError) -> UserError:
+        text = f"{self._what} at {self._address}: {error}"
+        is_refusal = isinstance(error, NotAuthenticated)
+        return ClusterRefused(text) if is_refusal else ClusterFailed(text)
+
+
+class Kafka:
+    """A Kafka cluster, as an asynchronous context manager. `what` names it in messages: "the source".
+
+    Entering it raises ClusterFailed and ClusterRefused, as does each question.
+    """
+
+    def __init__(self, agents: Agents, what: str) -> None:
+        self.what = what
+        self._agents = agents
+        self._any = Broker(agents, what)
+        self._brokers: dict[int, Broker] = {}
+        self._addresses: dict[int, str] = {}
+        self.cluster_id = ""
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._any.open()
+            await self._metadata([])
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        exception_type: type[BaseException] | None,
+        exception: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for broker in (self._any, *self._brokers.values()):
+            await broker.close()
+
+    async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
+        """Ask the broker that the bootstrap address leads to."""
+        return await self._any.ask(form, answer, wanted, request)
+
+    def knows(self, form: Message[Q]) -> bool:
+        """Whether the cluster knows a request in any version."""
+        return self._any.knows(form)
+
+    async def connect(self, node: int) -> Broker:
+        """Open a further connection to a broker that Metadata has named. The caller closes it."""
+        broker = Broker(
+            Agents(self._addresses[node], self._agents.security), f"{self.what}'s broker {node}"
+        )
+        await broker.open()
+        return broker
+
+    async def broker(self, node: int) -> Broker:
+        """Return the connection for questions to a broker."""
+        if node not in self._addresses:
+            await self._metadata([])
+        if node not in self._addresses:
+            raise ClusterFailed(f"{self.what} has no broker {node} now: try again")
+        if node not in self._brokers:
+            self._brokers[node] = await self.connect(node)
+        return self._brokers[node]
+
+    async def topics(self) -> dict[str, TopicThere]:
+        """Return all topics by name, except internal ones."""
+        found = (await self._metadata(None)).topics
+        return {
+            each.name: TopicThere.of(each) for each in found if each.name and not each.is_internal
+        }
+
+    @property
+    def nodes(self) -> Sequence[int]:
+        """The brokers that the last question for topics has named."""
+        return sorted(self._addresses)
+
+    async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
+        # An empty list asks for the brokers alone, null for all topics.
+        request = MetadataRequest(None if topics is None else (), allow_auto_topic_creation=False)
+        answer = await self.ask(METADATA_REQUEST, METADATA_RESPONSE, _METADATA_VERSION, request)
+        self._addresses = {
+            each.node_id: join_address(each.host, each.port) for each in answer.brokers
+        }
+        self.cluster_id = answer.cluster_id or ""
+        return answer
+
+    async def offsets(
+        self, places: Iterable[Place], timestamp: int, isolation: int
+    ) -> dict[Place, int]:
+        """Return the earliest or latest offset of partitions.
+
+        A partition that has gone is left out. Raises ClusterFailed if a partition has no leader for some seconds.
+        """
+        found: dict[Place, int] = {}
+        left = list(places)
+        for _ in range(_ATTEMPTS):
+            left = await self._ask_offsets(left, timestamp, isolation, found)
+            if not left:
+                return found
+            await asyncio.sleep(_PAUSE_SECONDS)
+        name, index = left[0]
+        raise ClusterFailed(
+            f"partition {index} of topic {name} of {self.what} has no leader: start its brokers"
+        )
+
+    async def _ask_offsets(
+        self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
+    ) -> list[Place]:
+        """Add the offsets of partitions to `found`, and return the partitions that must be asked for again."""
+        topics = await self.topics()
+        by_leader: dict[int, dict[str, list[int]]] = {}
+        left: list[Place] = []
+        for name, index in places:
+            topic = topics.get(name)
+            if topic is None or index >= len(topic.leaders):
+                continue
+            leader = topic.leaders[index]
+            if leader < 0:
+                left.append((name, index))
+            else:
+                by_leader.setdefault(leader, {}).setdefault(name, []).append(index)
+        for leader, wanted in by_leader.items():
+            left += await self._ask_leader(leader, wanted, timestamp, isolation, found)
+        return left
+
+    async def _ask_leader(
+        self,
+        leader: int,
+        wanted: Mapping[str, Sequence[int]],
+        timestamp: int,
+        isolation: int,
+        found: dict[Place, int],
+    ) -> list[Place]:
+        request = ListOffsetsRequest(
+            -1,
+            isolation,
+            [
+                ListOffsetsTopic(
+                    name, [ListOffsetsPartition(each, timestamp=timestamp) for each in indexes]
+                )
+                for name, indexes in wanted.items()
+            ],
+        )
+        broker = await self.broker(leader)
+        answer = await broker.ask(
+            LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, _LIST_OFFSETS_VERSION, request
+        )
+        left: list[Place] = []
+        for topic in answer.topics:
+            for each in topic.partitions:
+                place = (topic.name, each.partition_index)
+                if each.error_code == ErrorCode.NONE:
+                    found[place] = each.offset
+                elif each.error_code in MOVING:
+                    left.append(place)
+                elif each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise ClusterRefused(
+                        f"{self.what} does not tell the offsets of topic {topic.name}: "
+                        f"{name_of(each.error_code)}"
+                    )
+        return left

@@ -1,0 +1,289 @@
+"""The committed offsets of groups, ACLs, quotas and users: what a source shows is set on the target.
+
+A copy has the offsets of its source, so those of groups are copied as they are, but only up to the end of the copy: a
+consumer that began beyond it would be reset. They only move forward, since a group may have begun to read here. A group
+with members here is left alone.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.importing.cluster import Broker, ClusterRefused, Kafka, Place, in_parts, name_of
+from lacuna.wire.messages.alter_client_quotas import (
+    ALTER_CLIENT_QUOTAS_REQUEST,
+    ALTER_CLIENT_QUOTAS_RESPONSE,
+    AlterClientQuotasRequest,
+    OpData,
+)
+from lacuna.wire.messages.alter_client_quotas import EntityData as AlteredEntity
+from lacuna.wire.messages.alter_client_quotas import EntryData as AlteredEntry
+from lacuna.wire.messages.create_acls import (
+    CREATE_ACLS_REQUEST,
+    CREATE_ACLS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
+)
+from lacuna.wire.messages.describe_acls import (
+    DESCRIBE_ACLS_REQUEST,
+    DESCRIBE_ACLS_RESPONSE,
+    DescribeAclsRequest,
+)
+from lacuna.wire.messages.describe_client_quotas import (
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    DescribeClientQuotasRequest,
+)
+from lacuna.wire.messages.describe_user_scram_credentials import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    DescribeUserScramCredentialsRequest,
+)
+from lacuna.wire.messages.list_groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListGroupsRequest,
+)
+from lacuna.wire.messages.offset_commit import (
+    OFFSET_COMMIT_REQUEST,
+    OFFSET_COMMIT_RESPONSE,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from lacuna.wire.messages.offset_fetch import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    OffsetFetchRequest,
+)
+
+_LIST_GROUPS_VERSION: Final = 4
+#: One group a request, and topics by name.
+_OFFSET_FETCH_VERSION: Final = 7
+_OFFSET_COMMIT_VERSION: Final = 8
+_NO_GENERATION: Final = -1
+_AT_ONCE: Final = 1_000
+_ANY: Final = 1
+_MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
+_MEMBERS_HERE: Final = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """A committed offset, with the metadata that its consumer added."""
+
+    offset: int
+    metadata: str
+
+
+Offsets = dict[Place, Committed]
+
+
+async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
+    """Return the committed offsets of each group that has some."""
+    found: dict[str, Offsets] = {}
+    await cluster.topics()  # names the brokers
+    for node in cluster.nodes:
+        broker = await cluster.broker(node)
+        listed = await broker.ask(
+            LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, _LIST_GROUPS_VERSION, ListGroupsRequest()
+        )
+        if listed.error_code:
+            raise ClusterRefused(
+                f"{cluster.what} does not list its groups: {name_of(listed.error_code)}"
+            )
+        for group in listed.groups:
+            if offsets := await _offsets_of(broker, group.group_id):
+                found[group.group_id] = offsets
+    return found
+
+
+async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
+    request = OffsetFetchRequest(group_id=group_id, topics=None)
+    answer = await broker.ask(
+        OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, _OFFSET_FETCH_VERSION, request
+    )
+    # A group that has just moved to another broker, or ended, is looked at again in the next round.
+    return {
+        (topic.name, each.partition_index): Committed(each.committed_offset, each.metadata or "")
+        for topic in answer.topics
+        for each in topic.partitions
+        if not answer.error_code and not each.error_code and each.committed_offset >= 0
+    }
+
+
+class Groups:
+    """Copies committed offsets. `end_of` returns the end of the copy of a partition, or None if it is no mirror."""
+
+    def __init__(self, source: Kafka, target: Kafka, end_of: Callable[[Place], int | None]) -> None:
+        self._source = source
+        self._target = target
+        self._end_of = end_of
+        self._here: dict[str, Offsets] | None = None
+        #: Why groups are not copied, by name.
+        self.left: dict[str, str] = {}
+
+    async def copy(self) -> int:
+        """Commit what is ahead of the target, and return how many offsets were committed."""
+        there = await committed_offsets(self._source)
+        if self._here is None:
+            self._here = await committed_offsets(self._target)
+        count = 0
+        for group_id, offsets in there.items():
+            here = self._here.setdefault(group_id, {})
+            ahead = {
+                place: each for place, each in offsets.items() if self._is_ahead(here, place, each)
+            }
+            for some in in_parts(list(ahead.items()), _AT_ONCE):
+                count += await self._commit(group_id, dict(some), here)
+        return count
+
+    def _is_ahead(self, here: Offsets, place: Place, there: Committed) -> bool:
+        end = self._end_of(place)
+        known = here.get(place)
+        is_new = known is None or known.offset < there.offset
+        return end is not None and there.offset <= end and is_new
+
+    async def _commit(
+        self, group_id: str, offsets: Mapping[Place, Committed], here: Offsets
+    ) -> int:
+        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (name, index), each in offsets.items():
+            topics.setdefault(name, []).append(
+                OffsetCommitRequestPartition(index, each.offset, committed_metadata=each.metadata)
+            )
+        request = OffsetCommitRequest(
+            group_id,
+            _NO_GENERATION,
+            topics=[
+                OffsetCommitRequestTopic(name, partitions=each) for name, each in topics.items()
+            ],
+        )
+        answer = await self._target.ask(
+            OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, _OFFSET_COMMIT_VERSION, request
+        )
+        count = 0
+        for topic in answer.topics:
+            for partition in topic.partitions:
+                place = (topic.name, partition.partition_index)
+                if partition.error_code == ErrorCode.NONE:
+                    here[place] = offsets[place]
+                    count += 1
+                    self.left.pop(group_id, None)
+                elif partition.error_code in _MEMBERS_HERE:
+                    self.left[group_id] = "has members here, so its offsets are left alone"
+                    self._here = None
+                else:
+                    self.left[group_id] = f"is not copied: {name_of(partition.error_code)}"
+        return count
+
+
+async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
+    """Copy ACLs and quotas, and return what a user should know, among it who needs a password."""
+    return [
+        *await _copy_acls(source, target),
+        *await _copy_quotas(source, target),
+        *await _list_users(source),
+    ]
+
+
+async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
+    found = await source.ask(
+        DESCRIBE_ACLS_REQUEST,
+        DESCRIBE_ACLS_RESPONSE,
+        2,
+        DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ANY),
+    )
+    if found.error_code == ErrorCode.SECURITY_DISABLED:
+        return ()
+    if found.error_code:
+        return [f"ACLs are not copied: the source does not show them ({name_of(found.error_code)})"]
+    acls = [
+        AclCreation(
+            each.resource_type,
+            each.resource_name,
+            each.pattern_type,
+            acl.principal,
+            acl.host,
+            acl.operation,
+            acl.permission_type,
+        )
+        for each in found.resources
+        for acl in each.acls
+    ]
+    failed: dict[str, int] = {}
+    for some in in_parts(acls, _AT_ONCE):
+        answer = await target.ask(
+            CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE, 2, CreateAclsRequest(some)
+        )
+        _count(failed, ((each.error_code, each.error_message) for each in answer.results))
+    return [f"{count} ACLs are not copied: {why}" for why, count in failed.items()]
+
+
+async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
+    if not source.knows(DESCRIBE_CLIENT_QUOTAS_REQUEST):
+        return ()
+    found = await source.ask(
+        DESCRIBE_CLIENT_QUOTAS_REQUEST,
+        DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+        1,
+        DescribeClientQuotasRequest(),
+    )
+    if found.error_code:
+        return [
+            f"quotas are not copied: the source does not show them ({name_of(found.error_code)})"
+        ]
+    entries = [
+        AlteredEntry(
+            [AlteredEntity(each.entity_type, each.entity_name) for each in entry.entity],
+            [OpData(each.key, each.value) for each in entry.values],
+        )
+        for entry in found.entries or ()
+    ]
+    failed: dict[str, int] = {}
+    for some in in_parts(entries, _AT_ONCE):
+        answer = await target.ask(
+            ALTER_CLIENT_QUOTAS_REQUEST,
+            ALTER_CLIENT_QUOTAS_RESPONSE,
+            1,
+            AlterClientQuotasRequest(some),
+        )
+        _count(failed, ((each.error_code, each.error_message) for each in answer.entries))
+    return [f"{count} quotas are not copied: {why}" for why, count in failed.items()]
+
+
+def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) -> None:
+    for code, message in results:
+        if code:
+            why = message or name_of(code)
+            failed[why] = failed.get(why, 0) + 1
+
+
+async def _list_users(source: Kafka) -> Sequence[str]:
+    """Return who has a password at the source: it shows no password, nor anything to check one with."""
+    if not source.knows(DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
+        return ()
+    found = await source.ask(
+        DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        DescribeUserScramCredentialsRequest(None),
+    )
+    if found.error_code:
+        return [
+            f"users are not listed: the source does not show them ({name_of(found.error_code)})"
+        ]
+    return [
+        f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not show it; "
+        f"there it has {' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        for each in found.results
+        if each.credential_infos
+    ]

@@ -1,0 +1,296 @@
+"""The importer: aligns topics, copies their partitions, and keeps groups in step, once or for good.
+
+A failure of either cluster ends the copying under way, and it begins again at the ends of the partitions after a pause.
+What cannot become right by itself ends the import, or stops its partition, with one line that says what to do.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
+from lacuna.controlplane.v1.log_pb2 import PartitionState
+from lacuna.importing.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    ClusterFailed,
+    Kafka,
+    Place,
+    in_parts,
+)
+from lacuna.importing.following import Budget, Counts, Following, OutranError, Track
+from lacuna.importing.groups import Groups, copy_rights
+from lacuna.importing.target import Target, TargetFailed
+from lacuna.importing.topics import Aligned, Selection, Topics
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
+from lacuna.operating.kafka import Agents
+from lacuna.wire.messages.delete_records import (
+    DELETE_RECORDS_REQUEST,
+    DELETE_RECORDS_RESPONSE,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
+
+_ALIGN_SECONDS: Final = 30.0
+_GROUPS_SECONDS: Final = 2.0
+_PAUSE_SECONDS: Final = 1.0
+_TIMEOUT_MS: Final = 30_000
+_AT_ONCE: Final = 1_000
+_TOPICS_AT_ONCE: Final = 100
+
+#: What may pass by itself: a cluster that restarts, a lease that ended, a store that is busy.
+_PASSING: Final = (
+    ClusterFailed,
+    TargetFailed,
+    OutranError,
+    ControlPlaneUnavailable,
+    ObjectStoreError,
+)
+
+GAP: Final = (
+    "ends at offset {} here, but the source has deleted its records below {} already: add --accept-gaps to go on "
+    "there with a hole, or delete the topic here and begin its import again"
+)
+BEHIND: Final = (
+    "ends at offset {} here, but only at {} in the source: the source has lost records, as after an unclean leader "
+    "election. Delete the topic here and begin its import again, or promote it to keep them"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportSettings:
+    """What is copied, and how: with `is_once`, until everything that was decided at the beginning is here."""
+
+    selection: Selection
+    is_once: bool = False
+    copies_rights: bool = True
+    accepts_gaps: bool = False
+    bytes_per_second: int | None = None
+
+
+@dataclass(slots=True)
+class Progress:
+    """What an import has reached."""
+
+    tracks: dict[Place, Track] = field(default_factory=dict)
+    counts: Counts = field(default_factory=Counts)
+    left: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lag(self) -> int:
+        """How many offsets that are decided at the source are not here."""
+        return sum(max(0, each.stable_offset - each.copied) for each in self.tracks.values())
+
+
+class Importer:
+    """An import from `source` into the cluster of `control`, `store` and the agents `target`.
+
+    `say` gets each line for the user, once.
+    """
+
+    def __init__(
+        self,
+        source: Agents,
+        target: Agents,
+        control: ControlClient,
+        store: ObjectStore,
+        settings: ImportSettings,
+        say: Callable[[str], None],
+    ) -> None:
+        self._addresses = (source, target)
+        self._target = Target(control, store)
+        self._settings = settings
+        self._say = say
+        self._said: set[str] = set()
+        self._budget = Budget(settings.bytes_per_second)
+        self.progress = Progress()
+
+    async def run(self) -> None:
+        """Copy until everything is here, or for good.
+
+        Raises UserError and CommandRefused for what no repetition changes.
+        """
+        is_first = True
+        while True:
+            try:
+                await self._session()
+            except (ExceptionGroup, UserError, *_PASSING, CommandRefused) as failed:
+                error = _first(failed)
+                may_pass = isinstance(error, _PASSING)
+                if not may_pass or (is_first and isinstance(error, ClusterFailed)):
+                    raise error from failed
+                self._tell(f"beginning again in {_PAUSE_SECONDS:g} s: {error}", once=False)
+            else:
+                return
+            is_first = False
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _tell(self, line: str, *, once: bool = True) -> None:
+        if not once or line not in self._said:
+            self._said.add(line)
+            self._say(line)
+
+    async def _session(self) -> None:
+        there, here = self._addresses
+        async with Kafka(there, "the source") as source, Kafka(here, "the target") as target:
+            await self._target.open()
+            try:
+                await self._copy(source, target)
+            finally:
+                with contextlib.suppress(ControlPlaneUnavailable, CommandRefused):
+                    await self._target.close()
+
+    async def _copy(self, source: Kafka, target: Kafka) -> None:
+        topics = Topics(source, target, self._settings.selection)
+        aligned = await topics.align()
+        self._report(aligned)
+        if self._settings.copies_rights:
+            for line in await copy_rights(source, target):
+                self._tell(line)
+        self.progress.tracks.clear()
+        following = Following(source, self._target, self._budget, self.progress.counts)
+        await self._add_tracks(source, following, aligned)
+        groups = Groups(source, target, self._end_of)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(following.run()),
+                group.create_task(self._keep_aligned(source, target, topics, following)),
+                group.create_task(self._keep_groups(groups)),
+            ]
+            await self._until_done(following)
+            for task in tasks:
+                task.cancel()
+        await self._copy_groups(groups)
+        await self._drop(target)
+
+    async def _until_done(self, following: Following) -> None:
+        """Wait until what was decided when the session began is here, or for good, and tell what happens meanwhile."""
+        goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
+        while not (self._settings.is_once and self._is_done(goals)):
+            await following.progressed.wait()
+            following.progressed.clear()
+            for line in self.progress.counts.stopped:
+                self._tell(line)
+
+    def _report(self, aligned: Aligned) -> None:
+        self.progress.left = aligned.left
+        for name, why in aligned.left.items():
+            self._tell(f"{name} {why}")
+        for note in aligned.notes:
+            self._tell(note)
+
+    def _is_done(self, goals: Mapping[Place, int]) -> bool:
+        tracks = self.progress.tracks
+        return all(
+            tracks[place].stopped or tracks[place].copied >= goal for place, goal in goals.items()
+        )
+
+    def _end_of(self, place: Place) -> int | None:
+        track = self.progress.tracks.get(place)
+        return None if track is None or track.stopped else track.copied
+
+    async def _keep_groups(self, groups: Groups) -> None:
+        while True:
+            await self._copy_groups(groups)
+            await asyncio.sleep(_GROUPS_SECONDS)
+
+    async def _copy_groups(self, groups: Groups) -> None:
+        await groups.copy()
+        for group_id, why in groups.left.items():
+            self._tell(f"group {group_id} {why}")
+
+    async def _keep_aligned(
+        self, source: Kafka, target: Kafka, topics: Topics, following: Following
+    ) -> None:
+        """Add topics and partitions that appear, stop those that go, and learn of leaders that move."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(following.moved.wait(), _ALIGN_SECONDS)
+            following.moved.clear()
+            aligned = await topics.align()
+            self._report(aligned)
+            for track in self.progress.tracks.values():
+                name, index = track.place
+                mirror = aligned.mirrors.get(name)
+                if mirror is None:
+                    following.stop(track, aligned.left.get(name, "is not there any more"))
+                elif index < len(mirror.there.leaders):
+                    track.leader = mirror.there.leaders[index]
+            await self._add_tracks(source, following, aligned)
+            await self._drop(target)
+
+    async def _add_tracks(self, source: Kafka, following: Following, aligned: Aligned) -> None:
+        """Begin to copy the partitions that are not copied yet, each at its end."""
+        tracks = self.progress.tracks
+        new: dict[Place, Track] = {}
+        for name, mirror in aligned.mirrors.items():
+            for index, leader in enumerate(mirror.there.leaders[: len(mirror.here.leaders)]):
+                place = (name, index)
+                if place not in tracks:
+                    key = (mirror.here.raw_id, index)
+                    new[place] = Track(
+                        place, mirror.there.raw_id, mirror.link, key, leader, 0, 0, 0, next_epoch=0
+                    )
+        if not new:
+            return
+        states: list[PartitionState] = []
+        for some in in_parts([each.key for each in new.values()], _AT_ONCE):
+            states += await self._target.ends(some)
+        # Asked after the ends of the copies, which another importer may just have moved.
+        starts = await source.offsets(new, EARLIEST, READ_UNCOMMITTED)
+        ends = await source.offsets(new, LATEST, READ_COMMITTED)
+        for (place, track), state in zip(new.items(), states, strict=True):
+            if state.error_code or place not in starts or place not in ends:
+                continue  # one of the two has just gone: the next round says so
+            self._begin(track, state, starts[place], ends[place])
+            tracks[place] = track
+            following.add(track)
+
+    async def _drop(self, target: Kafka) -> None:
+        """Delete here what the source has deleted. Topics that are only compacted keep their log start."""
+        dropped: dict[str, list[DeleteRecordsPartition]] = {}
+        for track in self.progress.tracks.values():
+            start = min(track.log_start_offset, track.copied)
+            if start > track.dropped_to and not track.stopped:
+                track.dropped_to = start
+                name, index = track.place
+                dropped.setdefault(name, []).append(DeleteRecordsPartition(index, start))
+        for some in in_parts(list(dropped.items()), _TOPICS_AT_ONCE):
+            topics = [DeleteRecordsTopic(name, partitions) for name, partitions in some]
+            await target.ask(
+                DELETE_RECORDS_REQUEST,
+                DELETE_RECORDS_RESPONSE,
+                2,
+                DeleteRecordsRequest(topics, _TIMEOUT_MS),
+            )
+
+    def _begin(self, track: Track, state: PartitionState, start: int, end: int) -> None:
+        """Set the position of a partition, or stop it if it cannot go on where it ends."""
+        track.position = track.queued = track.copied = state.high_watermark
+        track.next_epoch = state.next_epoch
+        track.stable_offset, track.log_start_offset = end, start
+        track.dropped_to = state.log_start_offset
+        if end < track.copied:
+            track.stopped = f"{track} {BEHIND.format(track.copied, end)}"
+        elif start > track.copied:
+            is_new = track.copied == 0
+            if not (is_new or self._settings.accepts_gaps):
+                track.stopped = f"{track} {GAP.format(track.copied, start)}"
+            track.position = start
+        if track.stopped:
+            self.progress.counts.stopped.append(track.stopped)
+            self._tell(track.stopped)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Return the error that ended a session: of a group, one that no repetition changes, or else the first."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    errors = [_first(each) for each in error.exceptions]
+    return next((each for each in errors if not isinstance(each, _PASSING)), errors[0])

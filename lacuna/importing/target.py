@@ -1,0 +1,178 @@
+"""The copy: where each partition ends, and the segments that are appended to it.
+
+An importer is a job with a lease. It writes objects under the lease, and commits them with ImportSegment, in order. The
+end of a partition is its position, so nothing else has to be remembered.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.client import ControlClient
+from lacuna.controlplane.shared.batches import SLICE_VERDICT
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import (
+    EXTENT_ROW,
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRUE_OFFSETS,
+    LARGEST_EXTENT_BYTES,
+)
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import (
+    OpenLease,
+    ReleaseLease,
+    RenewLease,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.log_pb2 import (
+    ImportedSlice,
+    ImportSegment,
+    PartitionState,
+    ReadPartitions,
+)
+from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
+from lacuna.importing.batches import Copy
+from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.segments import SegmentId, SliceInput, WrittenSlice, segment_key, write_segment
+
+#: How long the lease lasts without a renewal, and the pause between renewals.
+_LEASE_MS: Final = 60_000
+_RENEWAL_SECONDS: Final = 15.0
+
+
+class TargetFailed(UserError):
+    """The target could not take a segment. Beginning again at the ends of its partitions may help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What follows the end of a partition: batches of [first_offset, end_offset), between which there are holes.
+
+    `source` is the topic that the partition mirrors, and `next_epoch` 1 + the leader epoch of its last batch there.
+    """
+
+    key: PartitionKey
+    source: str
+    first_offset: int
+    end_offset: int
+    next_epoch: int
+    copies: Sequence[Copy]
+
+
+class Target:
+    """The copy's cluster, with a lease. `open` must be called first, and `close` last."""
+
+    def __init__(self, control: ControlClient, store: ObjectStore) -> None:
+        self._control = control
+        self._store = store
+        self._lease_id = 0
+        self._sequence = 0
+        self._cluster_id = ""
+
+    async def open(self) -> None:
+        """Take a lease. Raises ControlPlaneUnavailable, CommandRefused."""
+        reply = await self._control.call(Command(open_lease=OpenLease(duration_ms=_LEASE_MS)))
+        self._lease_id = reply.lease_opened.lease_id
+        self._cluster_id = reply.lease_opened.cluster_id
+        self._sequence = 0
+
+    async def close(self) -> None:
+        """End the lease, so that what was written and not committed is collected."""
+        release = ReleaseLease(lease_id=self._lease_id)
+        await self._control.call(Command(release_lease=release))
+
+    async def renew(self) -> None:
+        """Renew the lease for ever. Raises TargetFailed if it has ended."""
+        while True:
+            await asyncio.sleep(_RENEWAL_SECONDS)
+            command = Command(renew_lease=RenewLease(lease_id=self._lease_id))
+            if (await self._control.call(command)).lease_renewed.error_code:
+                raise TargetFailed("the lease of the importer has ended, as after a long pause")
+
+    async def ends(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
+        """Return the state of each partition."""
+        wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
+        command = Command(read_partitions=ReadPartitions(partitions=wanted))
+        return list((await self._control.call(command)).partitions_read.partitions)
+
+    async def put(self, stretches: Sequence[Stretch]) -> ImportSegment:
+        """Write the stretches as one object, and return the command that commits it. Holes alone need no object."""
+        self._sequence += 1
+        segment_id = SegmentId(self._lease_id, self._sequence)
+        return await asyncio.to_thread(self._put, segment_id, stretches)
+
+    def _put(self, segment_id: SegmentId, stretches: Sequence[Stretch]) -> ImportSegment:
+        inputs = [
+            SliceInput(*each.key, [copy.data for copy in each.copies])
+            for each in stretches
+            if each.copies
+        ]
+        command = ImportSegment(
+            segment=SegmentIdMessage(lease_id=segment_id.lease_id, sequence=segment_id.sequence)
+        )
+        places: Iterator[WrittenSlice] = iter(())
+        if inputs:
+            written = write_segment(self._cluster_id, segment_id, inputs, has_true_offsets=True)
+            self._store.put(segment_key(self._cluster_id, segment_id), written.parts)
+            command.object_size = written.size
+            places = iter(written.slices)
+        for each in stretches:
+            extents = _extents(segment_id, each.copies, next(places)) if each.copies else b""
+            command.slices.append(_slice(each, extents))
+        return command
+
+    async def commit(self, command: ImportSegment) -> list[int]:
+        """Append the segment's slices, and return the error code of each. Raises TargetFailed."""
+        reply = await self._control.call(Command(import_segment=command))
+        committed = reply.segment_committed
+        if committed.error_code:
+            name = ErrorCode(committed.error_code).name
+            raise TargetFailed(f"the control plane refused a segment of the importer: {name}")
+        return [code for code, _, _ in SLICE_VERDICT.iter_unpack(committed.slices)]
+
+
+def _slice(stretch: Stretch, extents: bytes) -> ImportedSlice:
+    topic_id, index = stretch.key
+    return ImportedSlice(
+        partition=TopicPartition(topic_id=topic_id, partition=index),
+        source=stretch.source,
+        first_offset=stretch.first_offset,
+        end_offset=stretch.end_offset,
+        extents=extents,
+        next_epoch=stretch.next_epoch,
+    )
+
+
+def _extents(segment_id: SegmentId, copies: Sequence[Copy], written: WrittenSlice) -> bytes:
+    """Return the rows of the extents: runs of batches of one timestamp type, at most 1 MiB unless one is larger."""
+    starts = [0]
+    size = 0
+    for index, (copy, batch_size) in enumerate(zip(copies, written.batch_sizes, strict=True)):
+        is_same = copy.is_log_append_time == copies[starts[-1]].is_log_append_time
+        if size and (not is_same or size + batch_size > LARGEST_EXTENT_BYTES):
+            starts.append(index)
+            size = 0
+        size += batch_size
+    rows = []
+    for start, stop in pairwise((*starts, len(copies))):
+        flag = FLAG_LOG_APPEND_TIME if copies[start].is_log_append_time else 0
+        rows.append(
+            EXTENT_ROW.pack(
+                segment_id.lease_id,
+                segment_id.sequence,
+                written.batch_positions[start],
+                sum(written.batch_sizes[start:stop]),
+                copies[start].base_offset,
+                copies[stop - 1].next_offset,
+                max(copy.max_timestamp for copy in copies[start:stop]),
+                -1,
+                -1,
+                0,
+                FLAG_TRUE_OFFSETS | flag,
+            )
+        )
+    return b"".join(rows)

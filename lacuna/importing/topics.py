@@ -1,0 +1,302 @@
+"""The topics of the copy: those of the source, with as many partitions and the same configs, as mirrors of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import (
+    DELETE,
+    MIRROR_SOURCE,
+    SET,
+    TOPIC_CONFIGS,
+    InvalidConfig,
+    check_config,
+)
+from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
+from lacuna.importing.cluster import (
+    ClusterRefused,
+    Kafka,
+    TopicThere,
+    in_parts,
+    name_of,
+)
+from lacuna.importing.following import DELETED, RECREATED
+from lacuna.wire.messages.create_partitions import (
+    CREATE_PARTITIONS_REQUEST,
+    CREATE_PARTITIONS_RESPONSE,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+)
+from lacuna.wire.messages.create_topics import (
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from lacuna.wire.messages.describe_configs import (
+    DESCRIBE_CONFIGS_REQUEST,
+    DESCRIBE_CONFIGS_RESPONSE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from lacuna.wire.messages.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+
+_TOPIC: Final = 2
+#: DescribeConfigs says by this number that a config was set on the topic itself.
+_ON_TOPIC: Final = 1
+_TIMEOUT_MS: Final = 30_000
+_AT_ONCE: Final = 100
+_NO_EFFECT: Final = "No effect"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Names of topics by patterns of the shell. Without `wanted`, all are."""
+
+    wanted: Sequence[str] = ()
+    left_out: Sequence[str] = ()
+
+    def has(self, name: str) -> bool:
+        """Whether a topic is selected. Kafka's own topics never are."""
+        if name in KAFKAS_OWN or any(fnmatchcase(name, each) for each in self.left_out):
+            return False
+        return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """A topic of the source and its copy. `link` is the copy's mirror.source."""
+
+    there: TopicThere
+    here: TopicThere
+    link: str
+
+
+@dataclass(slots=True)
+class Aligned:
+    """The mirrors, why other topics are not copied, by name, and what a user should know."""
+
+    mirrors: dict[str, Mirror] = field(default_factory=dict)
+    left: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+Configs = Mapping[str, DescribeConfigsResourceResult]
+
+
+class Topics:
+    """Aligns the topics of the target with those of the source. Every call may be repeated."""
+
+    def __init__(self, source: Kafka, target: Kafka, selection: Selection) -> None:
+        self._source = source
+        self._target = target
+        self._selection = selection
+
+    async def align(self) -> Aligned:
+        """Create and alter topics here until they are as there. Raises ClusterFailed, ClusterRefused."""
+        if self._source.cluster_id == self._target.cluster_id:
+            raise ClusterRefused(
+                "the source is this cluster itself: name the cluster to copy from with --from"
+            )
+        there = await self._source.topics()
+        here = await self._target.topics()
+        wanted = {name: each for name, each in there.items() if self._selection.has(name)}
+        configs_there = await topic_configs(self._source, list(wanted))
+        configs_here = await topic_configs(self._target, list(here))
+        links = {name: _link(each) for name, each in configs_here.items()}
+        aligned = Aligned()
+        missing: list[TopicThere] = []
+        for name, topic in wanted.items():
+            if name not in here:
+                missing.append(topic)
+            elif links.get(name) != self.link_of(topic):
+                aligned.left[name] = self._why_not(links.get(name, ""))
+        for name, link in links.items():
+            is_ours = link.startswith(f"{self._source.cluster_id}/") and self._selection.has(name)
+            if is_ours and name not in there:
+                aligned.left[name] = DELETED
+        await self._create(missing, configs_there, aligned)
+        await self._adjust(wanted, here, configs_there, configs_here, aligned)
+        here = await self._target.topics()
+        for name, topic in wanted.items():
+            if name in here and name not in aligned.left:
+                aligned.mirrors[name] = Mirror(topic, here[name], self.link_of(topic))
+        return aligned
+
+    def link_of(self, topic: TopicThere) -> str:
+        """Return the mirror.source of a copy of this topic."""
+        return f"{self._source.cluster_id}/{topic.topic_id or topic.name}"
+
+    def _why_not(self, link: str) -> str:
+        if not link:
+            return "exists here and is no mirror: it was promoted, or others made it, so it is left alone"
+        if link.startswith(f"{self._source.cluster_id}/"):
+            return RECREATED
+        return f"exists here as a mirror of another topic ({link}), so it is left alone"
+
+    async def _create(
+        self, missing: Sequence[TopicThere], configs: Mapping[str, Configs], aligned: Aligned
+    ) -> None:
+        for some in in_parts(missing, _AT_ONCE):
+            topics = []
+            for topic in some:
+                values, notes = translate(configs.get(topic.name, {}))
+                aligned.notes += [f"{topic.name}: {note}" for note in notes]
+                values[MIRROR_SOURCE] = self.link_of(topic)
+                given = [CreatableTopicConfig(*each) for each in sorted(values.items())]
+                topics.append(CreatableTopic(topic.name, len(topic.leaders), -1, (), given))
+            answer = await self._target.ask(
+                CREATE_TOPICS_REQUEST,
+                CREATE_TOPICS_RESPONSE,
+                5,
+                CreateTopicsRequest(topics, _TIMEOUT_MS),
+            )
+            for each in answer.topics:
+                if each.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                    why = each.error_message or name_of(each.error_code)
+                    aligned.left[each.name] = f"cannot be created here: {why}"
+
+    async def _adjust(
+        self,
+        wanted: Mapping[str, TopicThere],
+        here: Mapping[str, TopicThere],
+        configs_there: Mapping[str, Configs],
+        configs_here: Mapping[str, Configs],
+        aligned: Aligned,
+    ) -> None:
+        """Add partitions and alter configs of the mirrors that differ from their source."""
+        changes = []
+        for name, topic in wanted.items():
+            if name not in here or name in aligned.left:
+                continue
+            if len(topic.leaders) > len(here[name].leaders):
+                await self._add_partitions(name, len(topic.leaders), aligned)
+            altered = list(_changes(configs_there.get(name, {}), configs_here.get(name, {})))
+            if altered:
+                changes.append(AlterConfigsResource(_TOPIC, name, altered))
+        for some in in_parts(changes, _AT_ONCE):
+            answer = await self._target.ask(
+                INCREMENTAL_ALTER_CONFIGS_REQUEST,
+                INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+                1,
+                IncrementalAlterConfigsRequest(list(some)),
+            )
+            for each in answer.responses:
+                if each.error_code:
+                    why = each.error_message or name_of(each.error_code)
+                    aligned.notes.append(
+                        f"{each.resource_name}: its configs stay as they are: {why}"
+                    )
+
+    async def _add_partitions(self, name: str, count: int, aligned: Aligned) -> None:
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], _TIMEOUT_MS)
+        answer = await self._target.ask(
+            CREATE_PARTITIONS_REQUEST, CREATE_PARTITIONS_RESPONSE, 3, request
+        )
+        for each in answer.results:
+            if each.error_code:
+                why = each.error_message or name_of(each.error_code)
+                aligned.left[name] = f"has {count} partitions at the source and fewer here: {why}"
+
+
+async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Configs]:
+    """Return the configs of topics by topic and name; none of a topic that has gone. Raises ClusterRefused."""
+    found: dict[str, Configs] = {}
+    for some in in_parts(names, _AT_ONCE):
+        request = DescribeConfigsRequest(
+            [DescribeConfigsResource(_TOPIC, name, None) for name in some]
+        )
+        answer = await cluster.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
+        for each in answer.results:
+            if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            if each.error_code:
+                raise ClusterRefused(
+                    f"{cluster.what} does not show the configs of topic {each.resource_name}: "
+                    f"{each.error_message or name_of(each.error_code)}"
+                )
+            found[each.resource_name] = {config.name: config for config in each.configs}
+    return found
+
+
+async def links_of(cluster: Kafka) -> dict[str, str]:
+    """Return the mirror.source of each mirror of a cluster, by name."""
+    topics = await cluster.topics()
+    configs = await topic_configs(cluster, list(topics))
+    return {name: link for name, each in configs.items() if (link := _link(each))}
+
+
+async def promote(cluster: Kafka, names: Sequence[str]) -> None:
+    """Let topics accept records of producers. Raises ClusterRefused."""
+    for some in in_parts(names, _AT_ONCE):
+        change = [AlterableConfig(MIRROR_SOURCE, DELETE, None)]
+        answer = await cluster.ask(
+            INCREMENTAL_ALTER_CONFIGS_REQUEST,
+            INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+            1,
+            IncrementalAlterConfigsRequest(
+                [AlterConfigsResource(_TOPIC, name, change) for name in some]
+            ),
+        )
+        for each in answer.responses:
+            if each.error_code:
+                raise ClusterRefused(
+                    f"topic {each.resource_name} cannot be promoted: "
+                    f"{each.error_message or name_of(each.error_code)}"
+                )
+
+
+def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
+    """Return the configs to set on a copy, and notes about those that mean nothing here.
+
+    A value that brokers give all topics of the source is set too, if it is not the default here.
+    """
+    values: dict[str, str] = {}
+    without_effect, unknown = [], []
+    for name, config in sorted(configs.items()):
+        is_own = config.config_source == _ON_TOPIC
+        ours = TOPIC_CONFIGS.get(name)
+        if ours is None or name == MIRROR_SOURCE or config.value is None:
+            unknown += [name] if is_own and name != MIRROR_SOURCE else []
+            continue
+        has_effect = not ours.documentation.startswith(_NO_EFFECT)
+        if not is_own and (not has_effect or config.value == ours.default):
+            continue
+        try:
+            values[name] = check_config(name, config.value)
+        except InvalidConfig:
+            unknown += [name] if is_own else []
+            continue
+        without_effect += [] if has_effect else [name]
+    notes = []
+    if unknown:
+        notes.append(f"not copied, since it means nothing here: {', '.join(unknown)}")
+    if without_effect:
+        notes.append(f"copied, and without effect here: {', '.join(without_effect)}")
+    return values, notes
+
+
+def _changes(there: Configs, here: Configs) -> Iterator[AlterableConfig]:
+    """Yield the changes that make the configs of a mirror those of its source."""
+    wanted, _ = translate(there)
+    own = {name: each.value for name, each in here.items() if each.config_source == _ON_TOPIC}
+    for name, value in wanted.items():
+        if own.get(name) != value:
+            yield AlterableConfig(name, SET, value)
+    for name in own.keys() - wanted.keys() - {MIRROR_SOURCE}:
+        yield AlterableConfig(name, DELETE, None)
+
+
+def _link(configs: Configs) -> str:
+    found = configs.get(MIRROR_SOURCE)
+    return "" if found is None else found.value or ""

@@ -1,0 +1,312 @@
+"""Compares a copy with its source, record by record, under both isolation levels.
+
+Both are read as a consumer reads them. Stretches of equal length are compared by a checksum over their offsets, keys,
+values, headers and timestamps, whatever batches and codecs they are stored in; only stretches that differ are compared
+record by record. A consumer that reads read_uncommitted finds the same in a copy as one that reads read_committed,
+because what the source has aborted or has not decided is not there.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from struct import Struct
+from typing import Final, NamedTuple
+
+from lacuna.base.errors import UserError
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.importing.batches import UncopyableError, arrive
+from lacuna.importing.cluster import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    Broker,
+    ClusterFailed,
+    Kafka,
+    Place,
+    name_of,
+)
+from lacuna.importing.cutover import mirrors_of
+from lacuna.importing.groups import committed_offsets
+from lacuna.importing.topics import Selection
+from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
+from lacuna.wire.messages.fetch import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    PartitionData,
+)
+
+_ISOLATION: Final = {READ_COMMITTED: "read_committed", READ_UNCOMMITTED: "read_uncommitted"}
+_BY_NAME_VERSION: Final = 12
+_WAIT_MS: Final = 500
+_FETCH_BYTES: Final = 8 << 20
+#: The most records of a batch that are in memory as objects.
+_GROUP: Final = 4_096
+#: The offsets of a stretch.
+_STRETCH: Final = 4_096
+_DIGEST_BYTES: Final = 16
+_LONGEST_SHOWN: Final = 60
+#: Of a record: its offset, its timestamp, and how many sizes follow; then each size, -1 for null.
+_NUMBERS: Final = Struct(">qqi")
+_SIZE: Final = Struct(">i")
+#: How many answers in a row may bring nothing although there is more to come.
+_MOST_EMPTY: Final = 60
+
+
+class Span(NamedTuple):
+    """The offsets of a partition that are compared: [first_offset, end_offset)."""
+
+    first_offset: int
+    end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The comparison of a partition: the span, its records, and the first difference, or "" if they are equal.
+
+    A difference between groups has no place.
+    """
+
+    place: Place | None
+    span: Span
+    records: int
+    difference: str
+
+    @property
+    def is_partition(self) -> bool:
+        """Whether a partition was compared, and not a group."""
+        return self.place is not None
+
+
+class Verifier:
+    """Compares the partitions of mirrors, or of topics that were mirrors."""
+
+    def __init__(self, source: Kafka, target: Kafka) -> None:
+        self._clusters = (source, target)
+        self._readers: dict[tuple[str, int], Broker] = {}
+
+    async def close(self) -> None:
+        """Close the connections for reading."""
+        for broker in self._readers.values():
+            await broker.close()
+
+    async def spans(self, places: Sequence[Place]) -> dict[Place, Span]:
+        """Return what both clusters have of each partition, up to the last stable offset."""
+        source, target = self._clusters
+        starts = [
+            await each.offsets(places, EARLIEST, READ_UNCOMMITTED) for each in (source, target)
+        ]
+        ends = [await each.offsets(places, LATEST, READ_COMMITTED) for each in (target, source)]
+        return {
+            place: Span(max(each[place] for each in starts), min(each[place] for each in ends))
+            for place in places
+            if all(place in each for each in (*starts, *ends))
+        }
+
+    async def compare(self, place: Place, span: Span) -> Compared:
+        """Compare a partition under both isolation levels."""
+        source, target = self._clusters
+        records = 0
+        for isolation, level in _ISOLATION.items():
+            there = _Side(await self._reader(source, place), place, span, READ_COMMITTED)
+            here = _Side(await self._reader(target, place), place, span, isolation)
+            records = 0
+            async for left, right in _side_by_side(there, here, span):
+                records += len(left)
+                if _digest(left) != _digest(right):
+                    found = _first_difference(left, right)
+                    return Compared(
+                        place, span, records, f"{place[0]}[{place[1]}] {level}: {found}"
+                    )
+        return Compared(place, span, records, "")
+
+    async def _reader(self, cluster: Kafka, place: Place) -> Broker:
+        name, index = place
+        topic = (await cluster.topics()).get(name)
+        if topic is None or topic.leaders[index] < 0:
+            raise ClusterFailed(f"{name}[{index}] has no leader in {cluster.what}: try again")
+        key = (cluster.what, topic.leaders[index])
+        if key not in self._readers:
+            self._readers[key] = await cluster.connect(key[1])
+        return self._readers[key]
+
+
+async def _side_by_side(
+    there: "_Side", here: "_Side", span: Span
+) -> AsyncIterator[tuple[list[Record], list[Record]]]:
+    for first in range(span.first_offset, span.end_offset, _STRETCH):
+        end = min(first + _STRETCH, span.end_offset)
+        yield await there.until(end), await here.until(end)
+
+
+class _Side:
+    """Reads a partition of one cluster in the order of its offsets."""
+
+    def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
+        self._broker = broker
+        self._place = place
+        self._isolation = isolation
+        self._position = span.first_offset
+        self._first_offset = span.first_offset
+        self._empty = 0
+        self._batches: list[RecordBatch] = []
+        self._records: list[Record] = []
+        self._groups: Iterator[list[Record]] = iter(())
+
+    async def until(self, end_offset: int) -> list[Record]:
+        """Return the records below an offset that were not returned before."""
+        taken: list[Record] = []
+        while True:
+            index = next(
+                (at for at, each in enumerate(self._records) if each.offset >= end_offset), None
+            )
+            if index is not None:
+                taken += self._records[:index]
+                del self._records[:index]
+                return taken
+            taken += self._records
+            self._records = []
+            if not self._next_group() and not await self._fetch(end_offset):
+                return taken
+
+    def _next_group(self) -> bool:
+        """Decode more records of what was fetched. Return whether there were any."""
+        group = next(self._groups, None)
+        while group is None and self._batches:
+            self._groups = self._batches.pop(0).record_groups(_GROUP)
+            group = next(self._groups, None)
+        self._records = [each for each in group or () if each.offset >= self._first_offset]
+        return group is not None
+
+    async def _fetch(self, end_offset: int) -> bool:
+        """Fetch further batches. Return False if everything below `end_offset` was fetched."""
+        if self._position >= end_offset:
+            return False
+        data = await self._ask()
+        records = b"".join(data.records or ())
+        aborted = [
+            (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
+        ]
+        try:
+            arrived = arrive(records, aborted, self._position)
+        except UncopyableError as error:
+            name, index = self._place
+            raise UserError(
+                f"{name}[{index}] cannot be read at offset {error.offset}: {error}"
+            ) from error
+        self._empty = self._empty + 1 if arrived.end_offset == self._position else 0
+        if self._empty > _MOST_EMPTY:
+            name, index = self._place
+            raise ClusterFailed(
+                f"{name}[{index}] ends at offset {self._position} for consumers: try again"
+            )
+        self._position = arrived.end_offset
+        self._batches = [next(read_batches(each.data, verify=False)) for each in arrived.copies]
+        return True
+
+    async def _ask(self) -> PartitionData:
+        name, index = self._place
+        wanted = FetchPartition(
+            index, fetch_offset=self._position, partition_max_bytes=_FETCH_BYTES
+        )
+        request = FetchRequest(
+            max_wait_ms=_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_FETCH_BYTES,
+            isolation_level=self._isolation,
+            topics=[FetchTopic(name, partitions=[wanted])],
+        )
+        answer = await self._broker.ask(FETCH_REQUEST, FETCH_RESPONSE, _BY_NAME_VERSION, request)
+        ((data,),) = (topic.partitions for topic in answer.responses)
+        code = answer.error_code or data.error_code
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            raise UserError(
+                f"{name}[{index}]: the records at offset {self._position} were deleted while they were compared: "
+                "compare again"
+            )
+        if code:
+            raise ClusterFailed(f"{name}[{index}] cannot be read: {name_of(code)}")
+        return data
+
+
+def _digest(records: Sequence[Record]) -> bytes:
+    """Return a checksum over everything that a consumer sees of records."""
+    digest = blake2b(digest_size=_DIGEST_BYTES)
+    for each in records:
+        texts = (each.key, each.value, *(text for header in each.headers for text in header))
+        sizes = (-1 if text is None else len(text) for text in texts)
+        digest.update(_NUMBERS.pack(each.offset, each.timestamp, len(texts)))
+        digest.update(b"".join(map(_SIZE.pack, sizes)))
+        digest.update(b"".join(text for text in texts if text))
+    return digest.digest()
+
+
+def _first_difference(there: Sequence[Record], here: Sequence[Record]) -> str:
+    by_offset: Mapping[int, Record] = {each.offset: each for each in here}
+    for each in there:
+        found = by_offset.get(each.offset)
+        if found is None:
+            return f"offset {each.offset} is in the source and not in the copy"
+        for name in ("timestamp", "key", "value", "headers"):
+            left, right = getattr(each, name), getattr(found, name)
+            if left != right:
+                return f"offset {each.offset} has the {name} {_show(left)} in the source and {_show(right)} in the copy"
+    offsets = {each.offset for each in there}
+    extra = next(each.offset for each in here if each.offset not in offsets)
+    return f"offset {extra} is in the copy and not in the source"
+
+
+def _show(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Span]) -> list[str]:
+    """Return the differences between the committed offsets of groups in these partitions."""
+    there, here = await committed_offsets(source), await committed_offsets(target)
+    found = []
+    for group_id, offsets in there.items():
+        for place, each in offsets.items():
+            if place not in places:
+                continue
+            copy = here.get(group_id, {}).get(place)
+            if copy is None or copy.offset != each.offset:
+                shown = "none" if copy is None else str(copy.offset)
+                what = f"{place[0]}[{place[1]}]"
+                found.append(
+                    f"group {group_id}: {each.offset} is committed of {what} in the source, and {shown} here"
+                )
+    return found
+
+
+async def compare_mirrors(
+    source: Kafka, target: Kafka, selection: Selection
+) -> AsyncIterator[Compared]:
+    """Compare the selected topics with their source, and the offsets of groups at the end.
+
+    Without a selection by name, these are the mirrors; a promoted topic must be named.
+    """
+    if selection.wanted:
+        here = await target.topics()
+        found = {name: each for name, each in (await source.topics()).items() if name in here}
+    else:
+        found = await mirrors_of(source, target)
+    places = [
+        (name, index)
+        for name, topic in found.items()
+        if selection.has(name)
+        for index in range(len(topic.leaders))
+    ]
+    verifier = Verifier(source, target)
+    try:
+        spans = await verifier.spans(places)
+        for place, span in spans.items():
+            compared = await verifier.compare(place, span)
+            yield compared
+    finally:
+        await verifier.close()
+    for difference in await compare_groups(source, target, spans):
+        yield Compared(None, Span(0, 0), 0, difference)
