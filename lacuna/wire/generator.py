@@ -101,7 +101,7 @@ RECORDS: Final = {
 #: Requests that must not be followed by other bytes, which would be records that are neither stored nor requested.
 EXACT: Final = ("FetchRequest", "ProduceRequest")
 MESSAGES: Final = Path(__file__).parent / "messages"
-RECORD_MESSAGES: Final = Path(__file__).parent / "records"
+RECORD_MESSAGES: Final = Path(__file__).parent / "records.py"
 
 _COMMENT: Final = re.compile(r"^\s*//.*$", re.MULTILINE)
 _WORD_START: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -277,14 +277,19 @@ def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
 
 def module_text(api: str, request: Definition, response: Definition) -> str:
     """Return the source of one API's messages, not formatted yet."""
+    body = body_text(request, response)
+    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+
+
+def body_text(request: Definition, response: Definition) -> str:
+    """Return the classes and messages of a request and its response, or of a record's key and value."""
     module = Module()
     for message in (request, response):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
         module.add(message["name"], message["fields"], commons, message["name"])
     texts = ["\n".join(class_lines(part)) for part in module.parts]
     texts += message_texts(request, response)
-    body = "\n\n".join(texts)
-    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+    return "\n\n".join(texts)
 
 
 def imports(body: str) -> str:
@@ -394,20 +399,23 @@ def write(jars: Iterable[Path], folder: Path) -> None:
     _tidy(folder)
 
 
-def write_records(jars: Mapping[str, Path], folder: Path) -> None:
-    """Write a formatted file for each of RECORDS to `folder`; `jars` has KAFKA's, by the names there."""
+def write_records(jars: Mapping[str, Path], file: Path) -> None:
+    """Write a formatted file with all RECORDS; `jars` has KAFKA's, by the names there."""
+    bodies = []
     for name, kinds in RECORDS.items():
         with zipfile.ZipFile(jars[name]) as jar:
             for kind in kinds:
                 key, value = (definition(jar, f"{kind}{part}") for part in ("Key", "Value"))
-                path = folder / f"{snake(kind)}.py"
-                path.write_text(module_text(kind, key, value), encoding="utf-8")
-    _tidy(folder)
+                bodies.append(body_text(key, value))
+    body = "\n\n".join(bodies)
+    heading = '"""Records of internal topics. Written by lacuna.wire.generator, not by hand."""'
+    file.write_text(f"{heading}\n{imports(body)}\n{body}\n", encoding="utf-8")
+    _tidy(file)
 
 
-def _tidy(folder: Path) -> None:
+def _tidy(written: Path) -> None:
     for command in (("check", "--select=I", "--fix"), ("format",)):
-        subprocess.run([sys.executable, "-m", "ruff", *command, "-q", str(folder)], check=True)
+        subprocess.run([sys.executable, "-m", "ruff", *command, "-q", str(written)], check=True)
 
 
 def main() -> int:

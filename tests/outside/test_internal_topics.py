@@ -34,7 +34,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # its __init_
 from bench.kafka import jars
 from lacuna.controlplane.shared.internal_topics import PARTITION_COUNT, partition_of
 from lacuna.testing import Cluster
-from lacuna.wire.records.offset_commit import (
+from lacuna.wire.records import (
     OFFSET_COMMIT_KEY,
     OFFSET_COMMIT_VALUE,
     OffsetCommitKey,

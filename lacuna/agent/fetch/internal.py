@@ -38,15 +38,9 @@ from lacuna.controlplane.v1.internal_pb2 import (
 )
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.control import filler
+from lacuna.wire import records as forms
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.fetch import PartitionData
-from lacuna.wire.records import consumer_group_current_member_assignment as current
-from lacuna.wire.records import consumer_group_member_metadata as subscription
-from lacuna.wire.records import consumer_group_metadata as group_epoch
-from lacuna.wire.records import consumer_group_target_assignment_member as target
-from lacuna.wire.records import consumer_group_target_assignment_metadata as target_epoch
-from lacuna.wire.records import group_metadata as generation
-from lacuna.wire.records import offset_commit, transaction_log
 
 #: The most bytes requested at a time; the control plane may return less.
 MAX_BYTES: Final = 1 << 20
@@ -184,42 +178,38 @@ def record_of(entry: InternalEntry) -> tuple[bytes, bytes | None]:
 def _key(key: InternalKey) -> bytes:
     match key.kind:
         case Kind.TRANSACTION:
-            return _versioned_key(
-                transaction_log.TRANSACTION_LOG_KEY, transaction_log.TransactionLogKey(key.name)
-            )
+            return _versioned_key(forms.TRANSACTION_LOG_KEY, forms.TransactionLogKey(key.name))
         case Kind.OFFSET:
             return _versioned_key(
-                offset_commit.OFFSET_COMMIT_KEY,
-                offset_commit.OffsetCommitKey(key.name, key.topic, key.partition),
+                forms.OFFSET_COMMIT_KEY,
+                forms.OffsetCommitKey(key.name, key.topic, key.partition),
             )
         case Kind.GENERATION:
-            return _versioned_key(
-                generation.GROUP_METADATA_KEY, generation.GroupMetadataKey(key.name)
-            )
+            return _versioned_key(forms.GROUP_METADATA_KEY, forms.GroupMetadataKey(key.name))
         case Kind.GROUP_EPOCH:
             return _versioned_key(
-                group_epoch.CONSUMER_GROUP_METADATA_KEY,
-                group_epoch.ConsumerGroupMetadataKey(key.name),
+                forms.CONSUMER_GROUP_METADATA_KEY,
+                forms.ConsumerGroupMetadataKey(key.name),
             )
         case Kind.TARGET_EPOCH:
             return _versioned_key(
-                target_epoch.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-                target_epoch.ConsumerGroupTargetAssignmentMetadataKey(key.name),
+                forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
+                forms.ConsumerGroupTargetAssignmentMetadataKey(key.name),
             )
         case Kind.SUBSCRIPTION:
             return _versioned_key(
-                subscription.CONSUMER_GROUP_MEMBER_METADATA_KEY,
-                subscription.ConsumerGroupMemberMetadataKey(key.name, key.member_id),
+                forms.CONSUMER_GROUP_MEMBER_METADATA_KEY,
+                forms.ConsumerGroupMemberMetadataKey(key.name, key.member_id),
             )
         case Kind.TARGET:
             return _versioned_key(
-                target.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-                target.ConsumerGroupTargetAssignmentMemberKey(key.name, key.member_id),
+                forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
+                forms.ConsumerGroupTargetAssignmentMemberKey(key.name, key.member_id),
             )
         case Kind.CURRENT:
             return _versioned_key(
-                current.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-                current.ConsumerGroupCurrentMemberAssignmentKey(key.name, key.member_id),
+                forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
+                forms.ConsumerGroupCurrentMemberAssignmentKey(key.name, key.member_id),
             )
         case _:
             raise ValueError(f"no records have the kind {key.kind}")
@@ -237,12 +227,12 @@ def _value(entry: InternalEntry) -> bytes | None:
             return _subscription_value(entry)
         case "target":
             rows = [
-                target.TopicPartition(row.topic_id, row.partitions)
+                forms.TopicPartition(row.topic_id, row.partitions)
                 for row in entry.target.partitions
             ]
             return _versioned(
-                target.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
-                target.ConsumerGroupTargetAssignmentMemberValue(rows),
+                forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
+                forms.ConsumerGroupTargetAssignmentMemberValue(rows),
                 0,
             )
         case "current":
@@ -254,25 +244,25 @@ def _value(entry: InternalEntry) -> bytes | None:
 
 
 def _offset_value(committed: CommittedOffset, at_ms: int) -> bytes:
-    value = offset_commit.OffsetCommitValue(
+    value = forms.OffsetCommitValue(
         committed.offset, committed.leader_epoch, committed.metadata, at_ms
     )
     if not committed.HasField("retention_ms"):
-        return _versioned(offset_commit.OFFSET_COMMIT_VALUE, value, _OFFSET_VERSION)
+        return _versioned(forms.OFFSET_COMMIT_VALUE, value, _OFFSET_VERSION)
     expires_ms = min(at_ms + committed.retention_ms, _MAX_INT64)
     value = value._replace(expire_timestamp=expires_ms)
-    return _versioned(offset_commit.OFFSET_COMMIT_VALUE, value, _EXPIRING_OFFSET_VERSION)
+    return _versioned(forms.OFFSET_COMMIT_VALUE, value, _EXPIRING_OFFSET_VERSION)
 
 
 def _generation_value(found: GroupGeneration) -> bytes:
-    value = generation.GroupMetadataValue(
+    value = forms.GroupMetadataValue(
         protocol_type=found.protocol_type,
         generation=found.generation_id,
         protocol=found.protocol_name or None,
         leader=found.leader or None,
         current_state_timestamp=found.written_at_ms,
         members=[
-            generation.MemberMetadata(
+            forms.MemberMetadata(
                 member_id=member.member_id,
                 group_instance_id=member.group_instance_id or None,
                 client_id=member.client_id,
@@ -285,19 +275,19 @@ def _generation_value(found: GroupGeneration) -> bytes:
             for member in found.members
         ],
     )
-    return _versioned(generation.GROUP_METADATA_VALUE, value, _GENERATION_VERSION)
+    return _versioned(forms.GROUP_METADATA_VALUE, value, _GENERATION_VERSION)
 
 
 def _epoch_value(entry: InternalEntry) -> bytes:
     if entry.key.kind == Kind.GROUP_EPOCH:
         return _versioned(
-            group_epoch.CONSUMER_GROUP_METADATA_VALUE,
-            group_epoch.ConsumerGroupMetadataValue(entry.epoch),
+            forms.CONSUMER_GROUP_METADATA_VALUE,
+            forms.ConsumerGroupMetadataValue(entry.epoch),
             0,
         )
     return _versioned(
-        target_epoch.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
-        target_epoch.ConsumerGroupTargetAssignmentMetadataValue(entry.epoch),
+        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
+        forms.ConsumerGroupTargetAssignmentMetadataValue(entry.epoch),
         0,
     )
 
@@ -306,14 +296,11 @@ def _subscription_value(entry: InternalEntry) -> bytes:
     found = entry.subscription
     classic = None
     if found.HasField("classic"):
-        classic = subscription.ClassicMemberMetadata(
+        classic = forms.ClassicMemberMetadata(
             found.classic.session_timeout_ms,
-            [
-                subscription.ClassicProtocol(each.name, each.metadata)
-                for each in found.classic.protocols
-            ],
+            [forms.ClassicProtocol(each.name, each.metadata) for each in found.classic.protocols],
         )
-    value = subscription.ConsumerGroupMemberMetadataValue(
+    value = forms.ConsumerGroupMemberMetadataValue(
         instance_id=found.group_instance_id or None,
         rack_id=found.rack_id or None,
         client_id=found.client_id,
@@ -324,33 +311,33 @@ def _subscription_value(entry: InternalEntry) -> bytes:
         server_assignor=found.server_assignor or None,
         classic_member_metadata=classic,
     )
-    return _versioned(subscription.CONSUMER_GROUP_MEMBER_METADATA_VALUE, value, 0)
+    return _versioned(forms.CONSUMER_GROUP_MEMBER_METADATA_VALUE, value, 0)
 
 
 def _current_value(entry: InternalEntry) -> bytes:
     found = entry.current
-    value = current.ConsumerGroupCurrentMemberAssignmentValue(
+    value = forms.ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=found.member_epoch,
         previous_member_epoch=found.previous_member_epoch,
         state=_MEMBER_STATES[found.state],
         assigned_partitions=_current_rows(found.assigned),
         partitions_pending_revocation=_current_rows(found.revoking),
     )
-    return _versioned(current.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE, value, 0)
+    return _versioned(forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE, value, 0)
 
 
-def _current_rows(rows: Iterable[TopicIdPartitions]) -> list[current.TopicPartitions]:
-    return [current.TopicPartitions(row.topic_id, row.partitions) for row in rows]
+def _current_rows(rows: Iterable[TopicIdPartitions]) -> list[forms.TopicPartitions]:
+    return [forms.TopicPartitions(row.topic_id, row.partitions) for row in rows]
 
 
 def _transaction_value(found: InternalTransaction) -> bytes:
     pairs = [*zip(found.topics, found.partitions, strict=True)]
     pairs += [(CONSUMER_OFFSETS, partition_of(group_id)) for group_id in found.group_ids]
     partitions = [
-        transaction_log.PartitionsSchema(topic, [index for _, index in rows])
+        forms.PartitionsSchema(topic, [index for _, index in rows])
         for topic, rows in groupby(sorted(set(pairs)), key=lambda pair: pair[0])
     ]
-    value = transaction_log.TransactionLogValue(
+    value = forms.TransactionLogValue(
         producer_id=found.producer_id,
         previous_producer_id=found.previous_producer_id,
         producer_epoch=found.producer_epoch,
@@ -361,7 +348,7 @@ def _transaction_value(found: InternalTransaction) -> bytes:
         transaction_start_timestamp_ms=found.start_time_ms,
         client_transaction_version=_CLIENT_TRANSACTION_VERSION,
     )
-    return _versioned(transaction_log.TRANSACTION_LOG_VALUE, value, _TRANSACTION_VERSION)
+    return _versioned(forms.TRANSACTION_LOG_VALUE, value, _TRANSACTION_VERSION)
 
 
 def _versioned_key(message: Message[Any], key: object) -> bytes:

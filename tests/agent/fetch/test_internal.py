@@ -39,14 +39,8 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetCommit,
 )
 from lacuna.controlplane.v1.internal_pb2 import InternalEntry, InternalTransaction
+from lacuna.wire import records as forms
 from lacuna.wire.layout import Message
-from lacuna.wire.records import consumer_group_current_member_assignment as current
-from lacuna.wire.records import consumer_group_member_metadata as subscription
-from lacuna.wire.records import consumer_group_metadata as group_epoch
-from lacuna.wire.records import consumer_group_target_assignment_member as target
-from lacuna.wire.records import consumer_group_target_assignment_metadata as target_epoch
-from lacuna.wire.records import group_metadata as generation
-from lacuna.wire.records import offset_commit, transaction_log
 from tests.agent.apis.offsets import call_of, end_offset
 from tests.agent.apis.test_list_offsets import asked_of
 from tests.agent.fetch.log import (
@@ -193,23 +187,23 @@ ENTRIES = [
     (
         Kind.OFFSET,
         {"committed": CommittedOffset(offset=5, leader_epoch=2, metadata="m")},
-        offset_commit.OFFSET_COMMIT_VALUE,
+        forms.OFFSET_COMMIT_VALUE,
         3,
-        offset_commit.OffsetCommitValue(5, 2, "m", 1234),
+        forms.OffsetCommitValue(5, 2, "m", 1234),
     ),
     (  # Kafka writes the last version that says when it expires
         Kind.OFFSET,
         {"committed": CommittedOffset(offset=5, leader_epoch=-1, metadata="m", retention_ms=10)},
-        offset_commit.OFFSET_COMMIT_VALUE,
+        forms.OFFSET_COMMIT_VALUE,
         1,
-        offset_commit.OffsetCommitValue(5, -1, "m", 1234, 1244),
+        forms.OffsetCommitValue(5, -1, "m", 1234, 1244),
     ),
     (
         Kind.OFFSET,
         {"committed": CommittedOffset(offset=5, leader_epoch=-1, retention_ms=2**63 - 1)},
-        offset_commit.OFFSET_COMMIT_VALUE,
+        forms.OFFSET_COMMIT_VALUE,
         1,
-        offset_commit.OffsetCommitValue(5, -1, "", 1234, 2**63 - 1),
+        forms.OffsetCommitValue(5, -1, "", 1234, 2**63 - 1),
     ),
     (
         Kind.GENERATION,
@@ -233,37 +227,37 @@ ENTRIES = [
                 written_at_ms=1234,
             )
         },
-        generation.GROUP_METADATA_VALUE,
+        forms.GROUP_METADATA_VALUE,
         3,
-        generation.GroupMetadataValue(
+        forms.GroupMetadataValue(
             "consumer",
             3,
             "range",
             "l",
             1234,
-            (generation.MemberMetadata("l", None, "c", "/h", 2, 1, b"s", b"a"),),
+            (forms.MemberMetadata("l", None, "c", "/h", 2, 1, b"s", b"a"),),
         ),
     ),
     (
         Kind.GENERATION,
         {"generation": GroupGeneration(generation_id=4, written_at_ms=1234)},
-        generation.GROUP_METADATA_VALUE,
+        forms.GROUP_METADATA_VALUE,
         3,
-        generation.GroupMetadataValue("", 4, None, None, 1234),
+        forms.GroupMetadataValue("", 4, None, None, 1234),
     ),
     (
         Kind.GROUP_EPOCH,
         {"epoch": 6},
-        group_epoch.CONSUMER_GROUP_METADATA_VALUE,
+        forms.CONSUMER_GROUP_METADATA_VALUE,
         0,
-        group_epoch.ConsumerGroupMetadataValue(6),
+        forms.ConsumerGroupMetadataValue(6),
     ),
     (
         Kind.TARGET_EPOCH,
         {"epoch": 7},
-        target_epoch.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
+        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
         0,
-        target_epoch.ConsumerGroupTargetAssignmentMetadataValue(7),
+        forms.ConsumerGroupTargetAssignmentMetadataValue(7),
     ),
     (
         Kind.SUBSCRIPTION,
@@ -279,9 +273,9 @@ ENTRIES = [
                 ),
             )
         },
-        subscription.CONSUMER_GROUP_MEMBER_METADATA_VALUE,
+        forms.CONSUMER_GROUP_MEMBER_METADATA_VALUE,
         0,
-        subscription.ConsumerGroupMemberMetadataValue(
+        forms.ConsumerGroupMemberMetadataValue(
             None,
             None,
             "c",
@@ -290,17 +284,15 @@ ENTRIES = [
             "",
             9,
             "range",
-            subscription.ClassicMemberMetadata(8, (subscription.ClassicProtocol("p", b"x"),)),
+            forms.ClassicMemberMetadata(8, (forms.ClassicProtocol("p", b"x"),)),
         ),
     ),
     (
         Kind.TARGET,
         {"target": ConsumerTarget(partitions=ROWS)},
-        target.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
+        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
         0,
-        target.ConsumerGroupTargetAssignmentMemberValue(
-            (target.TopicPartition(b"i" * 16, (1, 2)),)
-        ),
+        forms.ConsumerGroupTargetAssignmentMemberValue((forms.TopicPartition(b"i" * 16, (1, 2)),)),
     ),
     (
         Kind.CURRENT,
@@ -312,10 +304,10 @@ ENTRIES = [
                 assigned=ROWS,
             )
         },
-        current.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
+        forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
         0,
-        current.ConsumerGroupCurrentMemberAssignmentValue(
-            5, 4, 1, (current.TopicPartitions(b"i" * 16, (1, 2)),)
+        forms.ConsumerGroupCurrentMemberAssignmentValue(
+            5, 4, 1, (forms.TopicPartitions(b"i" * 16, (1, 2)),)
         ),
     ),
     (
@@ -334,18 +326,18 @@ ENTRIES = [
                 group_ids=["g"],
             )
         },
-        transaction_log.TRANSACTION_LOG_VALUE,
+        forms.TRANSACTION_LOG_VALUE,
         1,
-        transaction_log.TransactionLogValue(
+        forms.TransactionLogValue(
             producer_id=5,
             previous_producer_id=4,
             producer_epoch=1,
             transaction_timeout_ms=60,
             transaction_status=1,
             transaction_partitions=(
-                transaction_log.PartitionsSchema(CONSUMER_OFFSETS, (partition_of("g"),)),
-                transaction_log.PartitionsSchema("s", (0,)),
-                transaction_log.PartitionsSchema("t", (1, 2)),
+                forms.PartitionsSchema(CONSUMER_OFFSETS, (partition_of("g"),)),
+                forms.PartitionsSchema("s", (0,)),
+                forms.PartitionsSchema("t", (1, 2)),
             ),
             transaction_last_update_timestamp_ms=11,
             transaction_start_timestamp_ms=10,
@@ -355,11 +347,9 @@ ENTRIES = [
     (
         Kind.TRANSACTION,
         {"transaction": InternalTransaction(state="Empty", previous_producer_id=-1)},
-        transaction_log.TRANSACTION_LOG_VALUE,
+        forms.TRANSACTION_LOG_VALUE,
         1,
-        transaction_log.TransactionLogValue(
-            transaction_partitions=None, client_transaction_version=2
-        ),
+        forms.TransactionLogValue(transaction_partitions=None, client_transaction_version=2),
     ),
 ]
 
@@ -376,10 +366,9 @@ def test_a_record_is_written_as_kafka_writes_it(
     assert struct.unpack_from(">h", value) == (version,)
     assert message.read(memoryview(value)[2:], version) == expected
     names = {"group", "group_id", "transactional_id"}
+    messages = [each for each in vars(forms).values() if isinstance(each, Message)]
     (key_message,) = (
-        each
-        for each in vars(__import__(expected.__module__, fromlist=["x"])).values()
-        if isinstance(each, Message) and each is not message
+        each for each in messages if each is not message and each.api_key == message.api_key
     )
     read = key_message.read(memoryview(written_key)[2:], 0)._asdict()
     assert {read.pop(name) for name in names & read.keys()} == {"g"}
@@ -401,5 +390,5 @@ async def test_a_transaction_is_read_by_its_transactional_id() -> None:
         ((offset, value),) = records_of(response.responses[0].partitions[0])
         assert offset == 2
         assert value is not None
-        read = transaction_log.TRANSACTION_LOG_VALUE.read(memoryview(value)[2:], 1)
+        read = forms.TRANSACTION_LOG_VALUE.read(memoryview(value)[2:], 1)
         assert read.transaction_status == 5

@@ -1,1 +1,0 @@
-"""A module for each kind of record in internal topics, all written by `lacuna.wire.generator`."""
