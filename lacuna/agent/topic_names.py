@@ -2,7 +2,7 @@
 
 import re
 
-from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
+from lacuna.controlplane.shared.internal_topics import KAFKAS_OWN
 
 MAX_NAME_SIZE = 249
 _LEGAL = re.compile(r"[A-Za-z0-9._-]+\Z")

@@ -25,9 +25,9 @@ from typing import Final
 import click
 
 from tests.simulation import hot
+from tests.simulation.faults import shrink
 from tests.simulation.hot import HOT_SAFEGUARDS
 from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
-from tests.simulation.shrink import shrink
 from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
 
 #: The lines of a summary, and how the names of their counts begin.

@@ -389,3 +389,28 @@ def draw(randomness: random.Random, journal: str, form: Form, machines: Machines
         target = kind.target(randomness, machines)
         faults.append(Fault(number, at, name, target, lasts, randomness.random()))
     return faults
+
+
+def shrink(faults: list[Fault], fails: Callable[[set[int]], bool]) -> list[Fault]:
+    """Return a minimal list of faults that still fails.
+
+    `fails(without)` replays the seed without the faults of these numbers. It first omits halves, then quarters, and so
+    on, so that a long list takes few replays.
+    """
+    kept = list(faults)
+    size = max(1, len(kept) // 2)
+    while kept:
+        removed_any = False
+        start = 0
+        while start < len(kept):
+            part = kept[start : start + size]
+            rest = [each for each in kept if each not in part]
+            if fails({each.number for each in faults} - {each.number for each in rest}):
+                kept = rest
+                removed_any = True
+            else:
+                start += size
+        if size == 1 and not removed_any:
+            break
+        size = max(1, size // 2)
+    return kept

@@ -17,9 +17,8 @@ import pytest
 
 from tests.simulation import hot
 from tests.simulation.__main__ import prepare
-from tests.simulation.faults import Fault
+from tests.simulation.faults import Fault, shrink
 from tests.simulation.safeguards import seeds_until_found
-from tests.simulation.shrink import shrink
 from tests.simulation.traced import traced
 from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Result, World
 

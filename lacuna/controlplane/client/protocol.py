@@ -4,6 +4,7 @@ from typing import Protocol
 
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 
 
 class ControlClient(Protocol):
@@ -52,3 +53,13 @@ class ControlClient(Protocol):
     async def close(self) -> None:
         """End the session; waiting calls fail. Closing again does nothing."""
         ...
+
+
+async def confirm(control: ControlClient) -> None:
+    """Wait until the views include every change that the control plane acknowledged to anyone before this call.
+
+    Each session receives changes separately, so a change acknowledged to another session may still be on its way to
+    this one. The reply to an empty read arrives after all such changes (adr/0003). Raises what ControlClient.call
+    raises.
+    """
+    await control.call(Command(read_partitions=ReadPartitions()))

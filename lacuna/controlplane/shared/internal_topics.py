@@ -34,6 +34,10 @@ TRANSACTIONS_NUMBER: Final = 1
 NUMBERS_BY_ID: Final = {topic.topic_id: number for number, topic in enumerate(INTERNAL_TOPICS)}
 INTERNAL_BY_NAME: Final = {topic.name: topic for topic in INTERNAL_TOPICS}
 
+#: In Kafka, these topics hold the state of share groups and the metadata. If a client created an empty one, tools that
+#: read it would conclude that there is no such state.
+KAFKAS_OWN: Final = frozenset({"__cluster_metadata", "__share_group_state"})
+
 #: The message that rejects a change.
 READ_ONLY: Final = (
     "it is derived from the control plane's state and is read-only; change groups, offsets and "

@@ -229,8 +229,8 @@ _CONFIGS: Final = (
         name=MIRROR_SOURCE,
         type=ConfigType.STRING,
         default="",
-        documentation="The topic of another cluster that this one mirrors: CLUSTER/TOPIC-ID. `lacuna import` sets it, and "
-        "producers are refused until `lacuna import promote` removes it.",
+        documentation="The topic of another cluster that this one mirrors, as CLUSTER/TOPIC-ID. `lacuna import` sets "
+        "it, and producers are refused until `lacuna import promote` removes it.",
         check=mirrored_topic,
     ),
     _boolean("preallocate", _NO_FILES),

@@ -8,6 +8,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.shared.internal_topics import (
     INTERNAL_BY_NAME,
+    KAFKAS_OWN,
     READ_ONLY,
     internal_by_id,
 )
@@ -19,7 +20,6 @@ from lacuna.controlplane.shared.topic_configs import (
     check_together,
     shorten,
 )
-from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
 from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
 from lacuna.controlplane.state.segments import References

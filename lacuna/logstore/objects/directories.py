@@ -1,4 +1,4 @@
-"""Creates directories below a store's root so that they survive a crash.
+"""Creates directories below a store's root so that they survive a crash, and says what the file system's errors mean.
 
 A name survives a crash only if its directory was synced. So the directories of a key are created from the top down, and
 the parent of each is synced before anything is put below it. Each store does this once for a directory, even if it
@@ -9,7 +9,13 @@ import errno
 import os
 from contextlib import suppress
 
+from lacuna.base.errors import advice_on
 from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import (
+    ObjectStoreError,
+    StoreMisconfiguredError,
+    StoreUnavailableError,
+)
 
 _KNOWN = 1024
 
@@ -69,3 +75,32 @@ class DurableDirectories:
         except FileExistsError:
             self._exists(directory)
         self._fs.fsync_directory(os.path.dirname(directory))
+
+
+NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
+"""What the file system says of an object that does not exist, whatever its key."""
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
+_REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def store_error(root: str, error: OSError) -> ObjectStoreError:
+    """Return the error of the store at `root`, which says what to do about `error`."""
+    if error.errno == errno.ENOTDIR:
+        return StoreMisconfiguredError(
+            f"{root} holds a file where a directory must be ({error}): move it away"
+        )
+    if error.errno in _NO_SPACE:
+        return StoreMisconfiguredError(f"no space left below {root}: free some ({error})")
+    if error.errno in _REFUSED:
+        return StoreMisconfiguredError(
+            f"{root} cannot be used: give this user permission to write there ({error})"
+        )
+    if error.errno in _NO_LOCKS:
+        return StoreMisconfiguredError(
+            f"the file system of {root} cannot lock files ({error}): use a directory on one that can, "
+            "such as ext4 or xfs"
+        )
+    advice = advice_on(error, "")
+    return StoreUnavailableError(f"directory {root} failed: {error}{advice and f'; {advice}'}")

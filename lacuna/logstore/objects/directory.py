@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote
 
-from lacuna.logstore.objects.directories import DurableDirectories
-from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
+from lacuna.logstore.objects.directories import NOT_THERE, DurableDirectories, store_error
 from lacuna.logstore.objects.filesystem import FileInfo, FileSystem, OsFileSystem
 from lacuna.logstore.objects.kind import KEYS_OPTION, StoreKind
 from lacuna.logstore.objects.range_reads import RangeReads

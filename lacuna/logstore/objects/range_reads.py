@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from lacuna.logstore.objects.directory_errors import NOT_THERE, store_error
+from lacuna.logstore.objects.directories import NOT_THERE, store_error
 from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
 from lacuna.logstore.objects.store import (
     ObjectNotFoundError,
