@@ -74,7 +74,7 @@ ENTRIES: Final = {
     ),
     "import": Entry(
         "lacuna.cli.importing:app",
-        "Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until they are promoted.",
+        "Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted.",
     ),
     "export": Entry(
         "lacuna.cli.export:export",

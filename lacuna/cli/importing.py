@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -12,16 +12,19 @@ from lacuna.cli.console import asynchronous, err, print_line, printable, table
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, JobPlace
-from lacuna.cli.sizes import parse_size, show_count, show_size
+from lacuna.cli.units import parse_size, show_count, show_size
 from lacuna.operating.kafka import Agents
+
+if TYPE_CHECKING:
+    from lacuna.pipeline.location import ClusterLocation
 
 app = Group(
     help="Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted."
 )
 
-_FROM_CONFIG = option(
-    "--from-config",
-    envvar="LACUNA_FROM_CONFIG",
+_SOURCE_CONFIG = option(
+    "--source-config",
+    envvar="LACUNA_SOURCE_CONFIG",
     parser=Path,
     metavar="FILE",
     help="File with TLS and SASL settings for connections to the source, in the format of Kafka's client.properties.",
@@ -32,7 +35,7 @@ def _to_source(context: click.Context, _: click.Parameter, value: str | None) ->
     """Return the addresses of the source and the security of connections to it, from --from."""
     if value is None:
         return None
-    file = context.meta.get("from_config")
+    file = context.meta.get("source_config")
     return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
 
 
@@ -43,7 +46,7 @@ Source = Annotated[
         envvar="LACUNA_FROM",
         parser=TEXT,
         callback=_to_source,
-        beside=(_FROM_CONFIG,),
+        beside=(_SOURCE_CONFIG,),
         help="Address of any broker of the cluster to copy from, HOST:PORT. Several are tried in turn.",
     ),
 ]
@@ -89,22 +92,26 @@ class Given:
         str | None,
         option("--rate", help="The most bytes that are read in a second, such as 20MiB."),
     ] = None
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     place: JobPlace
 
 
 @app.adds("run")
-@asynchronous
-async def run(given: Given) -> None:
+def run(given: Given) -> None:
     """Copies topics with their offsets, and follows the source until Ctrl-C.
 
     Aborted records are not copied; their offsets are holes. Records of open transactions are copied once the source
     has decided. A copy refuses other producers until `lacuna import promote`. Run the command again after it has
     ended: it goes on where the copies end.
     """
+    # An event loop of its own finds the cluster, so this cannot be a coroutine.
+    _run(given, locate(given.place))
+
+
+@asynchronous
+async def _run(given: Given, location: "ClusterLocation") -> None:
     from lacuna.importing.mirror import Importer, ImportSettings
     from lacuna.importing.topics import Selection
-    from lacuna.operating.control import open_control
+    from lacuna.operating.control import connect
     from lacuna.pipeline.stores import check_store, shared_store
 
     settings = ImportSettings(
@@ -114,22 +121,15 @@ async def run(given: Given) -> None:
         accepts_gaps=given.accept_gaps,
         bytes_per_second=None if given.rate is None else parse_size(given.rate, "--rate"),
     )
-    location = locate(given.place)
-    async with open_control(location.require_control(), None) as control:
+    async with connect(location.require_control()) as control:
         check_store(location.store, control.cluster.cluster_id)
-        importer = Importer(
-            given.source,
-            given.bootstrap,
-            control,
-            shared_store(location.store),
-            settings,
-            _say,
-        )
+        store = shared_store(location.store)
+        importer = Importer(given.source, given.place.bootstrap, control, store, settings, _say)
         await importer.run()
     progress = importer.progress
     print_line(
         f"copied {show_count(len(progress.tracks), 'partition')}: "
-        f"{show_size(progress.counts.bytes_copied)} in {show_count(progress.counts.batches_copied, 'batch')}"
+        f"{show_size(progress.counts.bytes_copied)} in {show_count(progress.counts.segments, 'object')}"
     )
     stopped = [each for each in progress.tracks.values() if each.stopped]
     if stopped or progress.left:

@@ -185,7 +185,6 @@ class Counts:
     """What the importer has done since it began."""
 
     bytes_copied: int = 0
-    batches_copied: int = 0
     segments: int = 0
     stopped: list[str] = field(default_factory=list)
 
@@ -211,7 +210,7 @@ class Following:
         self._budget = budget
         self._counts = counts
         self._outbox = Outbox()
-        self._puts: asyncio.Queue[tuple[list[Track], asyncio.Task[ImportSegment], int, int]] = (
+        self._puts: asyncio.Queue[tuple[list[Track], asyncio.Task[ImportSegment], int]] = (
             asyncio.Queue(_PUTS)
         )
         self.progressed = asyncio.Event()
@@ -329,19 +328,17 @@ class Following:
         while True:
             tracks, stretches, size = await self._outbox.take()
             put = group.create_task(self._target.put(stretches))
-            batches = sum(len(each.copies) for each in stretches)
-            await self._puts.put((tracks, put, size, batches))
+            await self._puts.put((tracks, put, size))
 
     async def _commit(self) -> None:
         while True:
-            tracks, put, size, batches = await self._puts.get()
+            tracks, put, size = await self._puts.get()
             command = await put
             codes = await self._target.commit(command)
             for track, each, code in zip(tracks, command.slices, codes, strict=True):
                 self._settle(track, each.end_offset, code)
             self._outbox.release(size)
             self._counts.bytes_copied += size
-            self._counts.batches_copied += batches
             self._counts.segments += 1
             self.progressed.set()
 

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import KAFKAS_OWN
 from lacuna.controlplane.shared.topic_configs import (
     DELETE,
     MIRROR_SOURCE,
@@ -14,7 +15,6 @@ from lacuna.controlplane.shared.topic_configs import (
     InvalidConfig,
     check_config,
 )
-from lacuna.controlplane.shared.topic_names import KAFKAS_OWN
 from lacuna.importing.cluster import (
     ClusterRefused,
     Kafka,

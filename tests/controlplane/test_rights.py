@@ -160,9 +160,7 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
     ),
     (Command(init_producer_id=InitProducerId()), [(WRITE, TOPIC, "orders")]),
     (
-        Command(
-            import_segment=ImportSegment(segment=OWN, slices=[ImportedSlice(partition=ORDER)])
-        ),
+        Command(import_segment=ImportSegment(segment=OWN, slices=[ImportedSlice(partition=ORDER)])),
         [(WRITE, TOPIC, "orders")],
     ),
     (Command(list_groups=ListGroups()), []),

@@ -261,15 +261,8 @@ class ProduceService:
         asked: PartitionProduceData,
     ) -> PendingBatch | PartitionProduceResponse:
         """Return a batch to queue, which is then part of the intake, or an error."""
-        internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
-        if known is None and internal is not None:
-            message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
-            return failed(asked.index_, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
         if known is None:
-            code = (
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
-            )
-            return failed(asked.index_, code)
+            return _refuse_unknown(topic, asked.index_)
         if not 0 <= asked.index_ < known.partition_count:
             return failed(asked.index_, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if source := known.configs.get(MIRROR_SOURCE):
@@ -331,6 +324,16 @@ class ProduceService:
         refusal = refuse_batch(key[1], error, most_named)
         intake.most_named -= len(refusal.record_errors)
         return refusal
+
+
+def _refuse_unknown(topic: TopicProduceData, partition: int) -> PartitionProduceResponse:
+    """Return the answer for a partition of a topic that producers cannot write to, or that does not exist."""
+    internal = INTERNAL_BY_NAME.get(topic.name) or internal_by_id(topic.topic_id)
+    if internal is not None:
+        message = f"Cannot append to internal topic {internal.name}: {READ_ONLY}."
+        return failed(partition, ErrorCode.INVALID_TOPIC_EXCEPTION, message)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if topic.name else ErrorCode.UNKNOWN_TOPIC_ID
+    return failed(partition, code)
 
 
 def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:

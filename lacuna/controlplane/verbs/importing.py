@@ -17,6 +17,7 @@ from lacuna.controlplane.shared.extents import (
     FLAG_TRUE_OFFSETS,
 )
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.rights import Need, on_topics
 from lacuna.controlplane.state.front import account
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
@@ -25,7 +26,7 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import ImportRecorded, JournalRecord
 from lacuna.controlplane.v1.log_pb2 import ImportedSlice, ImportSegment, SegmentCommitted
 from lacuna.controlplane.verbs.agents import used_late
-from lacuna.controlplane.verbs.needs import Need, on_topics, own_leases
+from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb

@@ -161,9 +161,7 @@ def test_s6_the_topic_must_mirror_that_source(
         lambda cluster: cluster.imported(0, 5, (0, 5), flags=0),
     ],
 )
-def test_what_could_never_be_valid_is_refused_as_a_whole(
-    cluster: Importer, malformed: Any
-) -> None:
+def test_what_could_never_be_valid_is_refused_as_a_whole(cluster: Importer, malformed: Any) -> None:
     assert cluster.take(malformed(cluster)) == ErrorCode.INVALID_REQUEST
     assert cluster.bounds() == (0, 0, 0)
     cluster.check()
@@ -185,9 +183,7 @@ def test_a_log_that_begins_late_is_no_loss_and_is_merged_like_others(cluster: Im
     assert cluster.bounds() == (1_002, 1_004, 1_004)
     plan = cluster.do(
         "plan_merge",
-        PlanMerge(
-            lease_id=cluster.lease_id, max_bytes=1 << 20, small_bytes=1 << 10, min_extents=2
-        ),
+        PlanMerge(lease_id=cluster.lease_id, max_bytes=1 << 20, small_bytes=1 << 10, min_extents=2),
     )
     assert [list(each.extents.base_offsets) for each in plan.partitions] == [[1_002, 1_003]]
     cluster.check()
