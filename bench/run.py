@@ -17,7 +17,6 @@ from threading import BrokenBarrierError
 from confluent_kafka import KafkaException
 
 from bench import BenchError, machine, report
-from bench.bare import Bare
 from bench.compare import worse
 from bench.figures import Row
 from bench.goals import judge
@@ -36,7 +35,7 @@ from bench.sections import (
     LACUNA_TLS,
     SECTIONS,
 )
-from bench.target import Foreign, Target
+from bench.target import Bare, Foreign, Target
 from bench.warming import warm
 
 ROOT = Path(__file__).resolve().parent.parent

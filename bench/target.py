@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench import BenchError
+from bench.processes import Process
 
 PARTITIONS = 4
 TIMEOUT_SECONDS = 30.0
@@ -141,3 +142,31 @@ class Topics:
             self._admin.delete_topics([topic])[topic].result(TIMEOUT_SECONDS)
         except KafkaException as error:
             raise BenchError(f"topic {topic} cannot be deleted: {error}") from error
+
+
+class Bare(Target):
+    """`bench.bare_server`, which keeps batches in memory and checks nothing.
+
+    It only answers requests, so its rates are the limit of the client and of Python.
+    """
+
+    label = "bare"
+    settings = "a server in Python that answers at once: no disk, no checks, no transactions"
+
+    @property
+    def bootstrap(self) -> str:
+        return self._process.value
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return (self._process.pid,)
+
+    def start(self) -> None:
+        self._process = Process([], "bootstrap: ", module="bench.bare_server")
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def forget(self) -> bool:
+        """Does nothing, because it has no other copy of its data."""
+        return False

@@ -12,10 +12,9 @@ counted.
 
 from collections.abc import Callable, Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from lacuna.agent.registry import request_header_version
-from lacuna.agent.strangers import stranger
 from lacuna.wire import kernel
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Buffer
@@ -35,6 +34,14 @@ _HEADER = Struct(">hhih")
 _ANSWER_V0 = Struct(">ii")
 _ANSWER_V1 = Struct(">iib")
 _MIN_FRAME_BYTES = 8
+# A Kafka request begins with its size. Read as a size, the first bytes of other protocols exceed any limit (369,295,617
+# for a TLS client), and an error with that number would not help an operator.
+_TLS_HANDSHAKE: Final = b"\x16\x03"
+_HTTP: Final = (b"GET ", b"POST", b"PUT ", b"HEAD", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC")
+_BEGINNINGS: Final = {
+    b"PRI ": "this is an HTTP/2 or gRPC client, but only Kafka clients are served here",
+    b"SSH-": "this is an SSH client, but only Kafka clients are served here",
+}
 
 
 class FrameError(Exception):
@@ -230,3 +237,15 @@ def _skip_tagged_fields(data: memoryview, position: int) -> int:
         return kernel.after_tags(data, position)
     except MalformedMessage as error:
         raise FrameError(f"invalid request header: {error}") from error
+
+
+def stranger(beginning: bytes) -> str:
+    """Describe in a sentence the client whose connection begins with these four bytes; "" if it is unknown."""
+    if beginning.startswith(_TLS_HANDSHAKE):
+        return (
+            "this is a TLS client, but this listener has no TLS: set its security.protocol to "
+            "PLAINTEXT or SASL_PLAINTEXT, or connect to a listener with TLS"
+        )
+    if beginning in _HTTP:
+        return "this is an HTTP client, but only Kafka clients are served here"
+    return _BEGINNINGS.get(beginning, "")

@@ -258,3 +258,13 @@ class RawClient:
         """Closes the connection and waits until it is closed."""
         self.writer.close()
         await self.writer.wait_closed()
+
+
+TOPIC = Topic(topic_id=TOPIC_ID, name="t", partition_count=3)
+
+
+def agents(count: int, zones: str = "") -> tuple[Agent, ...]:
+    return tuple(
+        Agent(node_id=i, host=f"h{i}", port=9, zone=zones[i % len(zones)] if zones else "")
+        for i in range(1, count + 1)
+    )

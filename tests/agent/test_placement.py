@@ -3,10 +3,11 @@
 from lacuna.agent import placement, rendezvous
 from lacuna.agent.fetch.chunks import ChunkId
 from lacuna.agent.settings import AgentSettings
-from tests.agent.apis.metadata import TOPIC, agents
 from tests.agent.harness import (
+    TOPIC,
     TOPIC_ID,
     ScriptedControl,
+    agents,
     make_context,
     snapshot,
 )

@@ -8,18 +8,19 @@ an offset out of range, an unknown partition and the end of the records return e
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.plan import NOTHING, FetchPlan, plan_fetch, refuse
 from lacuna.agent.fetch.sessions import Interest, Opened, Watch
-from lacuna.agent.fetch.tails import Tails
 from lacuna.agent.internal import topic_by_id, topic_by_name
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.trust import READ_ON_SECONDS, Trust
 from lacuna.controlplane.client import ControlClient, PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
@@ -30,6 +31,37 @@ SMALLEST_SHARE_BYTES: Final = 2 << 20
 #: The number of views that a large fetch may subscribe to in one step. A subscription takes ten times as long as an
 #: existing view.
 _MOST_SUBSCRIBED: Final = 100
+# The number of partitions remembered, and for how long after a fetch waited at their end.
+_MAX_TAILED: Final = 10_000
+_TAILED_SECONDS: Final = 10.0
+
+
+class Tails:
+    """The partitions at whose end a consumer waited in the last ten seconds."""
+
+    def __init__(self) -> None:
+        self._waited: OrderedDict[PartitionKey, float] = OrderedDict()
+
+    def __contains__(self, key: PartitionKey) -> bool:
+        waited = self._waited.get(key)
+        return waited is not None and asyncio.get_running_loop().time() < waited + _TAILED_SECONDS
+
+    def remember(self, watch: Watch, interests: Iterable[Interest]) -> None:
+        """Remember the partitions of `interests` as tailed, and occasionally all partitions of the session.
+
+        Remembering all of them each time would be slow, since a session may have thousands of partitions.
+        """
+        now = asyncio.get_running_loop().time()
+        if now >= watch.remembered_until:
+            watch.remembered_until = now + _TAILED_SECONDS / 2
+            interests = watch.interests.values()
+        for interest in interests:
+            if interest.view is not None:
+                key = (interest.view.topic_id, interest.partition)
+                self._waited[key] = now
+                self._waited.move_to_end(key)
+        while len(self._waited) > _MAX_TAILED:
+            self._waited.popitem(last=False)
 
 
 class Plans(NamedTuple):

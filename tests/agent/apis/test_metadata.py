@@ -20,11 +20,12 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
 from lacuna.wire.layout import ZERO_UUID
 from tests.agent.apis.clusters import Setup, topic
-from tests.agent.apis.metadata import TOPIC, agents
 from tests.agent.harness import (
+    TOPIC,
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    agents,
     encode_request,
     make_context,
     make_server,

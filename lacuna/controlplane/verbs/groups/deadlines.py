@@ -14,6 +14,7 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
 from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from lacuna.controlplane.verbs.groups.consumer.operators import end_overdue_consumers, is_subscribed
+from lacuna.controlplane.verbs.groups.deleting import subscribed_topics
 from lacuna.controlplane.verbs.groups.dropping import drop_if_nothing
 from lacuna.controlplane.verbs.groups.rebalance import (
     complete_join_if_all,
@@ -22,7 +23,6 @@ from lacuna.controlplane.verbs.groups.rebalance import (
     rebalance_or_complete,
     remove_member,
 )
-from lacuna.controlplane.verbs.groups.subscribed import subscribed_topics
 from lacuna.controlplane.verbs.turn import Turn
 
 

@@ -11,10 +11,10 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsExpired
+from lacuna.controlplane.verbs.groups.consumer import embedded
 from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from lacuna.controlplane.verbs.groups.consumer.operators import is_subscribed
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
-from lacuna.controlplane.verbs.groups.subscribed import subscribed_topics
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
@@ -75,6 +75,18 @@ def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) ->
     """Remove offsets that were deleted by an operator or expired."""
     offsets = state.groups.offsets
     offsets.expire(record.group_id, record.partitions, state.topic_name, now_ms)
+
+
+def subscribed_topics(group: LiveGroup) -> set[str] | None:
+    """Return the topics that any member subscribes to, or None if the metadata cannot be read."""
+    topics: set[str] = set()
+    try:
+        for member in group.members.values():
+            for _, metadata in member.protocols:
+                topics.update(embedded.read_subscription(metadata).topic_names)
+    except embedded.MalformedProtocolError:
+        return None
+    return topics
 
 
 VERBS: Final = (Verb(delete_offsets),)
