@@ -55,8 +55,8 @@ LONG_SECONDS: Final = 5.0
 
 
 @contextmanager
-def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
-    """Start two control planes on a journal of a kind, and two agents."""
+def deployment(kind: str, folder: Path, *options: str) -> Iterator[Deployment]:
+    """Start two control planes with these options on a journal of a kind, and two agents."""
     with ExitStack() as stack:
         if kind == "postgresql":
             server = PostgresqlServer(binaries() or "")
@@ -71,7 +71,11 @@ def deployment(kind: str, folder: Path) -> Iterator[Deployment]:
             open_checked(store, create_bucket=True).close()
             journal = ["--journal=bucket", f"--store={store}"]
         made = Deployment(
-            folder / "control", 2, [f"--store={store}"], control_planes=2, journal=journal
+            folder / "control",
+            2,
+            [f"--store={store}"],
+            control_planes=2,
+            journal=[*journal, *options],
         )
         yield stack.enter_context(made)
 
