@@ -29,6 +29,8 @@ class PartitionLog:
     vacated_to: int = 0
     #: Past last stable offsets; only in metadata from the bucket.
     history: History | None = None
+    #: Where the cut of all topics ends; only in metadata from the bucket.
+    cut: int | None = None
 
     @property
     def key(self) -> PartitionKey:

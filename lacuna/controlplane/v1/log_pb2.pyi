@@ -68,7 +68,7 @@ class ExtentColumns(_message.Message):
     def __init__(self, lease_ids: _Optional[bytes] = ..., sequences: _Optional[bytes] = ..., positions: _Optional[bytes] = ..., sizes: _Optional[bytes] = ..., base_offsets: _Optional[bytes] = ..., next_offsets: _Optional[bytes] = ..., max_timestamps: _Optional[bytes] = ..., producer_ids: _Optional[bytes] = ..., producer_epochs: _Optional[bytes] = ..., transactions: _Optional[bytes] = ..., flags: _Optional[bytes] = ...) -> None: ...
 
 class PartitionDelta(_message.Message):
-    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history", "refusal", "older_below", "is_older")
+    __slots__ = ("partition", "from_version", "version", "is_snapshot", "is_deleted", "log_start_offset", "high_watermark", "last_stable_offset", "appended", "dead", "extents", "swaps", "dropped_below", "vacated_to", "history", "refusal", "older_below", "is_older", "cut_offset")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_VERSION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -87,6 +87,7 @@ class PartitionDelta(_message.Message):
     REFUSAL_FIELD_NUMBER: _ClassVar[int]
     OLDER_BELOW_FIELD_NUMBER: _ClassVar[int]
     IS_OLDER_FIELD_NUMBER: _ClassVar[int]
+    CUT_OFFSET_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     from_version: int
     version: int
@@ -105,7 +106,8 @@ class PartitionDelta(_message.Message):
     refusal: str
     older_below: int
     is_older: bool
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ..., refusal: _Optional[str] = ..., older_below: _Optional[int] = ..., is_older: _Optional[bool] = ...) -> None: ...
+    cut_offset: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_version: _Optional[int] = ..., version: _Optional[int] = ..., is_snapshot: _Optional[bool] = ..., is_deleted: _Optional[bool] = ..., log_start_offset: _Optional[int] = ..., high_watermark: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., appended: _Optional[bytes] = ..., dead: _Optional[bytes] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., swaps: _Optional[_Iterable[_Union[ExtentSwap, _Mapping]]] = ..., dropped_below: _Optional[int] = ..., vacated_to: _Optional[int] = ..., history: _Optional[_Union[StableHistory, _Mapping]] = ..., refusal: _Optional[str] = ..., older_below: _Optional[int] = ..., is_older: _Optional[bool] = ..., cut_offset: _Optional[int] = ...) -> None: ...
 
 class StableHistory(_message.Message):
     __slots__ = ("seconds", "offsets", "settled_ms", "thinned_at")

@@ -16,6 +16,8 @@ from lacuna.pipeline.datasource.offsets import (
     Logs,
     Readers,
     Resolver,
+    cut_of,
+    ending_at,
     ends_as_of,
     report_loss,
     selected_logs,
@@ -122,7 +124,8 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
     past = None
     if options.as_of_ms is not None:
         past = ends_as_of(metadata, options.selection, options.as_of_ms)
-    logs = selected_logs(metadata, options.selection, Readers.of(options))
+    cut = cut_of(metadata, options)
+    logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
     firsts = resolver.offsets(options.starting)
     ends = resolver.offsets(options.ending) if past is None else _past_ends(logs, firsts, past)

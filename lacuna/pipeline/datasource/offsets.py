@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from lacuna.controlplane.client import not_known, show_time
@@ -91,6 +91,24 @@ def logs_of(
     else:
         logs = metadata.readable_logs(wanted, readers.store_url, is_committed=readers.is_committed)
     return dict(zip(keys, logs, strict=True))
+
+
+def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
+    """The ends of the selected partitions that exist now, such that no transaction is split; empty without `cut`."""
+    if not options.is_cut:
+        return {}
+    keys = list(selected(metadata, options.selection, may_miss=True).values())
+    return {key: each.end_offset for key, each in metadata.cut(keys).partitions.items()}
+
+
+def ending_at(logs: Logs, cut: Mapping[PartitionKey, int]) -> Logs:
+    """The logs as if the last stable offsets were those of a cut, if there is one. A partition that is new has none."""
+    if not cut:
+        return logs
+    return {
+        each: replace(log, last_stable_offset=max(cut.get(log.key, 0), log.log_start_offset))
+        for each, log in logs.items()
+    }
 
 
 def selected_logs(

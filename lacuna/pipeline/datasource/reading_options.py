@@ -29,11 +29,14 @@ from lacuna.pipeline.metadata import BUCKET, CONTROL
 
 _log = logging.getLogger("lacuna.datasource")
 
+_PARTITIONS: Final = "partitions"
+_TRANSACTIONS: Final = "transactions"
 RECORDS: Final = "records"
 PLAN: Final = "plan"
 _STRATEGIES: Final = ("subscribe", "subscribePattern", "assign")
 _ENDING: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
 _AS_OF: Final = "asOf"
+_CUT: Final = "cut"
 _PER_TRIGGER: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 READING_OPTIONS: Final = (
     *LOCATION_OPTIONS,
@@ -52,6 +55,7 @@ READING_OPTIONS: Final = (
     "isolation",
     "view",
     _AS_OF,
+    _CUT,
     "pin",
     "pushdown",
 )
@@ -88,7 +92,8 @@ Selection: TypeAlias = Topics | Partitions
 class ReadOptions:
     """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
-    With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time.
+    With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
+    batch or micro-batch ends where no transaction is split.
 
     With `pushdown`, the filters of a query narrow what is read.
     """
@@ -99,6 +104,7 @@ class ReadOptions:
     starting: Bound
     ending: Bound
     as_of_ms: int | None
+    is_cut: bool
     is_committed: bool
     view: str
     include_headers: bool
@@ -127,6 +133,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         starting=bound_of(options, "starting", LATEST if is_streaming else EARLIEST),
         ending=bound_of(options, "ending", LATEST),
         as_of_ms=options.past_ms(_AS_OF),
+        is_cut=options.one_of(_CUT, (_PARTITIONS, _TRANSACTIONS), _PARTITIONS) == _TRANSACTIONS,
         is_committed=options.one_of(
             "isolation", ("read_committed", "read_uncommitted"), "read_committed"
         )
@@ -148,6 +155,8 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
             f"option pushdown=true: PySpark {VERSION} passes no filters to a data source; leave the "
             "option out, so that Spark filters by itself, or install pyspark 4.1 or later"
         )
+    if found.is_cut:
+        _check_cut(options, found)
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)
     return found
@@ -250,6 +259,19 @@ def _check_as_of(options: Options, found: ReadOptions) -> None:
         raise OptionError(
             f"option {_AS_OF}: it always shows what a read_committed consumer could see; leave "
             "out isolation"
+        )
+
+
+def _check_cut(options: Options, found: ReadOptions) -> None:
+    for name in (*_ENDING, _AS_OF, "maxOffsetsPerTrigger"):
+        if name in options:
+            raise OptionError(
+                f"options {_CUT}={_TRANSACTIONS} and {name}: only the cut of the present splits no transaction; "
+                "give only one of them"
+            )
+    if not found.is_committed:
+        raise OptionError(
+            f"option {_CUT}={_TRANSACTIONS}: it ends before open transactions; leave out isolation"
         )
 
 

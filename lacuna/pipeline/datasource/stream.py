@@ -12,6 +12,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.pipeline.datasource.bounds import (
     EARLIEST,
     LATEST,
@@ -27,6 +28,8 @@ from lacuna.pipeline.datasource.offsets import (
     Logs,
     Readers,
     Resolver,
+    cut_of,
+    ending_at,
     report_loss,
     selected_logs,
 )
@@ -101,7 +104,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Position:
-            logs = selected_logs(metadata, options.selection, Readers.of(options))
+            cut = cut_of(metadata, options)
+            logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return Position.in_logs(resolver.offsets(options.starting), logs.values())
 
@@ -122,9 +126,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:  # noqa: N802
         """The offsets at which the next batch ends; for read_committed, at most the last stable offset (S13)."""
         given = Position.of_json(start)
-        logs = self._logs()
+        cut, logs = self._logs()
         begin = self._continued(given, logs)
-        self._latest = self._ends(begin, logs)
+        self._latest = self._ends(begin, logs, cut)
         is_first = self._is_at_start() and given == self._initial
         self._has_begun = True
         if is_first:
@@ -205,11 +209,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options = self._options
         return Bucket(options.location.store, metadata.cluster_id, not options.fail_on_data_loss)
 
-    def _logs(self) -> Logs:
-        """The logs of the selected partitions that exist now."""
+    def _logs(self) -> tuple[Mapping[PartitionKey, int], Logs]:
+        """The cut of the selected partitions that exist now, if the query has one, and their logs."""
 
-        def look(metadata: MetadataSource) -> Logs:
-            return selected_logs(metadata, self._options.selection, may_miss=True)
+        def look(metadata: MetadataSource) -> tuple[Mapping[PartitionKey, int], Logs]:
+            cut = cut_of(metadata, self._options)
+            return cut, selected_logs(metadata, self._options.selection, may_miss=True)
 
         return self._connection.use(look)
 
@@ -223,8 +228,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._report(f"topic {topic} was deleted and recreated since the query read it")
         return begin.without(anew)
 
-    def _ends(self, begin: Position, logs: Logs) -> Position:
-        """The latest offset of each partition; with trigger(availableNow=True), that of the first batch."""
+    def _ends(self, begin: Position, logs: Logs, cut: Mapping[PartitionKey, int]) -> Position:
+        """The latest offset of each partition; with trigger(availableNow=True), that of the first batch.
+
+        With a cut, its end, or where the query is if it has passed that. Together these are a cut too.
+        """
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}
         for partition, offset in begin.offsets.items():
@@ -232,6 +240,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._report(
                     f"{partition} ends at offset {latest[partition]}, but the query has read up to {offset}"
                 )
+        if cut:
+            for each, log in ending_at(logs, cut).items():
+                latest[each] = max(log.last_stable_offset, begin.offsets.get(each, 0))
         if not self._is_available_now:
             return Position.in_logs(latest, logs.values())
         if self._target is None:

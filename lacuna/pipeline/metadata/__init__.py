@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
-from lacuna.controlplane.client import AsOf
+from lacuna.controlplane.client import AsOf, Cut
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.control import ControlPlane
@@ -50,6 +50,13 @@ class MetadataSource(Protocol):
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
         """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
+        ...
+
+    def cut(self, keys: Sequence[PartitionKey]) -> Cut:
+        """The largest ends of these partitions that split no transaction. Logs that are read later reach as far.
+
+        Raises PipelineError for more partitions than one cut can have.
+        """
         ...
 
     def close(self) -> None:

@@ -43,6 +43,7 @@ def encode_partition(log: PartitionLog) -> bytes:
         dead=log.dead.pairs(),
         extents=log.extents.columns(),
         history=None if log.history is None else log.history.message(),
+        cut_offset=log.cut,
     )
     return compress(Codec.ZSTD, delta.SerializeToString())
 
@@ -76,6 +77,7 @@ def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes)
         dead=DeadRanges.from_pairs(delta.dead),
         vacated_to=delta.vacated_to,
         history=History.of(delta.history),
+        cut=delta.cut_offset if delta.HasField("cut_offset") else None,
     )
 
 

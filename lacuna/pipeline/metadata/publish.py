@@ -1,12 +1,14 @@
 """Writes a metadata snapshot to the bucket, and pins its objects for as long as it is valid."""
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.parts import MOST_AT_ONCE
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PinReads
 from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex
@@ -84,9 +86,11 @@ def publish_metadata(
         cluster_id=cluster_id, published_ms=now_ms, valid_until_ms=name.valid_until_ms
     )
     parts = _Parts(store, cluster_id, name)
-    for topic in control.topics().values():
+    topics = control.topics().values()
+    cut = _cut(control, topics)
+    for topic in topics:
         try:
-            for log in _logs(control, put, topic.topic_id, topic.partition_count):
+            for log in _logs(control, put, topic.topic_id, topic.partition_count, cut):
                 parts.add(log, index)
         except StaleMetadataError:
             continue  # its topic is not in the index, so partitions already added are never read
@@ -102,8 +106,20 @@ def publish_metadata(
     )
 
 
+def _cut(control: ControlPlane, topics: Collection[Topic]) -> Mapping[PartitionKey, int]:
+    """The cut of all topics, or nothing if they have too many partitions for one."""
+    keys = [(each.topic_id, number) for each in topics for number in range(each.partition_count)]
+    if len(keys) > MOST_AT_ONCE:
+        return {}
+    return {key: each.end_offset for key, each in control.cut(keys).partitions.items()}
+
+
 def _logs(
-    control: ControlPlane, put: Callable[[HotCopy], None], topic_id: bytes, count: int
+    control: ControlPlane,
+    put: Callable[[HotCopy], None],
+    topic_id: bytes,
+    count: int,
+    cut: Mapping[PartitionKey, int],
 ) -> Iterator[PartitionLog]:
     keys: list[PartitionKey] = [(topic_id, partition) for partition in range(count)]
     for start in range(0, count, _PARTITIONS_AT_ONCE):
@@ -111,7 +127,7 @@ def _logs(
         logs = with_copies(control, put, partial(control.partition_logs, some), hot_named_in)
         # Read after the logs. A last stable offset that has not moved since is that of the log.
         for log, history in zip(logs, control.histories(some), strict=True):
-            yield replace(log, history=history)
+            yield replace(log, history=history, cut=cut.get(log.key))
 
 
 def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from lacuna.controlplane.client import AsOf
+from lacuna.controlplane.client import AsOf, Cut
 from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.controlplane.v1.log_pb2 import PartitionAsOf
+from lacuna.controlplane.v1.log_pb2 import PartitionAsOf, PartitionCut
 from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
 from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -87,6 +87,20 @@ class StoredMetadata:
             for log, history in zip(logs, histories, strict=True)
         }
         return AsOf(second * 1000, known * 1000, found)
+
+    def cut(self, keys: Sequence[PartitionKey]) -> Cut:
+        """The cut of all topics at the time of the snapshot, which may be lower than that of these alone."""
+        ends: dict[PartitionKey, PartitionCut] = {}
+        for log in self.partition_logs(keys):
+            if log.cut is None:
+                raise PipelineError(
+                    "the metadata snapshot has no cut, because the cluster had too many partitions for one: ask the "
+                    "control plane (metadata=control)"
+                )
+            ends[log.key] = PartitionCut(
+                end_offset=log.cut, last_stable_offset=log.last_stable_offset
+            )
+        return Cut(self._index.published_ms, ends, ())
 
     def close(self) -> None:
         """Does nothing: the store is shared and stays open."""

@@ -10,12 +10,16 @@ from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
+from lacuna.pipeline.datasource.spark_api import ReadAllAvailable
+from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.reading.conftest import Load, Planned, consume
+from tests.pipeline.reading.conftest import Load, Planned, consume, options_of
 
 Plan = Callable[..., Planned]
 
@@ -110,6 +114,70 @@ def _next_second() -> int:
     while wall_clock_ms() < second_ms + 50:
         time.sleep(0.01)
     return second_ms
+
+
+def _transfers(cluster: Cluster, name: str) -> tuple[str, Producer, Callable[[], None]]:
+    """Two topics, of which an open transaction holds the second back. Return them, its producer, and a transfer."""
+    topics = [cluster.create_topic(f"{name}-{side}", 1) for side in ("debit", "credit")]
+    holder, mover = (
+        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-{role}"})
+        for role in ("holds", "moves")
+    )
+    for producer in (holder, mover):
+        producer.init_transactions(60)
+
+    def move() -> None:
+        mover.begin_transaction()
+        for topic in topics:
+            mover.produce(topic, b"moved")
+        mover.commit_transaction(60)
+
+    holder.begin_transaction()
+    holder.produce(topics[1], b"held")
+    assert holder.flush(60) == 0
+    return ",".join(topics), holder, move
+
+
+def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Plan) -> None:
+    topics, holder, move = _transfers(cluster, "cut-batch")
+    move()
+
+    def values(**options: Any) -> list[bytes]:
+        return [row["value"] for row in plan(topics, **options).rows()]
+
+    assert values() == [b"moved"]
+    assert values(cut="transactions") == []
+    location = find_cluster(data=str(cluster.data))
+    with ControlPlane(location.require_control()) as control:
+        store = shared_store(location.store)
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    holder.commit_transaction(60)
+    assert sorted(values(cut="transactions")) == [b"held", b"moved", b"moved"]
+    assert values(metadata="bucket") == [b"moved"]
+    assert values(metadata="bucket", cut="transactions") == []
+
+
+def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster) -> None:
+    topics, holder, move = _transfers(cluster, "cut-stream")
+    given = options_of(cluster, topics, cut="transactions", startingOffsets="earliest")
+    reader = StreamReader(Options(given), RECORD_COLUMNS)
+    try:
+        start = reader.initialOffset()
+        move()
+        held = reader.latestOffset(start, ReadAllAvailable())
+        assert [parts["0"] for parts in held.values()] == [0, 0]
+        holder.commit_transaction(60)
+        end = reader.latestOffset(held, ReadAllAvailable())
+        assert [parts["0"] for parts in end.values()] == [2, 1]
+        rows = [
+            value
+            for task in reader.partitions(held, end)
+            for batch in reader.read(task)
+            for value in batch.column("value").to_pylist()
+        ]
+        assert sorted(rows) == [b"held", b"moved", b"moved"]
+    finally:
+        reader.stop()
 
 
 def test_a_past_time_shows_what_a_consumer_could_see(

@@ -51,6 +51,19 @@ _HOW = {**_WHERE, "subscribe": "a"}
             {**_HOW, "startingOffsets": "soon"},
             "startingOffsets=soon: write earliest, latest, or a value like",
         ),
+        ({**_HOW, "cut": "yes"}, "cut"),
+        (
+            {**_HOW, "cut": "transactions", "asOf": "-15m"},
+            "options cut=transactions and asOf: only the cut of the present",
+        ),
+        (
+            {**_HOW, "cut": "transactions", "endingOffsets": "latest"},
+            "options cut=transactions and endingOffsets: only",
+        ),
+        (
+            {**_HOW, "cut": "transactions", "isolation": "read_uncommitted"},
+            "option cut=transactions: it ends before open transactions",
+        ),
         ({**_HOW, "startingOffsets": "{"}, "option startingOffsets={: it is not valid JSON"),
         (
             {**_HOW, "startingOffsets": '{"a":{"0":-3}}'},
