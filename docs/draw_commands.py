@@ -13,7 +13,7 @@ from typing import Any, Final
 import click
 
 from lacuna.cli.app import app
-from lacuna.cli.lazy import LazyGroup
+from lacuna.cli.entries import LazyGroup
 
 PAGE: Final = Path(__file__).with_name("commands.md")
 FOLDER: Final = Path(__file__).with_name("commands")
@@ -22,7 +22,7 @@ PAGES: Final = {
     "servers": ("Servers", ("up", "controlplane", "agent", "console")),
     "administration": (
         "Administration",
-        ("status", "topics", "groups", "transactions", "acls", "users"),
+        ("status", "topics", "groups", "transactions", "acls", "users", "quotas"),
     ),
     "records": ("Records", ("produce", "consume", "sql", "time-travel", "explain")),
     "jobs": ("Jobs", ("compact", "export", "import", "verify", "metadata")),

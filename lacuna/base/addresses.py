@@ -1,15 +1,25 @@
 """HOST:PORT addresses."""
 
 from ipaddress import ip_address
+from typing import Final
 
 from lacuna.base.errors import UserError
 
+#: Where agents listen unless they are told otherwise, as Kafka's brokers do.
+KAFKA_PORT: Final = 9092
 
-def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
-    """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form."""
+
+def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tuple[str, int]]:
+    """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form.
+
+    With a default port, a host alone is an address too.
+    """
     addresses = []
     for entry in bootstrap.split(","):
-        host, colon, port = entry.strip().rpartition(":")
+        text = entry.strip()
+        if default_port is not None and text and (":" not in text or text.endswith("]")):
+            text = f"{text}:{default_port}"
+        host, colon, port = text.rpartition(":")
         host = host.strip("[]")
         if (
             not colon

@@ -1,11 +1,19 @@
 """The root of errors with a remedy for the user."""
 
 import errno
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Final
 
 
 class UserError(Exception):
     """An error that the user can correct. The message is one line and includes the remedy."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return "did you mean NAME?" with the known name that is most like `name`, or "" if none is."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean {near[0]}?" if near else ""
 
 
 _OUT_OF_FILES: Final = frozenset({errno.EMFILE, errno.ENFILE})

@@ -9,10 +9,9 @@ from typing import Annotated
 from lacuna.agent.asking import Whereabouts
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.agent_options import AgentOptions, with_given_keys
 from lacuna.cli.command_line import takes
 from lacuna.cli.configuration import Configuration, print_configuration
-from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.options import PrintConfig, Verbose
 from lacuna.cli.running import READY, forever, log_to_stderr, run, say_ready

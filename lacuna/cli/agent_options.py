@@ -1,5 +1,6 @@
 """Turns the settings of a process into settings of an agent's parts, and into arguments for its workers."""
 
+import os
 from dataclasses import dataclass
 
 from lacuna.agent.fetch.settings import FetchSettings
@@ -14,9 +15,13 @@ from lacuna.base.addresses import parse_address
 from lacuna.base.client_security import ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.cli.configuration import Configuration
-from lacuna.cli.places import BucketCreation, Health, Listeners, LogLines
+from lacuna.cli.errors import fail
+from lacuna.cli.places import BucketCreation, Encryption, Health, Listeners, LogLines
 from lacuna.cli.tables import AGENT
 from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
+from lacuna.logstore.objects.kind import KEYS_OPTION
+from lacuna.logstore.objects.url import has_keys, keys_option, with_options
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
@@ -83,3 +88,22 @@ class AgentOptions:
             *(["--verbose"] if self.verbose else []),
             *self.configuration.arguments(BucketCreation, Health, LogLines, *AGENT),
         ]
+
+
+def with_given_keys(configuration: Configuration, url: str) -> str:
+    """Return the URL of a store with the keys that --encryption-keys or --encryption-key-command name.
+
+    Puts the command into the environment, where stores read it. Keys that the URL names take precedence over
+    variables and the config file. Raises UserError, StoreMisconfiguredError.
+    """
+    given = configuration.make(Encryption)
+    if given.keys and given.command:
+        fail(
+            "--encryption-keys and --encryption-key-command both name the keys: leave one of them out"
+        )
+    if given.command:
+        os.environ[COMMAND_VARIABLE] = given.command
+    keys = ("encryption.keys", "encryption.key.command")
+    if has_keys(url) and not any(configuration.chosen[key].is_typed for key in keys):
+        return url
+    return with_options(url, **{KEYS_OPTION: keys_option(given.keys, given.command)})

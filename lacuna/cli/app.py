@@ -9,15 +9,14 @@ import click
 
 from lacuna.cli.command_line import Option
 from lacuna.cli.config_file import take_file
-from lacuna.cli.entries import CONTEXT, ENTRIES
-from lacuna.cli.lazy import LazyGroup
+from lacuna.cli.entries import CONTEXT, ENTRIES, LazyGroup
 
 
 class _Vocabulary:
     """The keys and variables of all commands. Each list imports every command, so only errors use it."""
 
     def keys(self) -> set[str]:
-        from lacuna.cli.vocabulary import all_keys
+        from lacuna.cli.tables import all_keys
 
         return all_keys()
 
@@ -27,12 +26,12 @@ class _Vocabulary:
         return {*ROWS}
 
     def settings(self) -> set[str]:
-        from lacuna.cli.vocabulary import variables
+        from lacuna.cli.tables import variables
 
         return variables()
 
     def variables(self) -> set[str]:
-        from lacuna.cli.vocabulary import all_variables
+        from lacuna.cli.tables import all_variables
 
         return all_variables()
 

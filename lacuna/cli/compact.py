@@ -12,10 +12,9 @@ import click
 
 from lacuna.cli.command_line import option
 from lacuna.cli.errors import fail
-from lacuna.cli.job_workers import SparkOptions, choose_workers
+from lacuna.cli.job_workers import SparkOptions, check_report_file, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
-from lacuna.cli.report_files import check_report_file
 from lacuna.cli.units import parse_duration, parse_size, show_size
 from lacuna.logstore.records.layout import Codec
 

@@ -8,13 +8,12 @@ import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 import click
 
-from lacuna.base.errors import UserError
+from lacuna.base.errors import UserError, did_you_mean
 
 #: Where the root context keeps the file, for all commands below it.
 _FILE: Final = "lacuna.config"
@@ -153,23 +152,15 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
         return
     known = vocabulary.variables()
     for name in sorted(given - known):
-        near = get_close_matches(name, known, n=1)
         hint = (
-            f"did you mean {near[0]}?"
-            if near
-            else "`lacuna config COMMAND` lists the variables of a command"
+            did_you_mean(name, known) or "`lacuna config COMMAND` lists the variables of a command"
         )
         yield f"ignoring the variable {name}, which no command reads: {hint}"
 
 
 def unknown(key: str, known: Iterable[str]) -> str:
     """Return the message about a key that is not one of `known`."""
-    near = get_close_matches(key, list(known), n=1)
-    hint = (
-        f"did you mean {near[0]}?"
-        if near
-        else "`lacuna config COMMAND` lists the settings of a command"
-    )
+    hint = did_you_mean(key, known) or "`lacuna config COMMAND` lists the settings of a command"
     return f"the setting {key} does not exist: {hint}"
 
 

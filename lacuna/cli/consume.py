@@ -1,27 +1,35 @@
-"""`lacuna consume`: prints the records of a topic."""
+"""`lacuna consume`: prints the records of topics."""
 
 import asyncio
 import os
+import re
 import select
 import sys
-from collections.abc import Callable, Iterable
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import click
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.configuration import is_typed
-from lacuna.cli.console import print_line
+from lacuna.cli.console import err, print_line
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
 from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
-from lacuna.cli.units import show_count
+from lacuna.cli.units import show_count, show_size
+
+if TYPE_CHECKING:
+    from lacuna.cli.records.reading import Reading
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
+#: Where a group without commits begins, in Kafka's words.
+_RESETS: Final = {"earliest": "earliest", "end": "latest"}
+_RATE_SECONDS: Final = 2.0
 
 
 def _isolation(text: str) -> str:
@@ -35,7 +43,13 @@ def _isolation(text: str) -> str:
 class Given:
     """The options of `lacuna consume`."""
 
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)]
+    topics: Annotated[
+        list[str],
+        argument(
+            help="Names of topics, or patterns such as 'orders-*'. With --output, one topic and the file to write.",
+            show_default=False,
+        ),
+    ]
     begin: Annotated[
         str,
         option(
@@ -75,6 +89,32 @@ class Given:
     ] = None
     count: Annotated[
         int | None, option("--count", "-c", min=1, help="Stop after this many records.")
+    ] = None
+    key: Annotated[
+        str | None,
+        option(
+            "--key",
+            "-k",
+            metavar="REGEX",
+            help="Only records whose key this expression finds: '^order-7$'.",
+        ),
+    ] = None
+    value: Annotated[
+        str | None,
+        option("--value", metavar="REGEX", help="Only records whose value this expression finds."),
+    ] = None
+    follow: Annotated[
+        bool,
+        option("--follow", "-F", help="Begin at the end, and show the rates on standard error."),
+    ] = False
+    group: Annotated[
+        str | None,
+        option(
+            "--group",
+            "-g",
+            metavar="ID",
+            help="Read as a member of this group, from where it has committed, and commit what was printed.",
+        ),
     ] = None
     isolation: Annotated[
         str,
@@ -120,81 +160,138 @@ class Given:
             "neither headers nor bytes that are no text.",
         ),
     ] = None
-    file: Annotated[
-        Path | None, argument(help="The file to write with --output.", show_default=False)
-    ] = None
     place: JobPlace
 
 
 def consume(given: Given) -> None:
-    """Prints the records of a topic, from one offset or time until another.
+    """Prints the records of topics, from one offset or time until another.
 
     Without options, it prints the value of each committed record, one per line, and then of each new record, until
-    Ctrl-C. It joins no group and commits no offsets. With --at, it stops where the topic ended at that time.
-    --output writes them to a file instead.
+    Ctrl-C. It joins no group and commits no offsets, unless --group names one. With --at, it stops where each topic
+    ended at that time. With --key and --value, it prints what both expressions find, and --count counts these records.
+    --output writes the records of one topic to a file instead.
     """
-    if given.output is not None or given.file is not None:
-        _save(given)
+    if given.output is not None:
+        _save(given, given.output)
         return
     try:
-        from lacuna.cli.records.finding import find
-        from lacuna.cli.records.reading import read
+        from lacuna.cli.records.reading import Reading
     except ImportError:
         fail("consume needs a Kafka client: pip install 'lacuna-log[demo]'")
     render = _rendering(given)
-    start, end = _bounds(given)
-    committed = given.isolation == "committed"
-    wanted = asyncio.run(
-        find(
-            given.place.bootstrap,
-            given.topic,
-            given.partition or (),
-            start,
-            end,
-            committed=committed,
-        )
-    )
-    portions = read(
-        given.place.bootstrap,
-        given.topic,
-        wanted,
-        committed=committed,
+    reading = Reading(
+        bootstrap=given.place.bootstrap,
+        committed=given.isolation == "committed",
         most=given.count,
+        keep=_filter(given),
         tell=print_error,
     )
+    portions = _portions(given, reading)
+    if given.follow:
+        portions = _with_rates(portions)
     try:
         _print(render(portion) for portion in portions)
     except BrokenPipeError:
         # Python's own flush at the end would fail again, with a message.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
-        if end.kind is Kind.NEVER and given.count is None:
+        if given.until == "never" and given.at is None and given.count is None:
             raise click.exceptions.Exit(INTERRUPTED) from None  # Ctrl-C is the usual end
         raise
 
 
-def _save(given: Given) -> None:
+def _save(given: Given, output: str) -> None:
     """Writes the records to a file, and prints how many there are. Raises UserError, PipelineError."""
-    if given.output is None or given.file is None:
-        fail("--output needs a file: lacuna consume TOPIC --output parquet FILE")
+    if len(given.topics) != 2:
+        fail("--output needs one topic and a file: lacuna consume TOPIC --output parquet FILE")
+    topic, file = given.topics[0], Path(given.topics[1])
     try:
         from lacuna.cli.records.saving import point_of, save
         from lacuna.pipeline.reading import Query, Source, reader_of
     except ModuleNotFoundError:
         fail("consume --output needs pyarrow: pip install 'lacuna-log[arrow]'")
-    start, end = _bounds(given)
+    start, end = _bounds(given, is_follow=False)
     query = Query.of(
-        given.topic,
+        topic,
         start=point_of(start),
         end=point_of(end),
         as_of=end.value if end.kind is Kind.PAST else None,
         partitions=given.partition,
-        headers=given.output != "csv",
+        headers=output != "csv",
         isolation=given.isolation,
     )
     reader = reader_of(Source(locate(given.place)), query)
-    count = save(reader, given.output, given.file, given.count)
-    print_line(f"{show_count(count, 'record')} in {given.file}")
+    count = save(reader, output, file, given.count)
+    print_line(f"{show_count(count, 'record')} in {file}")
+
+
+def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
+    """Return the records. Raises UserError."""
+    from lacuna.cli.records.finding import find, topics_like
+    from lacuna.cli.records.reading import read, read_as_member
+
+    context = click.get_current_context()
+    topics = asyncio.run(topics_like(given.place.bootstrap, given.topics))
+    if given.group is not None:
+        for name, option_name in (
+            ("until", "--until"),
+            ("at", "--at"),
+            ("partition", "--partition"),
+        ):
+            if is_typed(context, name):
+                fail(f"--group and {option_name} both define what is read: leave one of them out")
+        begin = "end" if given.follow and not is_typed(context, "begin") else given.begin
+        if begin not in _RESETS:
+            fail(f"--from {begin}: a group begins where it has committed, or at earliest or end")
+        return read_as_member(reading, given.group, topics, _RESETS[begin])
+    start, end = _bounds(given, is_follow=given.follow and not is_typed(context, "begin"))
+
+    async def wanted() -> list[Any]:
+        found = []
+        for topic in topics:
+            found += await find(
+                given.place.bootstrap,
+                topic,
+                given.partition or (),
+                start,
+                end,
+                committed=reading.committed,
+            )
+        return found
+
+    return read(reading, asyncio.run(wanted()))
+
+
+def _filter(given: Given) -> Callable[[Any], bool] | None:
+    """Return the function that says whether a record is printed; None if all are. Raises UserError."""
+    key, value = _expression(given.key, "--key"), _expression(given.value, "--value")
+    if key is None and value is None:
+        return None
+    return lambda record: _finds(key, record.key()) and _finds(value, record.value())
+
+
+def _expression(text: str | None, what: str) -> "re.Pattern[bytes] | None":
+    try:
+        return None if text is None else re.compile(text.encode(errors="surrogateescape"))
+    except re.error as error:
+        fail(f"{what} {text}: this is not a regular expression: {error}")
+
+
+def _finds(expression: "re.Pattern[bytes] | None", text: bytes | None) -> bool:
+    return expression is None or (text is not None and expression.search(text) is not None)
+
+
+def _with_rates(portions: Iterator[list[Any]]) -> Iterator[list[Any]]:
+    """Yield the portions, and print what was printed a second to standard error from time to time."""
+    began, records, size = time.monotonic(), 0, 0
+    for portion in portions:
+        records += len(portion)
+        size += sum(len(each) for each in portion)
+        yield portion
+        if (passed := time.monotonic() - began) >= _RATE_SECONDS:
+            rates = f"{records / passed:.1f} records/s, {show_size(int(size / passed))}/s"
+            err.print(rates, style="dim", soft_wrap=True)
+            began, records, size = time.monotonic(), 0, 0
 
 
 def _rendering(given: Given) -> Callable[[Any], bytes]:
@@ -208,10 +305,11 @@ def _rendering(given: Given) -> Callable[[Any], bytes]:
     return parse_format(given.format, b"NULL" if given.null else b"")
 
 
-def _bounds(given: Given) -> tuple[Point, Point]:
+def _bounds(given: Given, *, is_follow: bool) -> tuple[Point, Point]:
     """Return where to begin and where to stop. Raises UserError."""
     now_ms = SystemWallClock().now_ms()
-    start, end = parse_from(given.begin, now_ms), parse_until(given.until, now_ms)
+    start = Point(Kind.END) if is_follow else parse_from(given.begin, now_ms)
+    end = parse_until(given.until, now_ms)
     if given.at is not None:
         _check_past(given.until, committed=given.isolation == "committed")
         end = Point(Kind.PAST, parse_at(given.at, now_ms))

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 from lacuna.base.addresses import parse_address
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli import places, tables
+from lacuna.cli.agent_options import with_given_keys
 from lacuna.cli.command_line import make_group, option, takes
 from lacuna.cli.configuration import Configuration, print_configuration
 from lacuna.cli.console import asynchronous, print_line
-from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.journals import copy, set_time
 from lacuna.cli.losses import go_on_with_shared, go_on_without

@@ -1,8 +1,53 @@
-"""The list of commands, one row for each."""
+"""The list of commands, one row for each. A command's module is imported when it is called, not by `lacuna --help`."""
 
+from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, Final
 
-from lacuna.cli.lazy import Entry
+import click
+
+from lacuna.cli.command_line import Command, Group, make_command
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command in the list of commands. `source` is the MODULE:NAME of its function or group.
+
+    A function that `shows` tables has options for the output format.
+    """
+
+    source: str
+    help: str
+    shows: bool = False
+
+    def load(self, name: str) -> click.Command:
+        """Imports the command's module and returns the command, named `name`."""
+        module, _, attribute = self.source.partition(":")
+        target = getattr(import_module(module), attribute)
+        if not isinstance(target, click.Command):
+            return make_command(name, target, shows=self.shows)
+        target.name = name
+        return target
+
+
+class LazyGroup(Group):
+    """A group of the commands in `entries`. The list of commands shows each entry's line of help without imports."""
+
+    def __init__(self, name: str, entries: dict[str, Entry], **attributes: Any) -> None:
+        super().__init__(name, **attributes)
+        self.entries = entries
+        for each, entry in entries.items():
+            self.add_command(Command(each, help=entry.help))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Imports the called command. Returns its name, the command, and the remaining arguments."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name is not None and command is not None:
+            command = self.entries[name].load(name)
+        return name, command, rest
+
 
 #: In the order in which a newcomer needs them.
 ENTRIES: Final = {
@@ -24,16 +69,16 @@ ENTRIES: Final = {
         "Runs the web console of a cluster that runs elsewhere.",
     ),
     "topics": Entry(
-        "lacuna.cli.topics:app", "Lists, describes, creates, alters and deletes topics."
+        "lacuna.cli.topics:app", "Lists, describes, creates, alters, trims and deletes topics."
     ),
     "produce": Entry(
         "lacuna.cli.produce:produce",
-        "Writes the lines of standard input to a topic, one record per line.",
+        "Writes lines of standard input or of files to a topic, one record per line.",
         shows=True,
     ),
     "consume": Entry(
         "lacuna.cli.consume:consume",
-        "Prints the records of a topic, from one offset or time until another.",
+        "Prints the records of topics, from one offset or time until another.",
     ),
     "sql": Entry(
         "lacuna.cli.sql:sql",
@@ -58,6 +103,9 @@ ENTRIES: Final = {
         "Lists, adds and removes ACLs, which define what each principal may do.",
     ),
     "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
+    "quotas": Entry(
+        "lacuna.cli.quotas:app", "Lists, sets and removes quotas of users, clients and hosts."
+    ),
     "explain": Entry(
         "lacuna.cli.explain:explain",
         "Shows which records of a partition a read_committed consumer receives, and why.",

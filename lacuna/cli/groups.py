@@ -1,19 +1,24 @@
 """`lacuna groups`: list, describe, lag, reset, delete."""
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, NoReturn
 
 from lacuna.agent.clock import SystemWallClock
+from lacuna.base.errors import UserError, did_you_mean
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
+from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
 from lacuna.cli.resetting import reset
-from lacuna.cli.topics import LATEST, READ_COMMITTED, topic_lags, topic_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.operating.control import open_control
-from lacuna.operating.kafka import KafkaConnection, ask_every_agent
+from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
 from lacuna.operating.lag import lag_of_group
+from lacuna.operating.relayed import RelayedClient
 from lacuna.wire.messages.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
@@ -34,6 +39,7 @@ from lacuna.wire.messages.describe_groups import (
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
+    ListedGroup,
     ListGroupsRequest,
 )
 from lacuna.wire.messages.offset_fetch import (
@@ -44,6 +50,8 @@ from lacuna.wire.messages.offset_fetch import (
 )
 
 CLASSIC_MEMBER = 0
+CONSUMER = "consumer"
+_GROUPS_AT_ONCE = 500
 
 app = Group(
     help="Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
@@ -55,18 +63,71 @@ GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the groups and their states."""
+    """Lists the groups with their states, members and lags.
+
+    The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
+    groups whose offsets the user may not see.
+    """
     responses = await ask_every_agent(
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
     )
     for response in responses:
         check(response.error_code, "groups")
-    rows = (
-        (group.group_id, group.group_state, group.protocol_type, group.group_type)
-        for response in responses
-        for group in response.groups
+    groups = sorted(group for response in responses for group in response.groups)
+    async with KafkaConnection(bootstrap) as connection:
+        members = await _members(connection, groups)
+        lags = {each.group_id: await _lag_of(connection, each.group_id) for each in groups}
+    table(
+        ("group", "state", "members", "lag", "protocol", "type"),
+        (
+            (
+                each.group_id,
+                each.group_state,
+                members.get(each.group_id),
+                lags[each.group_id],
+                each.protocol_type,
+                each.group_type,
+            )
+            for each in groups
+        ),
     )
-    table(("group", "state", "protocol", "type"), sorted(rows))
+
+
+async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -> dict[str, int]:
+    """Return the number of members of each group that the user may describe."""
+    counts: dict[str, int] = {}
+    for some in _in_parts([each.group_id for each in groups if each.group_type != CONSUMER]):
+        classic = await connection.ask(
+            DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest(some)
+        )
+        counts |= {
+            each.group_id: len(each.members) for each in classic.groups if not each.error_code
+        }
+    for some in _in_parts([each.group_id for each in groups if each.group_type == CONSUMER]):
+        consumers = await connection.ask(
+            CONSUMER_GROUP_DESCRIBE_REQUEST,
+            CONSUMER_GROUP_DESCRIBE_RESPONSE,
+            1,
+            ConsumerGroupDescribeRequest(some),
+        )
+        counts |= {
+            each.group_id: len(each.members) for each in consumers.groups if not each.error_code
+        }
+    return counts
+
+
+def _in_parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), _GROUPS_AT_ONCE):
+        yield ids[start : start + _GROUPS_AT_ONCE]
+
+
+async def _lag_of(connection: KafkaConnection, group: str) -> int | None:
+    try:
+        return sum(row[-1] for row in await _lags(connection, group))
+    except BootstrapUnavailable:
+        raise
+    except UserError:
+        return None
 
 
 @app.adds("describe", shows=True)
@@ -98,11 +159,9 @@ async def _describe_classic(connection: KafkaConnection, group: str) -> None:
         DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest([group])
     )
     (described,) = response.groups
+    if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
+        await _fail_without(connection, group)
     check(described.error_code, f"group {group}", described.error_message)
-    if described.group_state == "Dead":
-        fail(
-            f"group {group}: the group does not exist; `lacuna groups list` shows the existing groups"
-        )
     print_line(f"{group}: {described.group_state}")
     table(
         ("member", "client", "host"),
@@ -183,9 +242,19 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
         response = await connection.ask(
             DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group])
         )
-    (result,) = response.results
+        (result,) = response.results
+        if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            await _fail_without(connection, group)
     check(result.error_code, f"group {group}")
     print_line(f"deleted {group}")
+
+
+async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
+    """Raises UserError about a group that does not exist, with the name that is most like it."""
+    listed = await RelayedClient(connection).call(Command(list_groups=ListGroups()))
+    hint = did_you_mean(group, [each.group_id for each in listed.groups_listed.groups])
+    hint = hint or "`lacuna groups list` shows the existing groups"
+    fail(f"group {group}: the group does not exist; {hint}")
 
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:

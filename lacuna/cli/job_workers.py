@@ -1,9 +1,11 @@
-"""The choice between Spark and this process, for jobs that do not need Spark for small amounts of data."""
+"""What jobs share: the choice between Spark and this process, and the check of files for reports."""
 
+import os
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -11,6 +13,7 @@ import click
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
 from lacuna.cli.configuration import is_typed
+from lacuna.cli.errors import fail
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -88,3 +91,22 @@ def choose_workers(
         return session
 
     return Workers(open_spark, SPARK_FROM_BYTES if uses_spark is None else 0)
+
+
+def check_report_file(option: str, file: Path | str | None) -> None:
+    """Raises UserError if a report cannot be written to `file`. `option` names it in errors.
+
+    Call this before the work, so that the report is not lost at the end. None (no report) and "-" (standard output)
+    always pass.
+    """
+    if file is None or str(file) == "-":
+        return
+    path = Path(file)
+    if path.is_dir():
+        fail(f"{option} {path} is a folder: name a file in the folder")
+    if not path.parent.is_dir():
+        fail(
+            f"{option} {path}: the folder {path.parent} does not exist: create it, or name another file"
+        )
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        fail(f"{option} {path} is not writable: change its permissions, or name another file")

@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,6 +9,7 @@ from typing import Annotated, Any
 import click
 
 from lacuna.base.client_security import PLAINTEXT, read_client_properties
+from lacuna.base.errors import UserError
 from lacuna.base.setting import Setting, settings_of
 from lacuna.cli.command_line import SETTINGS, Described, Settings, option
 from lacuna.cli.command_line import TEXT as ANY_TEXT
@@ -64,7 +66,7 @@ Bootstrap = Annotated[
         parser=ANY_TEXT,
         callback=_to_agents,
         beside=(_COMMAND_CONFIG,),
-        help="Address of any agent, HOST:PORT. Several addresses, separated by commas, are tried in turn.",
+        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn.",
     ),
 ]
 OptionalBootstrap = Annotated[
@@ -184,6 +186,21 @@ class JobPlace:
     data: Data = None
     store: Store = None
     encryption_keys: JobKeys = None
+
+
+Yes = Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")]
+
+
+def confirm(question: str, is_confirmed: bool) -> None:
+    """Asks the user, unless `is_confirmed`. Raises Abort at no, and UserError if there is no terminal to ask at.
+
+    Call it outside of event loops: in one, the first Ctrl-C would cancel a task, and the prompt would keep waiting.
+    """
+    if is_confirmed:
+        return
+    if not sys.stdin.isatty():
+        raise UserError(f"{question} Add --yes to confirm")
+    click.confirm(question, abort=True)
 
 
 AcceptLoss = Annotated[

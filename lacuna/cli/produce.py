@@ -1,8 +1,9 @@
-"""`lacuna produce`: writes the lines of standard input to a topic."""
+"""`lacuna produce`: writes lines or files to a topic."""
 
 import asyncio
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import click
@@ -14,8 +15,11 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import show_count
 
 if TYPE_CHECKING:
+    from lacuna.cli.records.input import Record
     from lacuna.cli.records.writing import Writer
 
+_LINES, _JSON = "lines", "json"
+_FORMATS: Final = (_LINES, _JSON)
 _CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 _TRANSACTIONS: Final = "Transactions"
 
@@ -88,6 +92,31 @@ RecordsPerTransaction = Annotated[
 ]
 
 
+def _input_format(text: str) -> str:
+    if text not in _FORMATS:
+        raise click.BadParameter(f"{text!r} is not a format: write {' or '.join(_FORMATS)}")
+    return text
+
+
+InputFormat = Annotated[
+    str,
+    option(
+        "--format",
+        "-f",
+        parser=_input_format,
+        metavar="|".join(_FORMATS),
+        help="lines: a line is a value; json: a line is an object with key, value, headers, partition, timestamp.",
+    ),
+]
+Files = Annotated[
+    list[Path] | None,
+    option(
+        "--file", metavar="FILE", help="Read this file instead of standard input. May be repeated."
+    ),
+]
+Whole = Annotated[bool, option("--whole", help="Write each file as one record.")]
+
+
 def produce(
     topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
     key_separator: KeySeparator = None,
@@ -97,12 +126,17 @@ def produce(
     compression: Compression = "none",
     transactional_id: TransactionalId = None,
     abort: Abort = False,
+    input_format: InputFormat = _LINES,
+    file: Files = None,
+    whole: Whole = False,
     records_per_transaction: RecordsPerTransaction = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    r"""Writes the lines of standard input to a topic, one record per line.
+    r"""Writes lines of standard input or of files to a topic, one record per line.
 
-    Lines may be any bytes, and records do not include the \n at their end. At the end, it prints the number of records
+    Lines may be any bytes, and records do not include the \n at their end. With --format json, each line is an object
+    with a value and, if wanted, a key, headers, a partition and a timestamp, as `lacuna consume --json` prints them.
+    Values that are not text may be {"base64": TEXT} or any JSON. At the end, it prints the number of records
     written to each partition. If a record is rejected, it stops with exit code 1; Ctrl-C aborts the open transaction.
     """
     try:
@@ -110,6 +144,12 @@ def produce(
         from lacuna.cli.records.writing import Writer, find_limit
     except ImportError:
         fail("produce needs a Kafka client: pip install 'lacuna-log[demo]'")
+    if whole and not file:
+        fail("--whole needs files: name them with --file")
+    if input_format == _JSON and (key_separator is not None or null or whole):
+        fail(
+            "JSON lines have their own keys and nulls: leave --key-separator, --null and --whole out"
+        )
     if transactional_id is None and (abort or records_per_transaction is not None):
         name = "--abort" if abort else "--records-per-transaction"
         fail(f"{name} needs a transaction: add --transactional-id")
@@ -127,21 +167,22 @@ def produce(
         most=records_per_transaction,
         aborts=abort,
     )
-    _write(writer, _records(separator, null))
+    records = _records(file or (), separator, null, input_format, whole)
+    _write(writer, records, is_typed=not file and sys.stdin.isatty())
     if transactional_id is not None:
         done = "aborted" if abort else "committed"
         print_line(f"{done} {show_count(writer.transactions, 'transaction')} of {transactional_id}")
     _show(topic, writer)
 
 
-def _write(writer: "Writer", records: Iterator[tuple[bytes | None, bytes | None]]) -> None:
+def _write(writer: "Writer", records: "Iterator[Record]", *, is_typed: bool) -> None:
     """Writes all records. At Ctrl-C it prints the outcome of the records, and raises Exit."""
-    if sys.stdin.isatty():
+    if is_typed:
         err.print("Write one record per line; Ctrl-D ends.", style="dim")
     with writer:
         try:
-            for key, value in records:
-                writer.write(key, value)
+            for record in records:
+                writer.write(record)
             writer.finish()
         except KeyboardInterrupt:
             print_error(_stopped(writer))
@@ -159,16 +200,16 @@ def _show(topic: str, writer: "Writer") -> None:
     print_collected()
 
 
-def _records(separator: bytes | None, null: bool) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """Yield the key and the value of each line of standard input."""
-    for line in sys.stdin.buffer:
-        key: bytes | None = None
-        value: bytes | None = line.removesuffix(b"\n")
-        if separator is not None and separator in line:
-            key, _, value = line.removesuffix(b"\n").partition(separator)
-        if null and not value:
-            value = None
-        yield key, value
+def _records(
+    files: Sequence[Path], separator: bytes | None, null: bool, format_: str, whole: bool
+) -> "Iterator[Record]":
+    from lacuna.cli.records.input import json_records, lines_of, plain_records, whole_files
+
+    if whole:
+        return whole_files(files)
+    if format_ == _JSON:
+        return json_records(lines_of(files))
+    return plain_records(lines_of(files), separator, null=null)
 
 
 def _header(text: str) -> tuple[str, bytes]:

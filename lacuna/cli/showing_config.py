@@ -11,8 +11,8 @@ from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
 from lacuna.cli.configuration import configure, source_of
 from lacuna.cli.console import print_collected, table
+from lacuna.cli.entries import LazyGroup
 from lacuna.cli.errors import fail
-from lacuna.cli.lazy import LazyGroup
 
 
 def config(

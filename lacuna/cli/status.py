@@ -45,11 +45,11 @@ def status(
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
-    """Checks a cluster: its agents, control planes, journal, store, clocks and transactions, what is wrong first.
+    """Checks a cluster: what is wrong first, and what to do about it.
 
-    It says what to do about each problem. Each part has two seconds to answer, so the command also works while parts
-    are down. An agent writes, reads and deletes a small object to test the store. Settings that protect less than they
-    could are listed as advice.
+    It looks at agents, control planes, journal, store, merging, disk, clocks, transactions and weak settings. Each part
+    has two seconds to answer, so the command also works while parts are down. An agent writes, reads and deletes a
+    small object to test the store. Settings that protect less than they could are listed as advice.
 
     Exit code: 0 if nothing is wrong or there is only advice, 1 if something is failing or degraded.
     """

@@ -1,7 +1,12 @@
-"""The settings classes of the commands that keep running. `base/setting.py` describes their rows."""
+"""The settings of the commands that keep running, and the keys and variables of all commands.
 
-from collections.abc import Iterable, Mapping
+`base/setting.py` describes the rows of settings. `all_…` imports every command.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
+
+import click
 
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping import HousekeepingSettings
@@ -10,7 +15,9 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.base.setting import Setting, settings_of
+from lacuna.cli.config_file import keys_of, variable_of
 from lacuna.cli.configuration import Configuration
+from lacuna.cli.entries import CONTEXT, ENTRIES
 from lacuna.cli.places import PLACES
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.runtime import RuntimeSettings
@@ -53,3 +60,38 @@ def service_settings(configuration: Configuration) -> ServiceSettings:
 
 #: Every setting of every command, by key.
 ROWS: Final = rows_of((*PLACES, *AGENT, *CONTROL_PLANE))
+
+
+def all_keys() -> set[str]:
+    """Return the keys of all settings, and of the options of all commands."""
+    return {*ROWS, *(key for each in _contexts() for key in keys_of(each))}
+
+
+def all_variables() -> set[str]:
+    """Return the environment variables of all settings and of the options of all commands."""
+    return variables() | {
+        variable_of(option, context)
+        for context in _contexts()
+        for option in keys_of(context).values()
+    }
+
+
+def _contexts() -> Iterator[click.Context]:
+    """Yield a context of each command."""
+    root = click.Context(click.Group("lacuna"), info_name="lacuna", **CONTEXT)
+    yield from _contexts_below({name: each.load(name) for name, each in ENTRIES.items()}, root)
+
+
+def _contexts_below(
+    commands: Mapping[str, click.Command], context: click.Context
+) -> Iterator[click.Context]:
+    for name, command in commands.items():
+        below = click.Context(command, parent=context, info_name=name)
+        yield below
+        if isinstance(command, click.Group):
+            yield from _contexts_below(command.commands, below)
+
+
+def variables() -> set[str]:
+    """Return the environment variables of all settings and of the config file."""
+    return {*(row.variable for row in ROWS.values()), "LACUNA_CONFIG"}

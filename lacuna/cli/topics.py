@@ -1,21 +1,33 @@
-"""`lacuna topics`: list, describe, create, alter, delete."""
+"""`lacuna topics`: list, describe, create, alter, trim, delete."""
 
-import sys
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
-import click
-
+from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
-from lacuna.cli.units import show_count
-from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Yes, confirm
+from lacuna.cli.queries import (
+    EARLIEST,
+    LATEST,
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
+    TOPIC_RESOURCE,
+    existing_topic,
+    topic_configs,
+    topic_offsets,
+)
+from lacuna.cli.records.finding import find
+from lacuna.cli.records.points import Kind, Point, parse_from
+from lacuna.cli.units import parse_duration, show_count, show_duration, show_size, with_unit
 from lacuna.controlplane.shared.ids import show_id
-from lacuna.controlplane.shared.log.behind import LAG
+from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.operating.relayed import relayed
+from lacuna.operating.sizes import sizes_of_topics
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
@@ -29,18 +41,18 @@ from lacuna.wire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from lacuna.wire.messages.delete_records import (
+    DELETE_RECORDS_REQUEST,
+    DELETE_RECORDS_RESPONSE,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from lacuna.wire.messages.delete_topics import (
     DELETE_TOPICS_REQUEST,
     DELETE_TOPICS_RESPONSE,
     DeleteTopicsRequest,
     DeleteTopicState,
-)
-from lacuna.wire.messages.describe_configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
 )
 from lacuna.wire.messages.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
@@ -49,51 +61,80 @@ from lacuna.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from lacuna.wire.messages.list_offsets import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
-from lacuna.wire.messages.metadata import (
-    METADATA_REQUEST,
-    METADATA_RESPONSE,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponseTopic,
-)
 
-LATEST, EARLIEST = -1, -2
-READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-TOPIC_RESOURCE = 2
 #: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
 SOURCES = {3: "for all brokers", 5: "default"}
 DELETE_TIMEOUT_MS = 30_000
 CREATE_TIMEOUT_MS = 30_000
 SET_CONFIG, DELETE_CONFIG = 0, 1
 
-app = Group(help="Lists, describes, creates, alters and deletes topics.")
+app = Group(help="Lists, describes, creates, alters, trims and deletes topics.")
 
 Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
 
 
 @app.adds("list", shows=True)
 @asynchronous
-async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the topics, with ids and numbers of partitions.
+async def list_topics(
+    rates: Annotated[
+        str | None,
+        option(
+            "--rates",
+            alone="2s",
+            metavar="TIME",
+            help="Show the records a second too, measured for this time: 2s.",
+        ),
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Lists the topics with their partitions, records, bytes, retention and ids.
 
-    The list does not include __consumer_offsets and __transaction_state, which agents make for tools that read them.
+    The records are all offsets that are retained, aborted ones included until they are removed. The list does not
+    include __consumer_offsets and __transaction_state, which agents make for tools that read them.
     """
-    async with KafkaConnection(bootstrap) as connection:
-        topics = await topic_metadata(connection, None)
-    rows = (
-        (topic.name, len(topic.partitions), show_id(topic.topic_id))
-        for topic in topics
-        if not topic.is_internal
+    seconds = parse_duration(rates, "--rates") if rates else 0.0
+    async with relayed(bootstrap) as control:
+        sizes = await sizes_of_topics(control)
+        later = sizes
+        if seconds:
+            await asyncio.sleep(seconds)
+            later = await sizes_of_topics(control)
+    table(
+        (
+            "topic",
+            "partitions",
+            "records",
+            "bytes",
+            "records/s",
+            "retention",
+            "cleanup",
+            "topic id",
+        ),
+        [
+            (
+                topic.name,
+                topic.partition_count,
+                size.records,
+                size.bytes,
+                round((later[topic.topic_id].end - size.end) / seconds, 1) if seconds else None,
+                _retention(topic.configs),
+                effective(topic.configs, "cleanup.policy"),
+                show_id(topic.topic_id),
+            )
+            for topic in sorted(control.cluster.topics_by_id.values(), key=lambda topic: topic.name)
+            for size in (sizes[topic.topic_id],)
+        ],
     )
-    table(("topic", "partitions", "topic id"), sorted(rows))
+
+
+def _retention(configs: Mapping[str, str]) -> str:
+    """Return for how long, or up to which size, the records of a topic are kept."""
+    bounds = []
+    if (milliseconds := int(effective(configs, "retention.ms"))) >= 0:
+        bounds.append(show_duration(milliseconds / 1000))
+    if (size := int(effective(configs, "retention.bytes"))) >= 0:
+        bounds.append(f"{show_size(size)} a partition")
+    return ", ".join(bounds) or "forever"
 
 
 @app.adds("describe", shows=True)
@@ -101,8 +142,7 @@ async def list_topics(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Shows a topic's partitions with their offsets, and its configs."""
     async with KafkaConnection(bootstrap) as connection:
-        (topic,) = await topic_metadata(connection, name)
-        check(topic.error_code, f"topic {name}")
+        topic = await existing_topic(connection, name)
         partitions = sorted(topic.partitions, key=lambda partition: partition.partition_index)
         indexes = [partition.partition_index for partition in partitions]
         start = await topic_offsets(connection, name, indexes, EARLIEST, READ_UNCOMMITTED)
@@ -149,7 +189,11 @@ async def create_topic(
     ] = 1,
     config: Annotated[
         list[str] | None,
-        option("--config", "-c", help="Topic config NAME=VALUE, as in Kafka. May be repeated."),
+        option(
+            "--config",
+            "-c",
+            help="Topic config NAME=VALUE, as in Kafka, or with a unit: retention=7d. May be repeated.",
+        ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -173,7 +217,11 @@ async def alter_topic(
     name: Name,
     config: Annotated[
         list[str] | None,
-        option("--config", "-c", help="Set a topic config, NAME=VALUE. May be repeated."),
+        option(
+            "--config",
+            "-c",
+            help="Set a topic config, NAME=VALUE, such as retention=7d or segment.bytes=64MiB. May be repeated.",
+        ),
     ] = None,
     unset: Annotated[
         list[str] | None,
@@ -195,8 +243,7 @@ async def alter_topic(
     if not changes and partitions is None:
         fail("nothing to change: add --config, --unset or --partitions")
     async with KafkaConnection(bootstrap) as connection:
-        (topic,) = await topic_metadata(connection, name)
-        check(topic.error_code, f"topic {name}")
+        await existing_topic(connection, name)
         if changes:
             resource = AlterConfigsResource(TOPIC_RESOURCE, name, changes)
             altered = await connection.ask(
@@ -227,15 +274,11 @@ async def alter_topic(
 @app.adds("delete")
 def delete_topic(
     name: Name,
-    yes: Annotated[bool, option("--yes", "-y", help="Do not ask for confirmation.")] = False,
+    yes: Yes = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Deletes a topic with all its records."""
-    if not yes and not sys.stdin.isatty():
-        fail(f"this deletes {name} with all its records: add --yes to confirm")
-    if not yes:
-        # In an event loop, the first Ctrl-C would cancel a task, and the prompt would keep waiting.
-        click.confirm(f"Delete {name} and all its records?", abort=True)
+    confirm(f"Delete {name} and all its records?", yes)
     _delete(name, bootstrap)
 
 
@@ -243,10 +286,58 @@ def delete_topic(
 async def _delete(name: str, bootstrap: Agents) -> None:
     request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
+        await existing_topic(connection, name)
         response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     print_line(f"deleted {name}")
+
+
+@app.adds("trim", shows=True)
+def trim_topic(
+    name: Name,
+    before: Annotated[
+        str,
+        option(
+            "--before",
+            metavar="WHERE",
+            help="Where the log begins afterwards: end, end-100, an offset, a time such as 2026-11-26T13:00, or 7d for "
+            "seven days ago.",
+        ),
+    ],
+    partition: Annotated[
+        list[int] | None,
+        option("--partition", "-p", min=0, help="Only this partition. May be repeated."),
+    ] = None,
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Deletes the records of a topic before an offset or a time, in all partitions.
+
+    The end is the last stable offset, so records of open transactions stay. The objects are deleted later, once nothing
+    reads them.
+    """
+    point = parse_from(before, SystemWallClock().now_ms(), "--before")
+    wanted = asyncio.run(
+        find(bootstrap, name, partition or (), point, Point(Kind.END), committed=True)
+    )
+    confirm(f"Delete the records of {name} before {before}?", yes)
+    _trim(name, {each.partition: each.start for each in wanted}, bootstrap)
+
+
+@asynchronous
+async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> None:
+    partitions = [DeleteRecordsPartition(index, offset) for index, offset in offsets.items()]
+    request = DeleteRecordsRequest([DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS)
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.ask(DELETE_RECORDS_REQUEST, DELETE_RECORDS_RESPONSE, 2, request)
+    results = response.topics[0].partitions
+    for each in results:
+        check(each.error_code, f"partition {each.partition_index} of {name}")
+    table(
+        ("topic", "partition", "log start"),
+        ((name, each.partition_index, each.low_watermark) for each in results),
+    )
 
 
 def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
@@ -257,66 +348,4 @@ def _configs_given(entries: Sequence[str]) -> list[tuple[str, str]]:
             fail(f"--config {equals}{value}: the name is empty; write NAME=VALUE")
         if not equals:
             fail(f"--config {key}: write NAME=VALUE, for example max.message.bytes=2000000")
-    return [(key, value) for key, _, value in pairs]
-
-
-async def topic_metadata(
-    connection: KafkaConnection, name: str | None, *, creates: bool = False
-) -> Sequence[MetadataResponseTopic]:
-    """Return the metadata of a topic, or of all. With `creates`, the cluster may create a missing topic."""
-    topics = None if name is None else [MetadataRequestTopic(name=name)]
-    request = MetadataRequest(topics, allow_auto_topic_creation=creates)
-    return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
-
-
-async def topic_offsets(
-    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
-) -> dict[int, int]:
-    offsets = {}
-    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        offsets[partition.partition_index] = partition.offset
-    return offsets
-
-
-async def topic_lags(
-    connection: KafkaConnection, name: str, positions: Mapping[int, int]
-) -> dict[int, int]:
-    """Return the number of records left for a read_committed consumer after its position in each partition."""
-    timestamps = {partition: LAG - position for partition, position in positions.items()}
-    lags = {}
-    for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        lags[partition.partition_index] = partition.offset
-    return lags
-
-
-async def list_offsets(
-    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
-) -> Sequence[ListOffsetsPartitionResponse]:
-    """Return an agent's answer for each partition."""
-    return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
-
-
-async def _list_offsets(
-    connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
-) -> Sequence[ListOffsetsPartitionResponse]:
-    queries = [
-        ListOffsetsPartition(each, timestamp=timestamp) for each, timestamp in timestamps.items()
-    ]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, queries)])
-    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
-    return response.topics[0].partitions
-
-
-async def topic_configs(
-    connection: KafkaConnection, name: str
-) -> Sequence[DescribeConfigsResourceResult] | None:
-    """Return the configs of a topic, or None if the user may not see them, as a producer need not."""
-    request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
-    response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
-    (result,) = response.results
-    if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-        return None
-    check(result.error_code, f"configs of {name}", result.error_message)
-    return result.configs
+    return [with_unit(key, value) for key, _, value in pairs]

@@ -1,5 +1,6 @@
 """`lacuna transactions`: list, describe, abort, and the transactions that consumers wait for."""
 
+from collections.abc import Sequence
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
@@ -10,7 +11,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
 from lacuna.operating.control import open_control
-from lacuna.operating.kafka import KafkaConnection, ask_every_agent
+from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.describe_transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
     DESCRIBE_TRANSACTIONS_RESPONSE,
@@ -34,6 +35,9 @@ app = Group(
     help="Lists, describes and aborts transactions, and shows which ones consumers wait for."
 )
 
+ONGOING = "Ongoing"
+_IDS_AT_ONCE = 500
+
 TransactionalId = Annotated[
     str, argument(help="transactional.id of the producer.", show_default=False)
 ]
@@ -42,6 +46,9 @@ TransactionalId = Annotated[
 @app.adds("list", shows=True)
 @asynchronous
 async def list_transactions(
+    is_open: Annotated[
+        bool, option("--open", help="Only open transactions, with the time since they began.")
+    ] = False,
     state: Annotated[
         list[str] | None,
         option("--state", "-s", help="Only transactions in these states, for example Ongoing."),
@@ -55,12 +62,15 @@ async def list_transactions(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lists the transactional producers and the states of their transactions."""
+    if is_open and state:
+        fail("--open and --state both choose the states: leave one of them out")
+    states = [ONGOING] if is_open else state or ()
     responses = await ask_every_agent(
         bootstrap,
         LIST_TRANSACTIONS_REQUEST,
         LIST_TRANSACTIONS_RESPONSE,
         1,
-        ListTransactionsRequest(state or (), duration_filter=longer_than_ms),
+        ListTransactionsRequest(states, duration_filter=longer_than_ms),
     )
     for response in responses:
         check(response.error_code, "transactions")
@@ -69,12 +79,42 @@ async def list_transactions(
                 f"unknown state {', '.join(response.unknown_state_filters)}: the states are Empty, "
                 "Ongoing, CompleteCommit and CompleteAbort"
             )
-    rows = (
+    listed = sorted(
         (each.transactional_id, each.producer_id, each.transaction_state)
         for response in responses
         for each in response.transaction_states
     )
-    table(("transactional id", "producer id", "state"), sorted(rows))
+    if is_open:
+        await _show_open(bootstrap, [each[0] for each in listed])
+    else:
+        table(("transactional id", "producer id", "state"), listed)
+
+
+async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
+    """Shows open transactions, the oldest first."""
+    rows: list[tuple[str, int, float, float, str]] = []
+    now_ms = SystemWallClock().now_ms()
+    async with KafkaConnection(bootstrap) as connection:
+        for start in range(0, len(ids), _IDS_AT_ONCE):
+            described = await connection.ask(
+                DESCRIBE_TRANSACTIONS_REQUEST,
+                DESCRIBE_TRANSACTIONS_RESPONSE,
+                0,
+                DescribeTransactionsRequest(ids[start : start + _IDS_AT_ONCE]),
+            )
+            rows += [
+                (
+                    each.transactional_id,
+                    each.producer_id,
+                    round(max(now_ms - each.transaction_start_time_ms, 0) / 1000, 1),
+                    round(each.transaction_timeout_ms / 1000, 1),
+                    ", ".join(sorted(topic.topic for topic in each.topics)),
+                )
+                for each in described.transaction_states
+                if each.transaction_state == ONGOING
+            ]
+    rows.sort(key=lambda row: row[2], reverse=True)
+    table(("transactional id", "producer id", "open s", "timeout s", "topics"), rows)
 
 
 @app.adds("describe", shows=True)
@@ -113,7 +153,7 @@ async def abort_transaction(
     """Aborts the ongoing transaction of a producer in all its partitions, and fences that producer."""
     async with KafkaConnection(bootstrap) as connection:
         state = await _describe(connection, transactional_id)
-        if state.transaction_state != "Ongoing":
+        if state.transaction_state != ONGOING:
             fail(
                 f"{transactional_id}: there is no transaction to abort; its state is {state.transaction_state}"
             )

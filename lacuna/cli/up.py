@@ -15,11 +15,10 @@ import click
 from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.setting import Value
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions
+from lacuna.cli.agent_options import AgentOptions, with_given_keys
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration, is_typed, print_configuration
 from lacuna.cli.console_options import ConsoleOptions, host_names
-from lacuna.cli.encryption import with_given_keys
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without

@@ -13,10 +13,9 @@ import click
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
 from lacuna.cli.errors import INTERRUPTED, MENDABLE, print_error
-from lacuna.cli.job_workers import SparkOptions
+from lacuna.cli.job_workers import SparkOptions, check_report_file
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
-from lacuna.cli.report_files import check_report_file
 from lacuna.pipeline.errors import JobInterrupted
 
 if TYPE_CHECKING:

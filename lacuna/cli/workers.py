@@ -23,7 +23,7 @@ from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import ListenError, advice_on
 from lacuna.cli.errors import fail
 from lacuna.cli.running import READY, SOCKET, STOPPING, SUPERVISED, notify, say_ready
-from lacuna.cli.vocabulary import variables
+from lacuna.cli.tables import variables
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.observing.siblings import Siblings
 

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlClient, confirm, read_cut
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -23,6 +22,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     ListTransactions,
     TransactionDescription,
 )
+from lacuna.operating.control import topic_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,11 +58,7 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
     """
     await confirm(control)
     await control.cluster.ready()
-    found = control.cluster.topics_by_name.get(topic)
-    if found is None:
-        raise UserError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
-        )
+    found = topic_named(control.cluster, topic)
     keys = [
         TopicPartition(topic_id=found.topic_id, partition=index)
         for index in range(found.partition_count)

@@ -10,8 +10,9 @@ from typing import TypeVar
 
 from lacuna.base.addresses import parse_addresses
 from lacuna.base.data_folder import ADDRESS_NAME, left, not_running
-from lacuna.base.errors import UserError
+from lacuna.base.errors import UserError, did_you_mean
 from lacuna.controlplane.client import (
+    ClusterView,
     ControlClient,
     ControlPlace,
     ControlPlaneUnavailable,
@@ -19,8 +20,20 @@ from lacuna.controlplane.client import (
 )
 from lacuna.controlplane.client.grpc import GrpcClient
 from lacuna.controlplane.client.session import SessionLimits
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.operating.kafka import Agents
 from lacuna.operating.relayed import relayed
+
+
+def topic_named(cluster: ClusterView, name: str) -> Topic:
+    """Return a topic. Raises UserError if there is none, or if ACLs hide it."""
+    found = cluster.topics_by_name.get(name)
+    if found is None:
+        hint = did_you_mean(name, cluster.topics_by_name)
+        hint = hint or "`lacuna topics list` shows the existing topics"
+        raise UserError(f"there is no topic {name!r}{cluster.whose}; {hint}")
+    return found
+
 
 log = logging.getLogger("lacuna")
 

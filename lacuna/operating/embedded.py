@@ -267,7 +267,7 @@ class EmbeddedCluster:
     ) -> Explanation:
         """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
 
-        Raises NothingToExplainError, ControlPlaneUnavailable.
+        Raises UserError, ControlPlaneUnavailable.
         """
         return await explain_partition(self.control, topic, partition, first, end)
 

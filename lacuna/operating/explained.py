@@ -12,13 +12,10 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating.control import topic_named
 
 #: The most rows in one explanation, unless the caller gives another bound.
 MAX_LINES = 1000
-
-
-class NothingToExplainError(UserError):
-    """The topic, partition or range does not exist. The message names those that exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,30 +61,26 @@ async def explain_partition(
 ) -> Explanation:
     """Explains the offsets from `first_offset` to `end_offset` (exclusive), by default the whole partition.
 
-    Raises NothingToExplainError, ControlPlaneUnavailable.
+    Raises UserError, ControlPlaneUnavailable.
     """
     await confirm(control)  # another client may have created the topic a moment ago
     await control.cluster.ready()
-    found = control.cluster.topics_by_name.get(topic)
-    if found is None:
-        raise NothingToExplainError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
-        )
+    found = topic_named(control.cluster, topic)
     if not 0 <= partition < found.partition_count:
-        raise NothingToExplainError(
+        raise UserError(
             f"topic {topic!r} has partitions 0 to {found.partition_count - 1}, not {partition}"
         )
     wanted = TopicPartition(topic_id=found.topic_id, partition=partition)
     read = await control.call(Command(read_partitions=ReadPartitions(partitions=[wanted])))
     (state,) = read.partitions_read.partitions
     if state.error_code != ErrorCode.NONE:
-        raise NothingToExplainError(f"topic {topic!r} was deleted while it was being read")
+        raise UserError(f"topic {topic!r} was deleted while it was being read")
     view = control.partition(found.topic_id, partition)
     await view.ready()
     first = max(view.log_start_offset, first_offset or 0)
     end = view.high_watermark if end_offset is None else min(end_offset, view.high_watermark)
     if first >= end and (first_offset, end_offset) != (None, None):
-        raise NothingToExplainError(
+        raise UserError(
             f"{topic} [{partition}] begins at offset {view.log_start_offset} and ends before offset "
             f"{view.high_watermark}: choose --from and --to within that range"
         )

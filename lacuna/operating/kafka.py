@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from lacuna.base.addresses import join_address, parse_addresses
+from lacuna.base.addresses import KAFKA_PORT, join_address, parse_addresses
 from lacuna.base.client_security import PLAINTEXT, ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials, SaslError
@@ -65,7 +65,7 @@ class MechanismRefused(NotAuthenticated):
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The addresses of agents, HOST:PORT with commas between, and the security of connections to them."""
+    """The addresses of agents, HOST or HOST:PORT with commas between, and the security of connections to them."""
 
     addresses: str
     security: ClientSecurity = PLAINTEXT
@@ -89,7 +89,7 @@ class KafkaConnection:
         self, bootstrap: Agents, timeout_seconds: float = 30.0, frame_limit: int = FRAME_LIMIT
     ) -> None:
         """Responses of more than `frame_limit` bytes are rejected."""
-        self._addresses = parse_addresses(bootstrap.addresses)
+        self._addresses = parse_addresses(bootstrap.addresses, KAFKA_PORT)
         self._security = bootstrap.security
         self._frame_limit = frame_limit
         self._timeout_seconds = timeout_seconds

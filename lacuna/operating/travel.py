@@ -7,6 +7,7 @@ from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlClient, confirm, not_known, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import behind
+from lacuna.operating.control import topic_named
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +33,7 @@ async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[Pas
     """
     await confirm(control)
     await control.cluster.ready()
-    found = control.cluster.topics_by_name.get(topic)
-    if found is None:
-        raise UserError(
-            f"there is no topic {topic!r}{control.cluster.whose}; `lacuna topics list` shows the existing topics"
-        )
+    found = topic_named(control.cluster, topic)
     keys = [(found.topic_id, index) for index in range(found.partition_count)]
     past = await read_as_of(control, keys, at_ms)
     if not past.is_known:

@@ -214,7 +214,7 @@ class Cluster:
     ) -> Explanation:
         """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
 
-        Raises NothingToExplainError.
+        Raises UserError.
         """
         return self.run(self.embedded.explain(topic, partition, first, end))
 

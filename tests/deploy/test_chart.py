@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.cli.vocabulary import all_keys, variables
+from lacuna.cli.tables import all_keys, variables
 from tests.deploy.chart import (
     CERTIFIED,
     CHART,

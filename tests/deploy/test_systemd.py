@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lacuna.cli.vocabulary import variables
+from lacuna.cli.tables import variables
 
 FOLDER = Path(__file__).parents[2] / "deploy" / "systemd"
 UNITS = ("lacuna-controlplane.service", "lacuna-agent.service")

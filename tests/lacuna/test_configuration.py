@@ -29,10 +29,9 @@ from lacuna.base.addresses import parse_address
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.cli.app import app
 from lacuna.cli.entries import ENTRIES
-from lacuna.cli.tables import AGENT, CONTROL_PLANE, rows_of, service_settings
+from lacuna.cli.tables import AGENT, CONTROL_PLANE, all_keys, rows_of, service_settings
 from lacuna.cli.tables import ROWS as ALL_ROWS
 from lacuna.cli.up import _cluster_settings
-from lacuna.cli.vocabulary import all_keys
 from lacuna.controlplane.client import ControlTlsSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.state.groups.settings import GroupSettings

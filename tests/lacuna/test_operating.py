@@ -177,6 +177,127 @@ def test_a_topic_is_altered(
     assert "partitions" in refused(*alter, "--partitions", "2")
 
 
+def test_topics_are_listed_with_what_is_in_them(
+    asks: Any, lacuna: Command, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    topic, where = lacuna_topic(partitions=2), ("-b", lacuna_cluster.bootstrap)
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
+
+    def listed(*options: str) -> dict[str, Any]:
+        (row,) = (row for row in asks("topics", "list", *options) if row["topic"] == topic)
+        return dict(row)
+
+    row = listed()
+    assert (row["partitions"], row["records"], row["retention"]) == (2, 5, "7d")
+    assert row["bytes"] > 0
+    assert row["records/s"] is None
+    assert listed("--rates", "100ms")["records/s"] == 0
+    units = ("-c", "retention=36h", "-c", "retention=1GiB", "-c", "segment.bytes=64MiB")
+    changed = "retention.ms=129600000, retention.bytes=1073741824, segment.bytes=67108864"
+    assert lacuna("topics", "alter", topic, *units, *where).out == f"altered {topic}: {changed}\n"
+    assert listed()["retention"] == "36h, 1.0 GiB a partition"
+
+
+def test_a_topic_is_trimmed(
+    asks: Any,
+    refused: Refusal,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Any,
+    clients: SimpleNamespace,
+) -> None:
+    topic = lacuna_topic(partitions=2)
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
+    trim = ("topics", "trim", topic)
+    assert "Add --yes to confirm" in refused(*trim, "--before", "3", "-b", lacuna_cluster.bootstrap)
+    rows = asks(*trim, "--before", "end-2", "--yes")
+    assert [(row["partition"], row["log_start"]) for row in rows] == [(0, 3), (1, 0)]
+    (row,) = asks(*trim, "--before", "end", "--partition", "0", "--yes")
+    assert row["log_start"] == 5
+
+
+def test_quotas_are_set_and_removed(
+    asks: Any, lacuna: Command, refused: Refusal, lacuna_cluster: Cluster
+) -> None:
+    where = ("-b", lacuna_cluster.bootstrap)
+    whose = ("--user", "alice", "--client", "*")
+    ran = lacuna("quotas", "set", "produce=10MiB", "requests=50%", *whose, *where)
+    assert ran.out == "set produce=10MiB, requests=50% for user alice, client *\n"
+    rows = [row for row in asks("quotas", "list") if row["user"] == "alice"]
+    assert [(row["client"], row["quota"], row["value"]) for row in rows] == [
+        ("*", "produce", 10 << 20),
+        ("*", "requests", 50),
+    ]
+    assert "10.0 MiB/s" in lacuna("quotas", "list", "-o", "table", *where).out
+    assert lacuna("quotas", "remove", "produce", "requests", *whose, *where).code == 0
+    assert not any(row["user"] == "alice" for row in asks("quotas", "list"))
+    set_ = ("quotas", "set", *where)
+    assert "name whose quotas" in refused(*set_, "produce=1")
+    assert "--host has quotas by itself" in refused(*set_, "produce=1", "--host", "1.1.1.1", *whose)
+    assert "is not a quota" in refused(*set_, "bytes=1", *whose)
+    assert "write QUOTA=VALUE" in refused(*set_, "produce", *whose)
+    assert "half is not a number" in refused(*set_, "requests=half", *whose)
+
+
+def test_groups_are_listed_with_members_and_lag(
+    asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
+) -> None:
+    topic = lacuna_topic()
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
+    for kind in ("classic", "consumer"):
+        group = f"{topic}-{kind}"
+        commit(lacuna_cluster, group, topic, 3)
+        config = {"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": group}
+        member = Consumer({**config, "group.protocol": kind})
+        member.subscribe([topic])
+        while not member.assignment():
+            member.poll(0.05)
+        (row,) = (row for row in asks("groups", "list") if row["group"] == group)
+        assert (row["members"], row["lag"], row["type"]) == (1, 2, kind)
+        member.close()
+
+
+def test_open_transactions_are_listed_the_oldest_first(
+    asks: Any,
+    refused: Refusal,
+    lacuna_cluster: Cluster,
+    lacuna_topic: Any,
+    clients: SimpleNamespace,
+) -> None:
+    topic = lacuna_topic()
+    open_ones = []
+    for name in ("zebra", "ant"):
+        producer = clients.transactional(lacuna_cluster.bootstrap, f"{topic}-{name}")
+        producer.begin_transaction()
+        clients.send(producer, topic, ["x"])
+        open_ones.append(producer)
+    rows = [row for row in asks("transactions", "list", "--open") if row["topics"] == topic]
+    assert [row["transactional_id"] for row in rows] == [f"{topic}-zebra", f"{topic}-ant"]
+    assert rows[0]["open_s"] >= rows[1]["open_s"] >= 0
+    for producer in open_ones:
+        producer.abort_transaction(60)
+    where = ("-b", lacuna_cluster.bootstrap)
+    both = refused("transactions", "list", "--open", "--state", "Empty", *where)
+    assert "leave one of them out" in both
+
+
+def test_a_wrong_name_offers_the_nearest(
+    refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
+) -> None:
+    topic, where = lacuna_topic(), ("-b", lacuna_cluster.bootstrap)
+    commit(lacuna_cluster, f"{topic}-readers", topic, 0)
+    for command in (
+        ("explain", f"{topic}s"),
+        ("transactions", "blame", f"{topic}s"),
+        ("time-travel", f"{topic}s", "--at", "-1s"),
+        ("topics", "describe", f"{topic}s"),
+        ("topics", "alter", f"{topic}s", "--partitions", "2"),
+        ("topics", "delete", f"{topic}s", "--yes"),
+    ):
+        assert f"did you mean {topic}?" in refused(*command, *where)
+    for command in (("groups", "describe"), ("groups", "delete")):
+        assert f"did you mean {topic}-readers?" in refused(*command, f"{topic}-reader", *where)
+
+
 def test_a_cluster_at_a_glance(
     asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
 ) -> None:

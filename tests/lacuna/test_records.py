@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from hypothesis import strategies as st
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.base.errors import UserError
 from lacuna.cli.records.formats import parse_format, render_json, unescape
+from lacuna.cli.records.input import json_records
 from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.operating.agents import AgentParts
@@ -88,6 +90,111 @@ def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable
     ran = ask("produce", topic, stdin=b"first\n\nthird without an end")
     assert ran.rows == [HEADINGS, [topic, "0", "3", "0", "2"]]
     assert until_end(ask, topic) == "first\n\nthird without an end\n"
+
+
+def test_json_lines_that_consume_prints_are_produced_again(
+    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+) -> None:
+    topic, copy, small = lacuna_topic(partitions=3), lacuna_topic(partitions=3), lacuna_topic()
+    lines = (
+        b'{"key": "k", "value": {"a": [1]}, "headers": {"h": "x", "n": null}, "partition": 2, "timestamp": 9}',
+        b"",
+        b'{"key": {"base64": "/w=="}, "value": null, "partition": 0}',
+        b'{"value": "text", "headers": [{"name": "h", "value": "y"}], "partition": 1}',
+    )
+    ask("produce", topic, "--format", "json", "--header", "all=1", stdin=b"\n".join(lines))
+    printed = until_end(ask, topic, "--json")
+    found = {each["partition"]: each for each in map(json.loads, printed.splitlines())}
+    assert (found[2]["key"], found[2]["value"]) == ("k", '{"a":[1]}')
+    assert found[2]["timestamp"] == 9
+    assert [(each["name"], each["value"]) for each in found[2]["headers"]] == [
+        ("all", "1"),
+        ("h", "x"),
+        ("n", None),
+    ]
+    assert (found[0]["key"], found[0]["value"]) == ({"base64": "/w=="}, None)
+    ask("produce", copy, "--format", "json", stdin=printed.encode())
+    again = until_end(ask, copy, "--json").replace(copy, topic)
+    assert sorted(again.splitlines()) == sorted(printed.splitlines())
+    told = refuse("produce", small, "--format", "json", stdin=printed.encode())
+    assert "does not have this partition" in told
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (b"x", "line 1: Expecting value"),
+        (b"[]", "line 1: it is not a JSON object"),
+        (b'{"kee": 1}', "line 1: kee is not a field"),
+        (b'{"partition": -1}', "line 1: partition -1 is not a number of 0 or more"),
+        (b'{"headers": [1]}', "line 1: headers are an object"),
+        (b'{"value": {"base64": "?"}}', "line 1: "),
+    ],
+)
+def test_lines_that_are_not_records(line: bytes, told: str) -> None:
+    with pytest.raises(UserError, match=re.escape(told)):
+        list(json_records(iter([line])))
+
+
+def test_files_are_produced(
+    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    topic = lacuna_topic()
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"{name}1\n{name}2")
+    files = ("--file", str(tmp_path / "a"), "--file", str(tmp_path / "b"))
+    ask("produce", topic, *files)
+    ask("produce", topic, *files, "--whole")
+    assert until_end(ask, topic, "-f", "%s;") == "a1;a2;b1;b2;a1\na2;b1\nb2;"
+    assert "cannot be read: No such file" in refuse("produce", topic, "--file", "none")
+    assert "--whole needs files" in refuse("produce", topic, "--whole")
+    assert "have their own keys" in refuse("produce", topic, "-f", "json", "-K", ":")
+    assert "'xml' is not a format" in refuse("produce", topic, "-f", "xml", code=2)
+
+
+def test_several_topics_and_what_expressions_find(
+    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+) -> None:
+    topics = [lacuna_topic(), lacuna_topic()]
+    for topic in topics:
+        ask("produce", topic, "-K", ":", stdin=b"k1:apple\nk2:pear\nplain\n")
+    found = until_end(ask, topics[0], topics[1], "-f", r"%t %k\n", "--key", "k[1]").splitlines()
+    assert sorted(found) == sorted(f"{topic} k1" for topic in topics)
+    patterns = [f"{topic[:-1]}?" for topic in topics]
+    like = ask("consume", *patterns, "--until", "end", "--value", "^p", "--count", "4").out
+    assert sorted(like.split()) == ["pear", "pear", "plain", "plain"]
+    assert "no topic is like none-*" in refuse("consume", "none-*")
+    assert "--key (: this is not a regular expression" in refuse("consume", topics[0], "--key", "(")
+    assert "did you mean" in refuse("consume", f"{topics[0]}x")
+
+
+def test_a_member_of_a_group_commits_what_it_printed(
+    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    group = ("--group", f"{topic}-readers")
+    ask("produce", topic, stdin=b"a\nb\nc\nd\n")
+    assert ask("consume", topic, *group, "--count", "3").out == "a\nb\nc\n"
+    assert ask("consume", topic, *group, "--count", "1").out == "d\n"
+    (row,) = json.loads(ask("groups", "lag", group[1], "--json").out)
+    assert (row["committed"], row["lag"]) == (4, 0)
+    for option in (("--until", "end"), ("--partition", "0"), ("--at", "-1s")):
+        assert "leave one of them out" in refuse("consume", topic, *group, *option)
+    assert "a group begins where" in refuse("consume", topic, *group, "--from", "3")
+
+
+def test_new_records_are_followed_with_rates(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    ask("produce", topic, stdin=b"old\n")
+    with running(lacuna_cluster, "consume", topic, "--follow", "--count", "1") as follower:
+        assert follower.stderr is not None
+        assert b"records/s" in follower.stderr.readline()
+        ask("produce", topic, stdin=b"new\n")
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"new\n"
+        assert follower.wait(SECONDS) == 0
 
 
 def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> None:

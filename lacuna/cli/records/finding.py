@@ -1,5 +1,6 @@
 """Turns points of a topic into the offsets at which reading starts and stops. It needs no Kafka client."""
 
+import fnmatch
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -7,16 +8,17 @@ from typing import Final
 from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
 from lacuna.cli.errors import print_error
-from lacuna.cli.records.points import Kind, Point
-from lacuna.cli.topics import (
+from lacuna.cli.queries import (
     EARLIEST,
     LATEST,
     READ_COMMITTED,
     READ_UNCOMMITTED,
+    existing_topic,
     list_offsets,
     topic_metadata,
     topic_offsets,
 )
+from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.units import show_count
 from lacuna.controlplane.client import not_known
 from lacuna.controlplane.client.times import show_time
@@ -31,10 +33,36 @@ NEVER: Final = (1 << 63) - 1
 class OffsetRange:
     """The offsets to print of a partition, from `first` to before `stop`. Reading starts at `start`."""
 
+    topic: str
     partition: int
     start: int
     first: int
     stop: int
+
+
+async def topics_like(bootstrap: Agents, patterns: Sequence[str]) -> list[str]:
+    """Return the topics that the names and patterns (`orders-*`) match, each once.
+
+    Raises UserError for a pattern without a topic.
+    """
+    if not any(map(_is_pattern, patterns)):
+        return list(dict.fromkeys(patterns))
+    async with KafkaConnection(bootstrap) as connection:
+        metadata = await topic_metadata(connection, None)
+    known = sorted(each.name or "" for each in metadata if not each.is_internal)
+    found: dict[str, None] = {}
+    for pattern in patterns:
+        matching = fnmatch.filter(known, pattern) if _is_pattern(pattern) else [pattern]
+        if not matching:
+            raise UserError(
+                f"no topic is like {pattern}; `lacuna topics list` shows the existing topics"
+            )
+        found |= dict.fromkeys(matching)
+    return list(found)
+
+
+def _is_pattern(text: str) -> bool:
+    return any(letter in text for letter in "*?[")
 
 
 async def find(
@@ -53,8 +81,7 @@ async def find(
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
-        (metadata,) = await topic_metadata(connection, topic)
-        check(metadata.error_code, f"topic {topic}")
+        metadata = await existing_topic(connection, topic)
         existing = sorted(each.partition_index for each in metadata.partitions)
         for each in partitions:
             check_partition(topic, each, len(existing))
@@ -86,6 +113,7 @@ async def find(
     _check_reached(topic, begin, firsts, written)
     return [
         OffsetRange(
+            topic,
             each,
             start=min(max(firsts[each], starts[each]), written[each]),
             first=firsts[each],

@@ -1,9 +1,10 @@
-"""Reads partitions from one point until another, without a group and without commits."""
+"""Reads records: partitions from one point until another, or topics as a member of a group that commits."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from lacuna.base.errors import UserError
 from lacuna.cli.records.finding import NEVER, OffsetRange
@@ -31,63 +32,125 @@ _CONFIG: Final = {
 }
 
 
-def read(
-    bootstrap: Agents,
-    topic: str,
-    wanted: Sequence[OffsetRange],
-    *,
-    committed: bool,
-    most: int | None,
-    tell: Callable[[str], None],
-) -> Iterator[list[Message]]:
-    """Yields portions of records until each partition has reached its stop, or `most` records in all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """How records are read: of which agents, which of them are kept, and how many of those.
 
-    A portion is empty while there is nothing to read. `tell` receives a line when no agent answers. Raises UserError.
+    `tell` receives a line when no agent answers.
     """
-    left = {each.partition: each for each in wanted if max(each.start, each.first) < each.stop}
+
+    bootstrap: Agents
+    committed: bool
+    most: int | None
+    keep: Callable[[Message], bool] | None
+    tell: Callable[[str], None]
+
+    def consumer(self, **config: Any) -> Consumer:
+        """Return a consumer with these settings."""
+
+        def hear(error: KafkaError) -> None:
+            if error.code() == KafkaError._ALL_BROKERS_DOWN:
+                self.tell(f"no agent answers at {self.bootstrap}; waiting for an agent")
+
+        level = "read_committed" if self.committed else "read_uncommitted"
+        own = {"isolation.level": level, "error_cb": hear}
+        return Consumer({**_CONFIG, **self.bootstrap.librdkafka(), **own, **config})
+
+    def kept(self, records: Iterable[Any]) -> list[Any]:
+        """Return the records that are kept."""
+        return list(records) if self.keep is None else list(filter(self.keep, records))
+
+
+def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Message]]:
+    """Yields portions of records until each partition has reached its stop, or as many records as are wanted.
+
+    A portion is empty while there is nothing to read. Raises UserError.
+    """
+    left = {
+        (each.topic, each.partition): each
+        for each in wanted
+        if max(each.start, each.first) < each.stop
+    }
     if not left:
         return
-    remaining = NEVER if most is None else most
-
-    def hear(error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
-            tell(f"no agent answers at {bootstrap}; waiting for an agent")
-
-    config: dict[str, Any] = {
-        **_CONFIG,
-        **bootstrap.librdkafka(),
-        "fetch.wait.max.ms": 500 if any(each.stop == NEVER for each in wanted) else _END_MS,
-        "isolation.level": "read_committed" if committed else "read_uncommitted",
-        "error_cb": hear,
-    }
-    consumer = Consumer(config)
+    remaining = NEVER if reading.most is None else reading.most
+    waits = 500 if any(each.stop == NEVER for each in wanted) else _END_MS
+    consumer = reading.consumer(**{"fetch.wait.max.ms": waits})
     try:
         consumer.assign(
-            [TopicPartition(topic, each.partition, each.start) for each in left.values()]
+            [TopicPartition(each.topic, each.partition, each.start) for each in left.values()]
         )
         while left and remaining:
             portion = _next_portion(consumer)
             records = [each for each in portion if each.error() is None]
-            kept = [
+            kept = reading.kept(
                 each
                 for each in records
-                if (bounds := left.get(each.partition())) is not None
+                if (bounds := left.get(_place(each))) is not None
                 and bounds.first <= each.offset() < bounds.stop
-            ][:remaining]
+            )[:remaining]
             remaining -= len(kept)
             yield kept
             # The next offset of each partition. The end arrives as an error, behind aborted records and holes.
-            reached = {each.partition(): each.offset() + 1 for each in records}
+            reached = {_place(each): each.offset() + 1 for each in records}
             if len(records) < len(portion):
-                for each, end in _ends(topic, portion):
+                for each, end in _ends(portion):
                     reached[each] = max(reached.get(each, 0), end)
             ended = [each for each in reached if each in left and reached[each] >= left[each].stop]
             for each in ended:
                 del left[each]
             if ended and left:
-                consumer.pause([TopicPartition(topic, each) for each in ended])
+                consumer.pause([TopicPartition(*each) for each in ended])
     finally:
         consumer.close()
+
+
+def read_as_member(
+    reading: Reading, group: str, topics: Sequence[str], reset: str
+) -> Iterator[list[Message]]:
+    """Yields portions of records as a member of a group, which continues where it has committed.
+
+    Without commits, it begins at `reset`: earliest or latest. A portion is committed once the next one is wanted, so
+    that its records have been printed. Raises UserError.
+    """
+    remaining = NEVER if reading.most is None else reading.most
+    consumer = reading.consumer(**{"group.id": group, "auto.offset.reset": reset})
+    try:
+        consumer.subscribe(list(topics))
+        while remaining:
+            portion = _next_portion(consumer)
+            for _ in _ends(portion, group):
+                continue  # the end of a partition; other errors are raised
+            records = [each for each in portion if each.error() is None]
+            kept: list[Any] = []
+            taken = 0
+            for each in records:
+                taken += 1
+                kept += reading.kept((each,))
+                if len(kept) == remaining:
+                    break
+            remaining -= len(kept)
+            yield kept
+            if taken:
+                _commit(consumer, group, records[:taken])
+    finally:
+        consumer.close()
+
+
+def _commit(consumer: Consumer, group: str, records: Sequence[Any]) -> None:
+    """Commits the offsets after some records. Raises UserError."""
+    after = {_place(each): each.offset() + 1 for each in records}
+    try:
+        consumer.commit(
+            offsets=[TopicPartition(*place, offset) for place, offset in after.items()],
+            asynchronous=False,
+        )
+    except KafkaException as error:
+        raise UserError(f"group {group}: {explain_error(error.args[0])}") from error
+
+
+def _place(record: Any) -> tuple[str, int]:
+    return record.topic(), record.partition()
 
 
 def _next_portion(consumer: Any) -> list[Any]:
@@ -101,17 +164,25 @@ def _next_portion(consumer: Any) -> list[Any]:
     return portion
 
 
-def _ends(topic: str, portion: Sequence[Any]) -> Iterator[tuple[int, int]]:
-    """Yield each partition that ended in a portion, and its end. Raises UserError for any other error."""
+def _ends(portion: Sequence[Any], group: str = "") -> Iterator[tuple[tuple[str, int], int]]:
+    """Yield each partition that ended in a portion, and its end. Raises UserError for any other error.
+
+    Without a group, none is joined.
+    """
     for each in portion:
         error = each.error()
         # librdkafka looks for the coordinator of a group that is never joined, so a missing right does no harm.
-        if error is None or error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
+        if error is None or (not group and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED):
             continue
         if error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise UserError(
-                f"topic {topic} was deleted; `lacuna topics list` shows the existing topics"
+                f"topic {each.topic()} was deleted; `lacuna topics list` shows the existing topics"
             )
         if error.code() != KafkaError._PARTITION_EOF:
-            raise UserError(f"partition {each.partition()} of {topic}: {explain_error(error)}")
-        yield each.partition(), each.offset()
+            where = (
+                f"partition {each.partition()} of {each.topic()}"
+                if each.topic()
+                else f"group {group}"
+            )
+            raise UserError(f"{where}: {explain_error(error)}")
+        yield _place(each), each.offset()

@@ -13,9 +13,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from lacuna.base.errors import UserError
 from lacuna.cli.answers import check
+from lacuna.cli.queries import topic_configs, topic_metadata
 from lacuna.cli.records.finding import check_partition
+from lacuna.cli.records.input import Record
 from lacuna.cli.records.librdkafka_errors import explain_error
-from lacuna.cli.topics import topic_configs, topic_metadata
 from lacuna.cli.units import show_count
 from lacuna.operating.kafka import Agents, KafkaConnection
 
@@ -44,6 +45,8 @@ _HINTS: Final = {
     KafkaError.INVALID_RECORD: "the topic is compacted, so each record needs a key: add --key-separator",
     KafkaError.MSG_SIZE_TOO_LARGE: "it is larger than the topic's max.message.bytes; `lacuna topics alter` raises it",
     KafkaError.UNKNOWN_TOPIC_OR_PART: "the topic was deleted; `lacuna topics list` shows the existing topics",
+    KafkaError._UNKNOWN_PARTITION: "the topic does not have this partition; `lacuna topics describe` shows those it "
+    "has",
     KafkaError._FENCED: "a newer producer uses this --transactional-id; choose another one",
     KafkaError._MSG_TIMED_OUT: f"no agent accepted it within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
     KafkaError._TIMED_OUT: f"no agent answered within {_ANSWER_SECONDS:.0f} s: check that the cluster runs",
@@ -100,8 +103,8 @@ class Writer:
         self._arguments: dict[str, Any] = {
             "topic": topic,
             "partition": -1 if partition is None else partition,
-            "headers": list(headers),
         }
+        self._headers = list(headers)
         self._id = transactional_id
         self._most = most
         self._aborts = aborts
@@ -138,7 +141,7 @@ class Writer:
         """The number of records that arrived."""
         return sum(each.records for each in self.written.values())
 
-    def write(self, key: bytes | None, value: bytes | None) -> None:
+    def write(self, record: Record) -> None:
         """Writes a record, without waiting for its arrival. Raises UserError if this or an earlier one was rejected."""
         if self._failure is not None:
             self._fail()
@@ -147,9 +150,10 @@ class Writer:
         self._given += 1
         self._in_transaction += self._id is not None
         arrived = partial(self._arrived, self._given)
+        arguments = self._arguments | record.arguments(self._headers)
         while True:
             try:
-                self._producer.produce(**self._arguments, key=key, value=value, on_delivery=arrived)
+                self._producer.produce(**arguments, on_delivery=arrived)
                 break
             except BufferError:  # the queue is full
                 self._producer.poll(_WAIT_SECONDS)

@@ -1,0 +1,109 @@
+"""Questions about topics that several commands ask agents: metadata, offsets, configs."""
+
+from collections.abc import Mapping, Sequence
+
+from lacuna.base.errors import did_you_mean
+from lacuna.cli.answers import check
+from lacuna.cli.errors import fail
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.log.behind import LAG
+from lacuna.operating.kafka import KafkaConnection
+from lacuna.wire.messages.describe_configs import (
+    DESCRIBE_CONFIGS_REQUEST,
+    DESCRIBE_CONFIGS_RESPONSE,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from lacuna.wire.messages.list_offsets import (
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from lacuna.wire.messages.metadata import (
+    METADATA_REQUEST,
+    METADATA_RESPONSE,
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseTopic,
+)
+
+LATEST, EARLIEST = -1, -2
+READ_UNCOMMITTED, READ_COMMITTED = 0, 1
+TOPIC_RESOURCE = 2
+
+
+async def existing_topic(connection: KafkaConnection, name: str) -> MetadataResponseTopic:
+    """Return the metadata of a topic. Raises UserError if it does not exist, with the name that is most like it."""
+    (topic,) = await topic_metadata(connection, name)
+    if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        known = [each.name or "" for each in await topic_metadata(connection, None)]
+        if hint := did_you_mean(name, known):
+            fail(f"topic {name}: the topic does not exist; {hint}")
+    check(topic.error_code, f"topic {name}")
+    return topic
+
+
+async def topic_metadata(
+    connection: KafkaConnection, name: str | None, *, creates: bool = False
+) -> Sequence[MetadataResponseTopic]:
+    """Return the metadata of a topic, or of all. With `creates`, the cluster may create a missing topic."""
+    topics = None if name is None else [MetadataRequestTopic(name=name)]
+    request = MetadataRequest(topics, allow_auto_topic_creation=creates)
+    return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
+
+
+async def topic_offsets(
+    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
+) -> dict[int, int]:
+    offsets = {}
+    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
+        check(partition.error_code, f"partition {partition.partition_index} of {name}")
+        offsets[partition.partition_index] = partition.offset
+    return offsets
+
+
+async def topic_lags(
+    connection: KafkaConnection, name: str, positions: Mapping[int, int]
+) -> dict[int, int]:
+    """Return the number of records left for a read_committed consumer after its position in each partition."""
+    timestamps = {partition: LAG - position for partition, position in positions.items()}
+    lags = {}
+    for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
+        check(partition.error_code, f"partition {partition.partition_index} of {name}")
+        lags[partition.partition_index] = partition.offset
+    return lags
+
+
+async def list_offsets(
+    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    """Return an agent's answer for each partition."""
+    return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
+
+
+async def _list_offsets(
+    connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
+) -> Sequence[ListOffsetsPartitionResponse]:
+    queries = [
+        ListOffsetsPartition(each, timestamp=timestamp) for each, timestamp in timestamps.items()
+    ]
+    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, queries)])
+    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
+    return response.topics[0].partitions
+
+
+async def topic_configs(
+    connection: KafkaConnection, name: str
+) -> Sequence[DescribeConfigsResourceResult] | None:
+    """Return the configs of a topic, or None if the user may not see them, as a producer need not."""
+    request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
+    response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
+    (result,) = response.results
+    if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        return None
+    check(result.error_code, f"configs of {name}", result.error_message)
+    return result.configs

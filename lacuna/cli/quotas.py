@@ -1,0 +1,172 @@
+"""`lacuna quotas`: list, set and remove the quotas of users, clients and hosts (KIP-13, KIP-546)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final
+
+from lacuna.cli.answers import check
+from lacuna.cli.command_line import Group, argument, option
+from lacuna.cli.console import asynchronous, is_for_people, print_line, table
+from lacuna.cli.errors import fail
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.units import parse_size, show_size
+from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.messages.alter_client_quotas import (
+    ALTER_CLIENT_QUOTAS_REQUEST,
+    ALTER_CLIENT_QUOTAS_RESPONSE,
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+from lacuna.wire.messages.describe_client_quotas import (
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    DescribeClientQuotasRequest,
+)
+
+#: The names here, and Kafka's.
+_KEYS: Final[Mapping[str, str]] = {
+    "produce": "producer_byte_rate",
+    "consume": "consumer_byte_rate",
+    "requests": "request_percentage",
+    "mutations": "controller_mutation_rate",
+    "connections": "connection_creation_rate",
+}
+_NAMES: Final = {key: name for name, key in _KEYS.items()}
+_SIZES: Final = frozenset({"produce", "consume"})
+#: What stands for all entities that have no quota of their own.
+_DEFAULT: Final = "*"
+_KINDS: Final = {"user": "user", "client": "client-id", "host": "ip"}
+
+app = Group(help="Lists, sets and removes quotas of users, clients and hosts.")
+
+User = Annotated[
+    str | None, option("--user", metavar="NAME", help="A user, or * for users without quotas.")
+]
+Client = Annotated[
+    str | None,
+    option("--client", metavar="ID", help="A client.id, or * for clients without quotas."),
+]
+Host = Annotated[
+    str | None,
+    option("--host", metavar="IP", help="An address, or * for addresses without quotas."),
+]
+
+
+@app.adds("list", shows=True)
+@asynchronous
+async def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+    """Lists all quotas. A * stands for all users, clients or hosts without quotas of their own."""
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.ask(
+            DESCRIBE_CLIENT_QUOTAS_REQUEST,
+            DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+            1,
+            DescribeClientQuotasRequest(),
+        )
+    check(response.error_code, "quotas", response.error_message)
+    rows = []
+    for entry in response.entries or ():
+        entity = {each.entity_type: each.entity_name or _DEFAULT for each in entry.entity}
+        whose = [entity.get(kind, "") for kind in _KINDS.values()]
+        rows += [
+            (*whose, _NAMES.get(each.key, each.key), _shown(each.key, each.value))
+            for each in entry.values
+        ]
+    table(("user", "client", "host", "quota", "value"), sorted(rows))
+
+
+@app.adds("set")
+def set_quotas(
+    quotas: Annotated[
+        list[str],
+        argument(
+            help="QUOTA=VALUE: produce=10MiB, consume=20MiB (a second), requests=50%, mutations=10, connections=5."
+        ),
+    ],
+    user: User = None,
+    client: Client = None,
+    host: Host = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Sets quotas of a user, of a client, or of one client of a user.
+
+    The quotas of bytes and requests are those of all agents together.
+    """
+    entity = _entity(user, client, host)
+    changes = [_change(each) for each in quotas]
+    _alter(entity, changes, bootstrap)
+    print_line(f"set {', '.join(quotas)} for {_words(entity)}")
+
+
+@app.adds("remove")
+def remove_quotas(
+    quotas: Annotated[
+        list[str], argument(help="Quotas: produce, consume, requests, mutations, connections.")
+    ],
+    user: User = None,
+    client: Client = None,
+    host: Host = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Removes quotas, so that those of * apply, if there are any."""
+    entity = _entity(user, client, host)
+    _alter(entity, [OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
+    print_line(f"removed {', '.join(quotas)} of {_words(entity)}")
+
+
+@asynchronous
+async def _alter(
+    entity: Sequence[EntityData], changes: Sequence[OpData], bootstrap: Agents
+) -> None:
+    request = AlterClientQuotasRequest([EntryData(entity, changes)])
+    async with KafkaConnection(bootstrap) as connection:
+        response = await connection.ask(
+            ALTER_CLIENT_QUOTAS_REQUEST, ALTER_CLIENT_QUOTAS_RESPONSE, 1, request
+        )
+    (result,) = response.entries
+    check(result.error_code, f"quotas of {_words(entity)}", result.error_message)
+
+
+def _entity(user: str | None, client: str | None, host: str | None) -> list[EntityData]:
+    given = dict(zip(_KINDS.values(), (user, client, host), strict=True))
+    if not any(given.values()):
+        fail("name whose quotas these are: --user, --client or --host")
+    if host and (user or client):
+        fail("--host has quotas by itself: leave --user and --client out")
+    return [
+        EntityData(kind, None if name == _DEFAULT else name) for kind, name in given.items() if name
+    ]
+
+
+def _words(entity: Sequence[EntityData]) -> str:
+    kinds = {kind: name for name, kind in _KINDS.items()}
+    return ", ".join(f"{kinds[each.entity_type]} {each.entity_name or _DEFAULT}" for each in entity)
+
+
+def _key(name: str) -> str:
+    if name not in _KEYS and name not in _NAMES:
+        fail(f"{name} is not a quota: write {', '.join(_KEYS)}")
+    return _KEYS.get(name, name)
+
+
+def _change(text: str) -> OpData:
+    name, equals, value = text.partition("=")
+    if not equals:
+        fail(f"{text}: write QUOTA=VALUE, for example produce=10MiB")
+    key = _key(name)
+    if _NAMES[key] in _SIZES:
+        return OpData(key, float(parse_size(value, text)), remove=False)
+    try:
+        return OpData(key, float(value.removesuffix("%")), remove=False)
+    except ValueError:
+        fail(f"{text}: {value} is not a number")
+
+
+def _shown(key: str, value: float) -> str | float:
+    name = _NAMES.get(key, key)
+    if not is_for_people():
+        return value
+    if name in _SIZES:
+        return f"{show_size(int(value))}/s"
+    return f"{value:g}%" if name == "requests" else f"{value:g}/s"
