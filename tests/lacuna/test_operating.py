@@ -247,7 +247,7 @@ def test_groups_are_listed_with_members_and_lag(
         group = f"{topic}-{kind}"
         commit(lacuna_cluster, group, topic, 3)
         config = {"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": group}
-        member = Consumer({**config, "group.protocol": kind})
+        member = Consumer({**config, "group.protocol": kind, "enable.auto.commit": False})
         member.subscribe([topic])
         while not member.assignment():
             member.poll(0.05)
