@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 import shutil
 import signal
@@ -150,9 +151,16 @@ def test_connect_copies_lines_and_leaves_out_what_was_aborted(tmp_path: Path) ->
         assert copy.read_text().splitlines() == lines
 
 
-def test_the_notebook(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "last"),
+    [
+        ("aborted", ["(1, b'happened')", "[(0, 1, 'dropped'), (1, 2, 'delivered')]"]),
+        pytest.param("cafe", ["the café really took 1268.90", "True"], marks=pytest.mark.slow),
+    ],
+)
+def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:
     """Runs its cells in order in a separate process, which prints the cells' output."""
-    cells = json.loads((EXAMPLES / "notebook" / "aborted.ipynb").read_text())["cells"]
+    cells = json.loads((EXAMPLES / "notebook" / f"{name}.ipynb").read_text())["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     assert all(not cell["outputs"] for cell in cells if cell["cell_type"] == "code")
     shown = "for cell in {!r}:\n    exec(compile(cell, 'cell', 'single'))\n"
@@ -160,12 +168,10 @@ def test_the_notebook(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", shown.format(separate)],
         capture_output=True, text=True, cwd=tmp_path, timeout=SECONDS, check=False,
+        env={**os.environ, "MPLBACKEND": "Agg"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == [
-        "(1, b'happened')",
-        "[(0, 1, 'dropped'), (1, 2, 'delivered')]",
-    ]
+    assert done.stdout.splitlines()[-2:] == last
 
 
 def statements(cell: str) -> list[str]:
