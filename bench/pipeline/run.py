@@ -16,16 +16,17 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 
 from bench import BenchError, machine, report
-from bench.figures import Row
-from bench.goals import judge
+from bench.figures import THROUGHPUT, Row
+from bench.goals import Goal, judge
 from bench.kafka import Kafka, KafkaMissing
 from bench.lacuna import Lacuna
 from bench.pipeline.batch import batch
-from bench.pipeline.compaction import compaction
-from bench.pipeline.goals import GOALS
+from bench.pipeline.batch import work_of as read
+from bench.pipeline.compaction import INPUT, SHARES, compaction
+from bench.pipeline.compaction import work_of as compacted
 from bench.pipeline.sizes import SIZES, PipelineBench
 from bench.pipeline.spark import jars, open_spark, versions
-from bench.pipeline.streaming import streaming
+from bench.pipeline.streaming import P50, WORK, streaming
 from bench.results import Results
 from bench.rounds import Bench
 from bench.sections import KAFKA, LACUNA
@@ -37,6 +38,16 @@ Section = Callable[[PipelineBench], Iterator[Row]]
 
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "bench" / "out"
+#: bench/goals.py explains goals.
+GOALS = {
+    "batch": (
+        Goal(read(0), THROUGHPUT, 1.5, KAFKA),
+        Goal(read(50), THROUGHPUT, 2.5, KAFKA),
+        Goal(read(90), THROUGHPUT, 6.0, KAFKA),
+    ),
+    "compaction": tuple(Goal(compacted(share), INPUT, 80) for share in SHARES),
+    "streaming": (Goal(WORK, P50, 1.5),),
+}
 #: The sections by name, each with its targets.
 SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
     "batch": (batch, (LACUNA, KAFKA)),

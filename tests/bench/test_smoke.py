@@ -15,7 +15,7 @@ from bench.goals import judge
 from bench.pipeline.batch import work_of as read
 from bench.pipeline.compaction import INPUT
 from bench.pipeline.compaction import work_of as compacted
-from bench.pipeline.goals import GOALS
+from bench.pipeline.run import GOALS
 from bench.pipeline.sizes import SIZES
 from bench.pipeline.streaming import P50, WORK
 from bench.results import Results

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
-from lacuna.pipeline.datasource.writing.messages import TaskMessage
 from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
+from lacuna.pipeline.datasource.writing.puts import TaskMessage
 from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
 from lacuna.pipeline.datasource.writing.transaction import QueryProgress, commit_write
 from lacuna.testing import Cluster

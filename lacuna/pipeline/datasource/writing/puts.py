@@ -1,15 +1,56 @@
-"""Writes segments to the bucket. One is being written while the next one is filled."""
+"""Writes segments to the bucket, one while the next one is filled, and describes them to the driver."""
 
 from array import array
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Self
+
+from pyspark.sql.datasource import WriterCommitMessage
 
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.segments import SliceInput, segment_key, write_segment
 from lacuna.pipeline.datasource.writing.encoding import EncodedBatch
 from lacuna.pipeline.datasource.writing.lease import JobLease
-from lacuna.pipeline.datasource.writing.messages import WrittenObject, WrittenPartition
 from lacuna.pipeline.datasource.writing.topics import Targets
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenPartition:
+    """The batches of one partition in a segment, back to back from byte `position`.
+
+    `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) have one entry per batch.
+    """
+
+    topic_id: bytes
+    partition: int
+    position: int
+    is_log_append_time: bool
+    sizes: "array[int]"
+    record_counts: "array[int]"
+    max_timestamps: "array[int]"
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenObject:
+    """A segment under the task's lease that is in the bucket but not committed yet; `object_size` is in bytes."""
+
+    sequence: int
+    object_size: int
+    partitions: tuple[WrittenPartition, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskMessage(WriterCommitMessage):
+    """The work of one task attempt. If it had no rows, it has no lease (0) and no segments.
+
+    `topics` maps topic ids to names; `query_id` is that of the streaming query, or None in a batch write.
+    """
+
+    lease_id: int = 0
+    segments: tuple[WrittenObject, ...] = ()
+    topics: Mapping[bytes, str]
+    query_id: str | None = None
 
 
 class SegmentPuts:

@@ -20,10 +20,9 @@ import pyarrow as pa
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
 from lacuna.pipeline.datasource.writing.encoding import EncodedBatch, Encoder, row_sizes
 from lacuna.pipeline.datasource.writing.lease import JobLease
-from lacuna.pipeline.datasource.writing.messages import TaskMessage, WrittenObject
 from lacuna.pipeline.datasource.writing.options import SinkOptions
 from lacuna.pipeline.datasource.writing.partitioning import Partitioner
-from lacuna.pipeline.datasource.writing.puts import SegmentPuts
+from lacuna.pipeline.datasource.writing.puts import SegmentPuts, TaskMessage, WrittenObject
 from lacuna.pipeline.datasource.writing.rows import normalize
 from lacuna.pipeline.datasource.writing.topics import Targets, check_timestamps
 from lacuna.pipeline.stores import check_store, shared_store

@@ -41,7 +41,7 @@ from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.pipeline.control import check
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
-from lacuna.pipeline.datasource.writing.messages import TaskMessage, WrittenObject, WrittenPartition
+from lacuna.pipeline.datasource.writing.puts import TaskMessage, WrittenObject, WrittenPartition
 from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 
 log = logging.getLogger("lacuna.pipeline.writing")

@@ -15,8 +15,8 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.spark_api import DataSourceStreamArrowWriter
 from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
-from lacuna.pipeline.datasource.writing.messages import TaskMessage
 from lacuna.pipeline.datasource.writing.options import SinkOptions
+from lacuna.pipeline.datasource.writing.puts import TaskMessage
 from lacuna.pipeline.datasource.writing.task import write_task
 from lacuna.pipeline.datasource.writing.transaction import QueryProgress, commit_write
 from lacuna.pipeline.errors import PipelineError
