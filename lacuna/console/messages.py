@@ -36,7 +36,9 @@ ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
 COLUMNS: Final = ("partition", "offset", "time", "key", "value", "headers", "size")
 _USUAL: Final = frozenset(COLUMNS[:5])
 #: What a visitor can write as a place in each partition.
-WRITTEN_PLACES: Final = "earliest, end, end-100, an offset, a time such as 2026-01-31T12:30 (UTC), or 10m (ago)"
+WRITTEN_PLACES: Final = (
+    "earliest, end, end-100, an offset, a time such as 2026-01-31T12:30 (UTC), or 10m (ago)"
+)
 _MOST_DIGITS: Final = 18
 
 
