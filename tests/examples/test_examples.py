@@ -155,7 +155,7 @@ def test_connect_copies_lines_and_leaves_out_what_was_aborted(tmp_path: Path) ->
     ("name", "last"),
     [
         ("aborted", ["(1, b'happened')", "[(0, 1, 'dropped'), (1, 2, 'delivered')]"]),
-        pytest.param("cafe", ["the café really took 1268.90", "True"], marks=pytest.mark.slow),
+        pytest.param("cafe", ["1268.9"], marks=pytest.mark.slow),
     ],
 )
 def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:
@@ -171,7 +171,7 @@ def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:
         env={**os.environ, "MPLBACKEND": "Agg"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[-2:] == last
+    assert done.stdout.splitlines()[-len(last) :] == last
 
 
 def statements(cell: str) -> list[str]:
