@@ -220,7 +220,7 @@ def _save(given: Given, output: str) -> None:
         headers=output != "csv",
         isolation=given.isolation,
     )
-    reader = reader_of(Source(locate(given.place)), query)
+    reader = reader_of(Source(locate(given.place, needs_control=given.place.store is None)), query)
     count = save(reader, output, file, given.count)
     print_line(f"{show_count(count, 'record')} in {file}")
 

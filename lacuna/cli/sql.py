@@ -43,7 +43,7 @@ def sql(
         from lacuna.pipeline.sql import answer
     except ModuleNotFoundError:
         fail("sql needs DuckDB and pyarrow: pip install 'lacuna-log[sql]'")
-    source = Source(locate(place))
+    source = Source(locate(place, needs_control=place.store is None))
     with answer(source, statement, as_of=at) as found:
         names = [column[0] for column in found.description or ()]
         table(names, _rows(found))

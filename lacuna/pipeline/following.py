@@ -15,7 +15,7 @@ from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.holding import ReadHold
-from lacuna.pipeline.metadata import CONTROL, MetadataSource
+from lacuna.pipeline.metadata import MetadataSource
 from lacuna.pipeline.reading import (
     Part,
     Point,
@@ -73,7 +73,8 @@ def follow(
 
     Each step ends where no transaction is split, over all topics and partitions that are followed. An open transaction
     can hold steps back, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments and errors
-    are those of `lacuna.read`. If the control plane is away, `follow` waits for it for two minutes.
+    are those of `lacuna.read`. If the control plane is away, `follow` waits for it for two minutes. With the bucket
+    alone, a step is what a newer snapshot of the metadata adds.
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:
@@ -81,7 +82,6 @@ def follow(
     source = Source.of(
         data=data, control=control, store=store, encryption_keys=encryption_keys, tls=tls
     )
-    source.location.require_control()
     follower = _Follower(source, query, every)
     steps = follower.steps()
     next(steps)  # finds the beginning, so that an error is raised here
@@ -95,7 +95,7 @@ class _Follower:
         self._source = source
         self._query = query
         self._every = every
-        self._connection = Connection(lambda: source.location, CONTROL)
+        self._connection = Connection(lambda: source.location, source.metadata)
         self._reached: dict[PartitionKey, int] = {}
         self._topic_ids: dict[str, bytes] = {}
         self._pause = Event()

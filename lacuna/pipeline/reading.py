@@ -12,11 +12,9 @@ import pyarrow as pa
 
 from lacuna.controlplane.client import not_known, past_time_of
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import ReadCut
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.decoding import Bounds, first_offset_since
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
@@ -164,9 +162,14 @@ class Source:
             )
         )
 
+    @property
+    def metadata(self) -> str:
+        """Where the metadata is: CONTROL or BUCKET."""
+        return CONTROL if self.location.control else BUCKET
+
     def open(self) -> MetadataSource:
         """Opens its metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
-        metadata = open_metadata(self.location, CONTROL if self.location.control else BUCKET)
+        metadata = open_metadata(self.location, self.metadata)
         try:
             check_store(self.location.store, metadata.cluster_id)
         except BaseException:
@@ -323,16 +326,9 @@ def _ends_of(
 
 
 def cut_ends(metadata: MetadataSource, parts: Sequence[Part]) -> Mapping[PartitionKey, int]:
-    """The largest ends of the partitions that split no transaction. Raises PipelineError without a control plane."""
-    if not isinstance(metadata, ControlPlane):
-        raise PipelineError(
-            "only the control plane knows where no transaction is split: name it with control=HOST:PORT"
-        )
-    wanted = [TopicPartition(topic_id=part.key[0], partition=part.number) for part in parts]
-    found = metadata.call(Command(read_cut=ReadCut(partitions=wanted))).cut_read.partitions
-    for part, end in zip(parts, found, strict=True):
-        check(end.error_code, f"the end of {part}")
-    return {part.key: end.end_offset for part, end in zip(parts, found, strict=True)}
+    """The largest ends of the partitions that split no transaction."""
+    cut = metadata.cut([part.key for part in parts])
+    return {key: each.end_offset for key, each in cut.partitions.items()}
 
 
 def _past_ends(

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lacuna.logstore.objects import ObjectStore
-from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.metadata import MetadataSource
 from lacuna.pipeline.reading import (
@@ -32,8 +31,8 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
     """Runs a statement, and yields DuckDB's connection, which has its result. Objects are pinned until the end.
 
-    All topics are read up to one cut, which splits no transaction, or as they were at `as_of`. With metadata from the
-    bucket, they are read up to its ends. Raises PipelineError, also for what DuckDB rejects, and as `lacuna.read`.
+    All topics are read up to one cut, which splits no transaction, or as they were at `as_of`. Raises PipelineError,
+    also for what DuckDB rejects, and as `lacuna.read`.
     """
     duckdb = _duckdb()
     with ExitStack() as stack:
@@ -68,8 +67,7 @@ def _tables(
 ) -> dict[str, "_Table"]:
     if not topics:
         return {}
-    has_cut = as_of is None and isinstance(metadata, ControlPlane)
-    query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None, headers=True)
+    query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if as_of is None else None)
     spans = spans_of(source, metadata, query)
     store = shared_store(source.location.store)
     return {

@@ -178,6 +178,11 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms() + 2000)
     write(running, topic, 2)
     assert lacuna.read(topic, store=location.store).read_all().to_pylist() == now
+    steps = lacuna.follow(topic, store=location.store)
+    assert next(steps).read_all().to_pylist() == now
+    count = f"SELECT count(*) FROM {topic}"
+    with answer(Source.of(store=location.store), count) as found:
+        assert found.fetchall() == [(len(now),)]
     assert lacuna.read(topic, store=location.store, as_of=then).read_all().to_pylist() == before
 
 
