@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from tests.simulation import admins, compactor, eos, keyed
+from tests.simulation import admins, compactor, eos, importers, keyed
 from tests.simulation.cluster import Host, Surroundings
 from tests.simulation.consumers import Consumer
 from tests.simulation.groups import ClassicMember, ConsumerMember, Member, Roamer
@@ -91,6 +91,15 @@ class Cast:
         ]
         self.all_places = [*self.places, VERIFIED]
         self._draw_clients(draw)
+        self._draw_importers(self.around.randomness("importers"))
+
+    def _draw_importers(self, draw: random.Random) -> None:
+        """Draw two importers of one mirror, of which only one makes progress at a time."""
+        if draw.random() < 0.5:
+            log = importers.Log(draw, self.history)
+            self.all_places.append(importers.PLACE)
+            for name in ("importer", "other-importer")[: draw.choice((1, 2, 2))]:
+                self._add_job(name, log.copy)
 
     def draw_few(self, draw: random.Random) -> None:
         """Draw the minimum that can detect lost, duplicate or torn records, and outdated answers."""

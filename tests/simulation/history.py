@@ -110,6 +110,11 @@ class History:
         self._of_value[value] = transaction
         self._place_of[value] = place
 
+    def given(self, value: bytes, place: Place, offset: int) -> None:
+        """A value exists at an offset in another cluster, and may be copied to that offset only."""
+        self.sent(value, None, place)
+        self._place(place, offset, value, "another cluster")
+
     def began(self, transaction: Transaction, producer_id: int, epoch: int) -> None:
         """A producer begins a transaction."""
         self.transactions.append(transaction)

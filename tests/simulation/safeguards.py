@@ -54,6 +54,7 @@ from lacuna.controlplane.verbs import (
     commits,
     compaction,
     housekeeping,
+    importing,
     outcomes,
     swapping,
     topics,
@@ -493,6 +494,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "objects set aside": lambda: patch(SetAside, "at", lambda *_: []),
     "second attempts": lambda: patch(SimulatedStore, "makes_second_attempts", False),
     "patience with a refusal": lambda: patch(Node, "_is_refused_for_good", lambda _: True),
+    "end of a mirror": lambda: patch(importing, "_judge", lambda *_: ErrorCode.NONE),
     "late ticks": lambda: patch(Runtime, "_note_pause", lambda _: False),
 }
 

@@ -27,7 +27,7 @@ from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
-from tests.simulation import admins, eos, faults, groups, hot, keyed, merges, swaps
+from tests.simulation import admins, eos, faults, groups, hot, importers, keyed, merges, swaps
 from tests.simulation.audits import audit
 from tests.simulation.cast import LOOP_GROUP, Cast
 from tests.simulation.cluster import KAFKA_PORT, AgentHost, Host, Surroundings
@@ -290,10 +290,16 @@ class World:
 
     async def _create_topics(self, client: Client) -> None:
         counts = Counter(topic for topic, _ in [*self.cast.all_places, *self.cast.keyed_places])
-        configs = tuple(
-            nested(19, 5, "CreatableTopicConfig", name=name, value=value)
-            for name, value in keyed.CONFIGS.items()
-        )
+        configs = {
+            topic: tuple(
+                nested(19, 5, "CreatableTopicConfig", name=name, value=value)
+                for name, value in given.items()
+            )
+            for topic, given in (
+                (keyed.TOPIC, keyed.CONFIGS),
+                (importers.TOPIC, importers.CONFIGS),
+            )
+        }
         topics = tuple(
             nested(
                 19,
@@ -302,7 +308,7 @@ class World:
                 name=name,
                 num_partitions=count,
                 replication_factor=1,
-                configs=configs if name == keyed.TOPIC else (),
+                configs=configs.get(name, ()),
             )
             for name, count in sorted(counts.items())
         )

@@ -1,0 +1,101 @@
+"""Importers of the simulation: they copy the log of another cluster into a mirror, two at once.
+
+They write and commit with the product's `Target`. The log is drawn, with holes. Each value has one offset, which
+`History` knows from the start, so a record at another offset or a second time is a contradiction.
+"""
+
+from __future__ import annotations
+
+import random
+from contextlib import suppress
+from typing import Final
+
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.importing.batches import Copy
+from lacuna.importing.target import Stretch, Target, TargetFailed
+from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord
+from lacuna.pipeline.errors import PipelineError
+from tests.simulation.compactor import Job
+from tests.simulation.history import History, Place
+
+TOPIC: Final = "mirror"
+PLACE: Final[Place] = (TOPIC, 0)
+SOURCE: Final = "other/topic"
+CONFIGS: Final = {"mirror.source": SOURCE}
+BATCHES: Final = 60
+
+
+class Log:
+    """The log of the other cluster: batches with holes between them."""
+
+    def __init__(self, draw: random.Random, history: History) -> None:
+        self._history = history
+        self._batches: list[tuple[Copy, list[bytes]]] = []
+        end = number = 0
+        for _ in range(BATCHES):
+            end += draw.choice((0, 0, 1, 5))  # what was aborted there, or a marker
+            values = [b"m@other:%d" % (number + index) for index in range(draw.choice((1, 2, 5)))]
+            number += len(values)
+            self._batches.append((_copy(end, values), values))
+            for offset, value in enumerate(values, end):
+                history.given(value, PLACE, offset)
+            end += len(values)
+
+    def after(
+        self, key: PartitionKey, offset: int, most: int
+    ) -> tuple[Stretch, list[tuple[int, bytes]]] | None:
+        """Return what follows an offset, at most so many batches, and its records; None at the end."""
+        taken = [each for each in self._batches if each[0].base_offset >= offset][:most]
+        if not taken:
+            return None
+        last = taken[-1][0]
+        following = (copy for copy, _ in self._batches if copy.base_offset >= last.next_offset)
+        end = next((copy.base_offset for copy in following), last.next_offset + 3)
+        records = [
+            (record_offset, value)
+            for copy, values in taken
+            for record_offset, value in enumerate(values, copy.base_offset)
+        ]
+        copies = [copy for copy, _ in taken]
+        return Stretch(key, SOURCE, offset, end, 1, copies), records
+
+    async def copy(self, job: Job) -> None:
+        """Copy some of it from where the mirror ends.
+
+        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died.
+        """
+        target = Target(job.control, job.store)
+        await target.open()
+        try:
+            await self._copy(job, target)
+        except (TargetFailed, ObjectStoreError) as error:
+            raise PipelineError(str(error)) from error
+        finally:
+            with suppress(ControlPlaneUnavailable, CommandRefused):
+                await target.close()
+
+    async def _copy(self, job: Job, target: Target) -> None:
+        topics = await job.topics()
+        key = (next(id_ for id_, each in topics.items() if each.name == TOPIC), 0)
+        for _ in range(job.random.choice((1, 3, 8))):
+            (state,) = await target.ends([key])
+            found = self.after(key, state.high_watermark, job.random.choice((1, 2, 6)))
+            if found is None:
+                return
+            stretch, records = found
+            command = await target.put([stretch])
+            await job.work((0, 0, 0, 0.5, 3.0))
+            (code,) = await target.commit(command)
+            job.history.counts[f"imports: {ErrorCode(code).name}"] += 1
+            if code == ErrorCode.NONE:
+                for offset, value in records:
+                    job.history.acknowledge(PLACE, offset, value, is_in_transaction=False)
+
+
+def _copy(base_offset: int, values: list[bytes]) -> Copy:
+    records = tuple(NewRecord(offset_delta=i, value=value) for i, value in enumerate(values))
+    data = BatchToWrite(records=records, base_offset=base_offset).encode()
+    return Copy(data, base_offset, base_offset + len(values), -1, False)
