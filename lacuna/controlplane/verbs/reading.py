@@ -1,14 +1,16 @@
-"""Commands that only read: partitions now and in the past, producers and transactions (S7, S21)."""
+"""Commands that only read: partitions now and in the past, hot segments, producers and transactions (S7, S21)."""
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
+from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.parts import MOST_LISTED
-from lacuna.controlplane.shared.rights import QUESTIONS
+from lacuna.controlplane.shared.rights import QUESTIONS, Need
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
@@ -25,6 +27,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadAsOf,
     ReadCut,
     ReadHistories,
+    ReadHot,
     ReadPartitions,
     StableHistory,
 )
@@ -257,7 +260,20 @@ def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
     return found.is_ongoing and now_ms - found.start_time_ms > duration_ms
 
 
+def read_hot(_turn: Turn, _command: ReadHot) -> None:
+    """Park the command, which the runtime answers once it has read the journal."""
+
+
+def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:
+    # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It
+    # could read the same bytes in the bucket, where every segment would be without hot segments: ACLs do not restrict
+    # a job's credentials for the bucket, and encrypted objects are encrypted here, too (docs/security.md). A job that
+    # reads no topic at all has no use for them.
+    yield Need((Operation.READ,), ResourceType.TOPIC, None)
+
+
 VERBS: Final = (
+    Verb(read_hot, looks=True, needs=_needs_of_hot),
     Verb(read_partitions, looks=True, needs=QUESTIONS["read_partitions"]),
     Verb(read_as_of, looks=True, needs=QUESTIONS["read_as_of"]),
     Verb(read_cut, looks=True, needs=QUESTIONS["read_cut"]),
