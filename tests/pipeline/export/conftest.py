@@ -1,6 +1,7 @@
 """Exports real topics, and reads the results."""
 
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,15 +13,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.export.bucket import BucketDestination
+from lacuna.pipeline.export.folder import FolderDestination
 from lacuna.pipeline.export.job import ExportSettings
+from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.running import export_topics
+from lacuna.pipeline.export.runs import RunLog, RunRecord
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
-from tests.pipeline.export import dying
 from tests.shared_moto import moto_url
 
 #: partition, offset, timestamp in ms, key, value, headers
@@ -182,13 +186,83 @@ def killed(cluster: Cluster) -> Callable[..., None]:
 
     forks = multiprocessing.get_context("forkserver")
     # Imports take longer than the export.
-    forks.set_forkserver_preload([dying.__name__, "lacuna.pipeline.export.tables"])
+    forks.set_forkserver_preload([__name__, "lacuna.pipeline.export.tables"])
 
     def run(stage: str, topic: str, to: str, format: str = "parquet", by: str = "day") -> None:  # noqa: A002
         arguments = (stage, str(cluster.data), topic, to, format, by)
-        process = forks.Process(target=dying.main, args=arguments, daemon=True)
+        process = forks.Process(target=export_and_die, args=arguments, daemon=True)
         process.start()
         process.join(280)
         assert process.exitcode == -signal.SIGKILL
 
     return run
+
+
+# In the process that is killed.
+
+
+def export_and_die(stage: str, data: str, topic: str, to: str, format: str, by: str) -> None:  # noqa: A002
+    """Export in this process, which is killed at the stage. Spark's behaviour is not under test here."""
+    os.environ.update(CREDENTIALS)
+    if stage in ("prepared", "committed"):
+        replace(RunLog, "append", dying_append(stage))
+    elif stage == "before-publishing":
+        replace(FolderDestination, "publish", die)
+        replace(BucketDestination, "publish", die)
+    elif stage == "publishing":
+        for kind, name in ((FolderDestination, "_gather"), (BucketDestination, "_copy")):
+            replace(kind, name, dying_after_one(getattr(kind, name)))
+    elif stage == "snapshot":
+        from lacuna.pipeline.export import tables  # pyiceberg, which takes long to import
+
+        replace(tables, "_append", die)
+    elif stage == "second-snapshot":
+        from lacuna.pipeline.export import tables
+
+        replace(tables, "_append", dying_after_one(tables._append))
+    elif stage == "noting":
+        from lacuna.pipeline.export import together
+
+        replace(together.CutsTable, "note", die)
+    settings = ExportSettings(to=to, format=format, layout=Layout(partition_by=by), task_bytes=1)
+    list(export_topics(Workers(), find_cluster(data=data), settings, topic.split(",")))
+
+
+def replace(where: Any, name: str, new: Any) -> None:
+    """Replace a file that must exist, so that a rename is noticed here."""
+    assert hasattr(where, name)
+    setattr(where, name, new)
+
+
+def die(*_: object) -> None:
+    """Kill this process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
+    """Die instead of appending a record of the kind."""
+    append = RunLog.append
+
+    def appending(log: RunLog, record: RunRecord) -> None:
+        if record.kind == kind:
+            die()
+        append(log, record)
+
+    return appending
+
+
+def dying_after_one(function: Callable[..., None]) -> Callable[..., None]:
+    """Die at the second call. S3's copies run in many threads, of which one succeeds."""
+    from threading import Lock
+
+    calls: list[int] = []
+    lock = Lock()
+
+    def calling(*arguments: Any) -> None:
+        with lock:
+            if calls:
+                die()
+            function(*arguments)
+            calls.append(1)
+
+    return calling

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,8 @@ from tests.pipeline.export.conftest import Place
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+
+    from tests.pipeline.export.rest_catalog import RestCatalogServer
 
 
 class Transfers:
@@ -232,3 +235,114 @@ def test_the_status_names_what_to_read(
 
 def _lacuna(*arguments: str) -> None:
     app(list(arguments), prog_name="lacuna", standalone_mode=False)
+
+
+@pytest.fixture
+def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
+    from tests.pipeline.export.rest_catalog import RestCatalogServer  # pyiceberg
+
+    server = RestCatalogServer(_catalog(tmp_path))
+    yield server
+    server.close()
+
+
+@pytest.mark.parametrize(
+    ("faults", "together"),
+    [
+        (["lost", "409"], True),
+        (["404"], False),
+        pytest.param([], True, marks=pytest.mark.slow),
+        pytest.param(["503", "409", "502", "lost"], True, marks=pytest.mark.slow),
+        pytest.param(["501"], False, marks=pytest.mark.slow),
+    ],
+    ids=str,
+)
+def test_a_rest_catalog_shows_all_tables_in_one_step(
+    faults: list[str],
+    together: bool,
+    rest: RestCatalogServer,
+    transfers: Transfers,
+    export_all: Any,
+    tmp_path: Path,
+) -> None:
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
+    transfers.move(5)
+    export_all(transfers.topics, **to)
+    transfers.move(10)
+    rest.commits.clear()
+    rest.faults = list(faults)
+    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    names = set(transfers.topics)
+    tables = [names] if together else [{name} for name in transfers.topics]
+    assert rest.commits == [*tables, {"lacuna_cuts"}], "each commit was done once"
+    states = list(_states(rest.catalog, transfers.topics))
+    assert states == [[[-5], [5]], [[-10, -5], [5, 10]]]
+    for name in names:
+        assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
+
+
+def test_a_catalog_that_promises_no_joint_commit_is_not_asked_for_one(
+    rest: RestCatalogServer, transfers: Transfers, export_all: Any, tmp_path: Path
+) -> None:
+    rest.endpoints.pop()
+    rest.faults = ["500"]
+    transfers.move(5)
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
+    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert rest.faults == ["500"]
+    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", ["snapshot", "second-snapshot", "noting"])
+def test_a_killed_export_of_several_tables(
+    stage: str, transfers: Transfers, export_all: Any, killed: Any, tmp_path: Path
+) -> None:
+    """Readers of complete cuts see none of the run, and the next run has each record once."""
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+    transfers.move(5)
+    export_all(transfers.topics, **to)
+    transfers.move(10)
+    killed(stage, ",".join(transfers.topics), str(tmp_path), "iceberg", "none")
+    catalog = _catalog(tmp_path)
+    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]]
+    transfers.move(20)
+    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert list(_states(catalog, transfers.topics))[1:] == [[[-20, -10, -5], [5, 10, 20]]]
+
+
+@pytest.mark.parametrize("is_joint", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_zombie_export_adds_nothing(
+    is_joint: bool,
+    rest: RestCatalogServer,
+    transfers: Transfers,
+    export_all: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It wakes up with its files, after another export of one of its topics has taken over its place."""
+    from lacuna.pipeline.export import together
+    from lacuna.pipeline.export.folder import FolderDestination
+
+    if not is_joint:
+        rest.endpoints.pop()
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
+    transfers.move(5)
+    export_all(transfers.topics, **to)
+    transfers.move(10)
+    commit_all = together.commit_all
+
+    def overtaken(changes: Any) -> Any:
+        monkeypatch.setattr(together, "commit_all", commit_all)
+        with monkeypatch.context() as patch:
+            patch.setattr(FolderDestination, "lock", lambda *_: nullcontext())
+            export_all(transfers.topics[1:], **to)
+        return commit_all(changes)
+
+    monkeypatch.setattr(together, "commit_all", overtaken)
+    first, second = export_all(transfers.topics, **to)
+    assert isinstance(first, TopicReport)
+    assert "another export ran at the same time" in str(second.error)
+    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]]]
+    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert list(_states(rest.catalog, transfers.topics))[1:] == [[[-10, -5], [5, 10]]]
