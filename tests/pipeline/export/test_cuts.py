@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import random
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
@@ -16,6 +21,7 @@ from lacuna.cli.app import app
 from lacuna.pipeline.export.cuts import CompleteCut, CutLog
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.runs import RunLog
 from lacuna.testing import Cluster
 from tests.pipeline.export.conftest import Place
 
@@ -346,3 +352,114 @@ def test_a_zombie_export_adds_nothing(
     assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]]]
     assert _cut_of(export_all(transfers.topics, **to)).is_complete
     assert list(_states(rest.catalog, transfers.topics))[1:] == [[[-10, -5], [5, 10]]]
+
+
+class Load:
+    """Eight producers that move amounts between two topics with four partitions. Half of the transactions abort."""
+
+    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
+        self._cluster = cluster
+        self._topics = topics
+        self._end = threading.Event()
+        self.committed = 0
+        self._threads = [threading.Thread(target=self._move, args=(each,)) for each in range(8)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _move(self, number: int) -> None:
+        chance = random.Random(number)
+        producer = Producer(
+            {
+                "bootstrap.servers": self._cluster.bootstrap,
+                "transactional.id": f"load-{self._topics[0]}-{number}",
+            }
+        )
+        producer.init_transactions(60)
+        while not self._end.is_set():
+            producer.begin_transaction()
+            amount = chance.randint(1, 1_000)
+            for topic, sign in zip(self._topics, (-1, 1), strict=True):
+                partition = chance.randrange(4)
+                producer.produce(topic, json.dumps(sign * amount), partition=partition)
+            if chance.random() < 0.3:  # some are open for longer than others
+                producer.flush(60)
+                self._end.wait(chance.random() * 0.5)
+            if chance.random() < 0.5:
+                producer.abort_transaction(60)
+            else:
+                producer.commit_transaction(60)
+                self.committed += 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kind", ["files", "SQL catalog", "REST catalog"])
+def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
+    kind: str, cluster: Cluster, topic: Any, export_all: Any, tmp_path: Path, request: Any
+) -> None:
+    topics = [topic(4), topic(4)]
+    to: dict[str, Any] = {"to": str(tmp_path)}
+    command = [
+        "export",
+        *topics,
+        "--data",
+        str(cluster.data),
+        "--to",
+        str(tmp_path),
+        "--watch",
+        "1s",
+    ]
+    if kind != "files":
+        to["format"] = "iceberg"
+        command += ["--format", "iceberg"]
+    if kind == "REST catalog":
+        to["catalog"] = {"uri": request.getfixturevalue("rest").uri}
+        command += ["--catalog-uri", to["catalog"]["uri"]]
+    chance, waiting = random.Random(7), threading.Event()
+    with Load(cluster, topics) as load:
+        for _ in range(2):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "lacuna", *command], stdout=subprocess.DEVNULL
+            )
+            waiting.wait(4 + chance.random() * 2)
+            process.kill()
+            process.wait()
+            export_all(topics, **to)
+    assert _cut_of(export_all(topics, **to)).is_complete
+    states = list(
+        _file_states(str(tmp_path), topics)
+        if kind == "files"
+        else _states(_catalog(tmp_path), topics)
+    )
+    assert len(states) >= 2
+    for taken, given in states:
+        assert [-each for each in reversed(taken)] == given
+    assert len(states[-1][0]) == load.committed
+
+
+def _file_states(to: str, topics: Sequence[str]) -> Iterator[list[list[int]]]:
+    """Yield the amounts in files at each complete cut, oldest first, as a reader of runs finds them."""
+    place = open_destination(to)
+    for cut in CutLog(place).complete():
+        yield [
+            _amounts(
+                [
+                    value
+                    for record in RunLog(place, topic).committed()
+                    if record.run <= cut.states[topic]
+                    for file in record.files
+                    for value in pq.read_table(place.uri(file.name), columns=["value"])
+                    .column("value")
+                    .to_pylist()
+                ]
+            )
+            for topic in topics
+        ]
