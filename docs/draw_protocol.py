@@ -12,30 +12,29 @@ from typing import Final
 
 from lacuna.agent.apis import discover
 from lacuna.agent.registry import Registry
+from lacuna.controlplane.shared.broker_configs import TUNING
 
 PAGE: Final = Path(__file__).with_name("protocol.md")
-KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_1.json"
+KAFKA: Final = PAGE.parents[1] / "tests" / "golden" / "api_versions_kafka_4_4.json"
 _CAPTURED: Final = json.loads(KAFKA.read_text(encoding="utf-8"))
 _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-#: An API that Kafka 4.1 serves and an agent does not → what to use instead, or why there is no need for it.
-_SHARE: Final = "share groups: use a consumer group"
+#: An API that Kafka 4.4 serves and an agent does not → what to use instead, or why there is no need for it.
+_SHARE: Final = "what brokers tell one another of share groups: the control plane keeps it"
+_STREAMS: Final = "streams groups: use `group.protocol=classic`"
 _RAFT: Final = "changes of a Raft quorum: control planes share a journal and do not vote"
 _INSTEAD: Final[Mapping[str, str]] = {
-    "ShareGroupHeartbeat": _SHARE,
-    "ShareGroupDescribe": _SHARE,
-    "ShareFetch": _SHARE,
-    "ShareAcknowledge": _SHARE,
     "InitializeShareGroupState": _SHARE,
     "ReadShareGroupState": _SHARE,
     "WriteShareGroupState": _SHARE,
     "DeleteShareGroupState": _SHARE,
     "ReadShareGroupStateSummary": _SHARE,
-    "DescribeShareGroupOffsets": _SHARE,
-    "AlterShareGroupOffsets": _SHARE,
-    "DeleteShareGroupOffsets": _SHARE,
+    "StreamsGroupHeartbeat": _STREAMS,
+    "StreamsGroupDescribe": _STREAMS,
+    "StreamsGroupTopologyDescriptionUpdate": _STREAMS,
     "AddRaftVoter": _RAFT,
     "RemoveRaftVoter": _RAFT,
+    "UnregisterController": _RAFT,
 }
 _NOT_YET: Final = "nothing yet"
 
@@ -51,6 +50,7 @@ def page(registry: Registry | None = None) -> str:
     made = {
         "apis": "\n".join(_served_rows(served)),
         "instead": "\n".join(_missing_rows(served)),
+        "tuning": ", ".join(f"`{name}`" for name in TUNING),
     }
     return _SECTION.sub(
         lambda found: f"{found[1]}{made[found[2]]}\n{found[3]}", PAGE.read_text(encoding="utf-8")

@@ -16,6 +16,7 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.security.access import Access
 from lacuna.agent.settings import AgentSettings
+from lacuna.agent.share_sessions import ShareSessions
 from lacuna.controlplane.client import ControlClient
 from lacuna.logstore.objects.store import ObjectStore
 
@@ -57,3 +58,4 @@ class AgentContext:
     quotas: Quotas
     holding: Holding = nothing_held
     asking: Asking = field(default_factory=Asking)
+    shares: ShareSessions = field(default_factory=ShareSessions)

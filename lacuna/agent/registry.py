@@ -1,7 +1,7 @@
 """The Kafka APIs that are served, and the versions that ApiVersions advertises.
 
-The advertised versions are those that Kafka 4.1 advertises, and the earlier ones that old clients send (KIP-896).
-A test compares them with Kafka's answer in tests/golden/api_versions_kafka_4_1.json.
+The advertised versions are those that Kafka 4.4 advertises, and the earlier ones that old clients send (KIP-896).
+A test compares them with Kafka's answer in tests/golden/api_versions_kafka_4_4.json.
 """
 
 import pkgutil
@@ -82,8 +82,9 @@ def _requests() -> Mapping[int, Message[Any]]:
     found = {each.api_key: each for each in own}
     for module_info in pkgutil.iter_modules(messages.__path__):
         module = import_module(f"{messages.__name__}.{module_info.name}")
-        request = getattr(module, f"{module_info.name.upper()}_REQUEST")
-        found[request.api_key] = request
+        for name, message in vars(module).items():
+            if name.endswith("_REQUEST"):
+                found[message.api_key] = message
     return found
 
 

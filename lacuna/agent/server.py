@@ -29,7 +29,11 @@ from lacuna.agent.registry import Registry
 from lacuna.agent.security.listeners import Listener
 from lacuna.base.errors import MORE_FILES, ListenError, advice_on
 from lacuna.base.setting import LARGEST_INT
-from lacuna.controlplane.shared.broker_configs import MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP
+from lacuna.controlplane.shared.broker_configs import (
+    MAX_CONNECTIONS,
+    MAX_CONNECTIONS_PER_IP,
+    stored_name,
+)
 from lacuna.controlplane.shared.complaints import Complaints
 
 log = logging.getLogger("lacuna.agent")
@@ -239,9 +243,10 @@ class AgentServer:
         return self._limit(MAX_CONNECTIONS_PER_IP, LARGEST_INT)
 
     def _limit(self, name: str, fixed: int) -> int:
-        """Return the value set for all brokers, or this agent's own setting."""
+        """Return the value set for this broker or for all brokers, or this agent's own setting."""
         configs = self.context.control.cluster.security.configs
-        return int(configs[name]) if name in configs else fixed
+        own = stored_name(str(self.context.lease.node_id), name)
+        return int(configs.get(own) or configs.get(name) or fixed)
 
     def _why_crowded(self) -> str:
         most = self._most_connections()

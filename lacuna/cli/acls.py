@@ -21,21 +21,17 @@ from lacuna.controlplane.shared.acls import (
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.operating.kafka import KafkaConnection
-from lacuna.wire.messages.create_acls import (
+from lacuna.wire.messages.acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-)
-from lacuna.wire.messages.delete_acls import (
     DELETE_ACLS_REQUEST,
     DELETE_ACLS_RESPONSE,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
-from lacuna.wire.messages.describe_acls import (
     DESCRIBE_ACLS_REQUEST,
     DESCRIBE_ACLS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
     DescribeAclsRequest,
 )
 

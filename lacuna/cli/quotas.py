@@ -10,18 +10,16 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.alter_client_quotas import (
+from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     EntityData,
     EntryData,
     OpData,
-)
-from lacuna.wire.messages.describe_client_quotas import (
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    DescribeClientQuotasRequest,
 )
 
 #: The names here, and Kafka's.

@@ -16,17 +16,15 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.alter_user_scram_credentials import (
+from lacuna.wire.messages.user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from lacuna.wire.messages.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 _VERSION: Final = 0

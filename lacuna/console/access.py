@@ -28,47 +28,39 @@ from lacuna.controlplane.shared.acls import (
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
-from lacuna.wire.messages.alter_client_quotas import (
+from lacuna.wire.messages.acls import (
+    CREATE_ACLS_REQUEST,
+    CREATE_ACLS_RESPONSE,
+    DELETE_ACLS_REQUEST,
+    DELETE_ACLS_RESPONSE,
+    DESCRIBE_ACLS_REQUEST,
+    DESCRIBE_ACLS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+)
+from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
     EntityData,
     EntryData,
     OpData,
 )
-from lacuna.wire.messages.alter_user_scram_credentials import (
+from lacuna.wire.messages.user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from lacuna.wire.messages.create_acls import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-)
-from lacuna.wire.messages.delete_acls import (
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
-from lacuna.wire.messages.describe_acls import (
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    DescribeAclsRequest,
-)
-from lacuna.wire.messages.describe_client_quotas import (
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    DescribeClientQuotasRequest,
-)
-from lacuna.wire.messages.describe_user_scram_credentials import (
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
 )
 
 T = TypeVar("T")

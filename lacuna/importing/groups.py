@@ -11,35 +11,26 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.importing.cluster import Broker, ClusterRefused, Kafka, Place, in_parts, name_of
-from lacuna.wire.messages.alter_client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    AlterClientQuotasRequest,
-    OpData,
-)
-from lacuna.wire.messages.alter_client_quotas import EntityData as AlteredEntity
-from lacuna.wire.messages.alter_client_quotas import EntryData as AlteredEntry
-from lacuna.wire.messages.create_acls import (
+from lacuna.wire.messages.acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-)
-from lacuna.wire.messages.describe_acls import (
     DESCRIBE_ACLS_REQUEST,
     DESCRIBE_ACLS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
     DescribeAclsRequest,
 )
-from lacuna.wire.messages.describe_client_quotas import (
+from lacuna.wire.messages.client_quotas import (
+    ALTER_CLIENT_QUOTAS_REQUEST,
+    ALTER_CLIENT_QUOTAS_RESPONSE,
     DESCRIBE_CLIENT_QUOTAS_REQUEST,
     DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
+    OpData,
 )
-from lacuna.wire.messages.describe_user_scram_credentials import (
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    DescribeUserScramCredentialsRequest,
-)
+from lacuna.wire.messages.client_quotas import EntityData as AlteredEntity
+from lacuna.wire.messages.client_quotas import EntryData as AlteredEntry
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
@@ -56,6 +47,11 @@ from lacuna.wire.messages.offset_fetch import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
+)
+from lacuna.wire.messages.user_scram_credentials import (
+    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    DescribeUserScramCredentialsRequest,
 )
 
 _LIST_GROUPS_VERSION: Final = 4

@@ -116,6 +116,7 @@ class RunningAgent:
         if self.housekeeping is not None:
             await self.housekeeping.stop()
         self.context.fetch.end_waits()
+        self.context.shares.end_waits()
         if has_left and others_are_live(self.context):
             await self.server.hand_over()
         await self.server.stop()

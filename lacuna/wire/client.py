@@ -9,14 +9,12 @@ from typing import Final, Protocol, TypeVar
 
 from lacuna.base.sasl import Credentials, SaslError
 from lacuna.wire.layout import Buffer, Message
-from lacuna.wire.messages.sasl_authenticate import (
+from lacuna.wire.messages.sasl import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
-    SaslAuthenticateRequest,
-)
-from lacuna.wire.messages.sasl_handshake import (
     SASL_HANDSHAKE_REQUEST,
     SASL_HANDSHAKE_RESPONSE,
+    SaslAuthenticateRequest,
     SaslHandshakeRequest,
 )
 

@@ -4,7 +4,8 @@ The jar of kafka-clients holds a JSON file for each message (github.com/apache/k
 Apache-2.0). Versions that KAFKA no longer has come from BEFORE_KAFKA_4, the last release that had them; a field that
 exists only in them keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
 
-To generate the messages of another API, add its name to APIS and run this module. RECORDS has the kinds of records in
+To generate the messages of another API, add its name to APIS and run this module. Each API has a module of its own, or
+shares that of its family (FAMILIES). RECORDS has the kinds of records in
 Kafka's internal topics, each with a definition of its key and of its value. Their `api_key` is the version of the key.
 """
 
@@ -17,10 +18,11 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
-KAFKA: Final = "4.1.0"
+KAFKA: Final = "4.4.0"
 BEFORE_KAFKA_4: Final = "3.9.1"
 APIS: Final = (
     "AddOffsetsToTxn",
@@ -29,6 +31,7 @@ APIS: Final = (
     "AlterConfigs",
     "AlterPartitionReassignments",
     "AlterReplicaLogDirs",
+    "AlterShareGroupOffsets",
     "AlterUserScramCredentials",
     "ApiVersions",
     "ConsumerGroupDescribe",
@@ -40,6 +43,7 @@ APIS: Final = (
     "DeleteAcls",
     "DeleteGroups",
     "DeleteRecords",
+    "DeleteShareGroupOffsets",
     "DeleteTopics",
     "DescribeAcls",
     "DescribeClientQuotas",
@@ -50,6 +54,7 @@ APIS: Final = (
     "DescribeLogDirs",
     "DescribeProducers",
     "DescribeQuorum",
+    "DescribeShareGroupOffsets",
     "DescribeTopicPartitions",
     "DescribeTransactions",
     "DescribeUserScramCredentials",
@@ -79,12 +84,28 @@ APIS: Final = (
     "RenewDelegationToken",
     "SaslAuthenticate",
     "SaslHandshake",
+    "ShareAcknowledge",
+    "ShareFetch",
+    "ShareGroupDescribe",
+    "ShareGroupHeartbeat",
     "SyncGroup",
     "TxnOffsetCommit",
     "UnregisterBroker",
     "UpdateFeatures",
     "WriteTxnMarkers",
 )
+#: Modules that have the messages of several APIs: their names, and the ends of the APIs' names.
+FAMILIES: Final = {
+    "acls": ("Acls",),
+    "client_quotas": ("ClientQuotas",),
+    "delegation_tokens": ("DelegationToken",),
+    "partition_reassignments": ("PartitionReassignments",),
+    "sasl": ("SaslAuthenticate", "SaslHandshake"),
+    "share_groups": ("ShareGroupOffsets", "ShareGroupDescribe", "ShareGroupHeartbeat"),
+    "share_records": ("ShareAcknowledge", "ShareFetch"),
+    "telemetry": ("Telemetry", "TelemetrySubscriptions"),
+    "user_scram_credentials": ("UserScramCredentials",),
+}
 #: Kinds of records, by the jar that has their definitions.
 RECORDS: Final = {
     "kafka-group-coordinator": (
@@ -122,6 +143,16 @@ _DEFAULTS: Final = {
     "records": "None",
     "buffers": "()",
 }
+#: What of a field's definition a class depends on.
+_OF_LAYOUT: Final = (
+    "name",
+    "type",
+    "versions",
+    "nullableVersions",
+    "tag",
+    "taggedVersions",
+    "default",
+)
 _INTEGERS: Final = {name for name, value in _DEFAULTS.items() if value == "0"}
 
 Definition = dict[str, Any]
@@ -177,7 +208,7 @@ class Module:
             if is_struct(each["type"])
         }
         taken = {part.name: part for part in self.parts}
-        if name in taken and taken[name].fields != fields:
+        if name in taken and not is_same(taken[name], fields, structs):
             name = f"{owner}{name}"
         if name not in taken:
             self.parts.append(Part(name, fields, structs))
@@ -198,6 +229,15 @@ def attribute(each: Definition) -> str:
 def element(kind: str) -> str:
     """Return the type of an array's elements, or the type itself if it is not an array."""
     return kind.removeprefix("[]")
+
+
+def is_same(part: Part, fields: Sequence[Definition], structs: Mapping[str, str]) -> bool:
+    """Whether a part has the layout of these fields, however they are described."""
+    return part.structs == structs and _layout(part.fields) == _layout(fields)
+
+
+def _layout(fields: Sequence[Definition]) -> list[Definition]:
+    return [{key: each[key] for key in each if key in _OF_LAYOUT} for each in fields]
 
 
 def is_struct(kind: str) -> bool:
@@ -225,14 +265,25 @@ def definition(jar: zipfile.ZipFile, name: str) -> Definition:
     return found
 
 
-def of_all_versions(new: zipfile.ZipFile, old: zipfile.ZipFile, name: str) -> Definition:
-    """Return a message's definition in the new release, with the versions that only the old release has."""
-    found = definition(new, name)
+def of_all_versions(
+    new: zipfile.ZipFile, old: zipfile.ZipFile, api: str
+) -> tuple[Definition, Definition]:
+    """Return the request and the response of an API, with the versions that only the old release has."""
+    request, response = (definition(new, f"{api}{kind}") for kind in ("Request", "Response"))
     try:
-        before = definition(old, name)
+        before = definition(old, f"{api}Request")
     except KeyError:
-        return found
-    return joined(found, before)
+        return of_valid_versions(request), of_valid_versions(response)
+    if not is_preview(before):
+        request = joined(request, before)
+        response = joined(response, definition(old, f"{api}Response"))
+    return of_valid_versions(request), of_valid_versions(response)
+
+
+def is_preview(request: Definition) -> bool:
+    """Whether the only version of a request was not released."""
+    valid = Versions.of(request["validVersions"])
+    return valid.first == valid.last and bool(request.get("latestVersionUnstable"))
 
 
 def joined(new: Definition, old: Definition) -> Definition:
@@ -265,6 +316,31 @@ def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[
     return found
 
 
+def of_valid_versions(message: Definition) -> Definition:
+    """Return a message without what only versions before its first valid one have."""
+    first = Versions.of(message["validVersions"]).first
+    return {**message, "fields": _since(first, message["fields"])}
+
+
+def _since(first: int, fields: Sequence[Definition]) -> list[Definition]:
+    found = []
+    for each in fields:
+        if not _is_used(first, each.get("versions", "0+")):
+            continue
+        kept = {**each}
+        if not _is_used(first, each.get("nullableVersions", "0+")):
+            del kept["nullableVersions"]
+        if "fields" in each:
+            kept["fields"] = _since(first, each["fields"])
+        found.append(kept)
+    return found
+
+
+def _is_used(first: int, versions: str) -> bool:
+    last = Versions.of(versions).last
+    return last is None or last >= first
+
+
 def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
     """Return a response's fields with their records as buffers, so that they are written without a copy."""
     return [
@@ -275,20 +351,27 @@ def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
     ]
 
 
-def module_text(api: str, request: Definition, response: Definition) -> str:
-    """Return the source of one API's messages, not formatted yet."""
-    body = body_text(request, response)
-    return f'"""{api}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+def family(api: str) -> str:
+    """Return the name of the module that has the messages of an API."""
+    return next((name for name, ends in FAMILIES.items() if api.endswith(ends)), snake(api))
 
 
-def body_text(request: Definition, response: Definition) -> str:
-    """Return the classes and messages of a request and its response, or of a record's key and value."""
+def module_text(title: str, bodies: Iterable[str]) -> str:
+    """Return the source of a module, not formatted yet."""
+    body = "\n\n".join(bodies)
+    return f'"""{title}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+
+
+def body_text(apis: Iterable[tuple[Definition, Definition]]) -> str:
+    """Return the classes and messages of requests with their responses, or of a record's key and value."""
+    apis = list(apis)
     module = Module()
-    for message in (request, response):
+    for message in chain.from_iterable(apis):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
         module.add(message["name"], message["fields"], commons, message["name"])
     texts = ["\n".join(class_lines(part)) for part in module.parts]
-    texts += message_texts(request, response)
+    for request, response in apis:
+        texts += message_texts(request, response)
     return "\n\n".join(texts)
 
 
@@ -386,16 +469,18 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
 
 
 def write(jars: Iterable[Path], folder: Path) -> None:
-    """Write a formatted file for each of APIS to `folder`; `jars` has those of KAFKA and BEFORE_KAFKA_4."""
+    """Write formatted files for APIS to `folder`; `jars` has those of KAFKA and BEFORE_KAFKA_4."""
+    modules: dict[str, dict[str, tuple[Definition, Definition]]] = {}
     new, old = (zipfile.ZipFile(jar) for jar in jars)
     with new, old:
         for api in APIS:
-            request, response = (
-                of_all_versions(new, old, name) for name in (f"{api}Request", f"{api}Response")
-            )
+            request, response = of_all_versions(new, old, api)
             response = {**response, "fields": with_buffers(response["fields"])}
-            path = folder / f"{snake(api)}.py"
-            path.write_text(module_text(api, request, response), encoding="utf-8")
+            modules.setdefault(family(api), {})[api] = request, response
+    for name, apis in modules.items():
+        title = name.replace("_", " ").capitalize() if name in FAMILIES else next(iter(apis))
+        path = folder / f"{name}.py"
+        path.write_text(module_text(title, [body_text(apis.values())]), encoding="utf-8")
     _tidy(folder)
 
 
@@ -406,10 +491,8 @@ def write_records(jars: Mapping[str, Path], file: Path) -> None:
         with zipfile.ZipFile(jars[name]) as jar:
             for kind in kinds:
                 key, value = (definition(jar, f"{kind}{part}") for part in ("Key", "Value"))
-                bodies.append(body_text(key, value))
-    body = "\n\n".join(bodies)
-    heading = '"""Records of internal topics. Written by lacuna.wire.generator, not by hand."""'
-    file.write_text(f"{heading}\n{imports(body)}\n{body}\n", encoding="utf-8")
+                bodies.append(body_text([(key, value)]))
+    file.write_text(module_text("Records of internal topics", bodies), encoding="utf-8")
     _tidy(file)
 
 

@@ -25,6 +25,7 @@ class ConsumerGroupCurrentMemberAssignmentKey(NamedTuple):
 class TopicPartitions(NamedTuple):
     topic_id: Uuid = ZERO_UUID
     partitions: Sequence[Int32] = ()
+    assignment_epochs: Annotated[Sequence[Int32] | None, In(tag=0)] = None
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(NamedTuple):
@@ -127,6 +128,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(NamedTuple):
 
 class ConsumerGroupTargetAssignmentMetadataValue(NamedTuple):
     assignment_epoch: Int32 = 0
+    assignment_timestamp: Annotated[Int64, In(tag=0)] = 0
 
 
 CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY: Final = Message(

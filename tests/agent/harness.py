@@ -135,7 +135,7 @@ def make_context(
     settings = settings or AgentSettings()
     metrics = AgentMetrics()
     access = access or open_to_all()
-    clock, store = SystemWallClock(), MemoryStore()
+    clock, store = SystemWallClock(), HotStore(MemoryStore(), control)
     lease = AgentLease(control, settings, metrics)
     fetch = FetchService(
         control=control,
@@ -158,7 +158,7 @@ def make_context(
             store=store,
             lease=lease,
             clock=clock,
-            hot=HotStore(store, control),
+            hot=store,
             fetch=fetch,
         ),
         fetch=fetch,

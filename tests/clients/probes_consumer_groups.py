@@ -397,14 +397,14 @@ def offsets(t: Target) -> Outcome:
     }
 
     def txn(**over: Any) -> str:
-        wanted = {"generation_id": m.epoch, "member_id": m.id} | over
+        wanted = {"generation_id_or_member_epoch": m.epoch, "member_id": m.id} | over
         answer = t.settled("txn_offset_commit", 5, **(fields | wanted))
         return error_name(answer["topics"][0]["partitions"][0]["error_code"])
 
     out["txn"] = txn()
-    out["txn, old epoch"] = txn(generation_id=0)
+    out["txn, old epoch"] = txn(generation_id_or_member_epoch=0)
     out["txn, unknown member"] = txn(member_id="stranger")
-    out["txn, nobody"] = txn(generation_id=-1, member_id="")
+    out["txn, nobody"] = txn(generation_id_or_member_epoch=-1, member_id="")
     out["fetch, pending"] = _fetch_partition_error(t, m, topic)
     out["leave"] = m.beat(member_epoch=-1)
     m.epoch = -1

@@ -86,6 +86,14 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
     ShareQuotas,
 )
+from lacuna.controlplane.v1.share_pb2 import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    DescribeShareOffsets,
+    ShareOffset,
+    SharePartitionRequest,
+    ShareRecords,
+)
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
     AddOffsetsToTxn,
@@ -157,6 +165,30 @@ class Scene(Cluster):
             rebalance_timeout_ms=60_000,
             **given,
         )
+
+    def sharing(self, member_epoch: int) -> ConsumerGroupHeartbeat:
+        return ConsumerGroupHeartbeat(
+            group_id="queue",
+            member_id="m",
+            member_epoch=member_epoch,
+            has_topic_names=member_epoch == 0,
+            topic_names=["a"] if member_epoch == 0 else (),
+        )
+
+    def to_acquire(self) -> ShareRecords:
+        change = ConfigChange(name="share.auto.offset.reset", value="earliest")
+        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
+        self.do("share_group_heartbeat", self.sharing(0))
+        asked = SharePartitionRequest(partition=self.partition("a-0"), acquires=True)
+        return ShareRecords(
+            group_id="queue", member_id="m", partitions=[asked], max_records=1, max_bytes=1000
+        )
+
+    def left_queue(self) -> str:
+        """Return a share group whose member has acquired records and left."""
+        self.do("share_records", self.to_acquire())
+        self.do("share_group_heartbeat", self.sharing(-1))
+        return "queue"
 
     def consumer(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
@@ -320,6 +352,17 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")],
     ),
     "describe_group_configs": lambda _: DescribeGroupConfigs(group_ids=["g"]),
+    "share_group_heartbeat": lambda scene: scene.sharing(0),
+    "describe_share_groups": lambda _: DescribeConsumerGroups(group_ids=["queue"]),
+    "share_records": lambda scene: scene.to_acquire(),
+    "describe_share_offsets": lambda _: DescribeShareOffsets(group_id="queue", all_partitions=True),
+    "alter_share_offsets": lambda scene: AlterShareOffsets(
+        group_id=scene.left_queue(),
+        offsets=[ShareOffset(partition=scene.partition("a-0"), start_offset=1)],
+    ),
+    "delete_share_offsets": lambda scene: DeleteShareOffsets(
+        group_id=scene.left_queue(), topic_ids=[scene.topic_id]
+    ),
 }
 
 

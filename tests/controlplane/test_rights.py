@@ -141,6 +141,10 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
         [(DESCRIBE, GROUP, "g")],
     ),
     (
+        Command(describe_share_groups=DescribeConsumerGroups(group_ids=["g"])),
+        [(DESCRIBE, GROUP, "g")],
+    ),
+    (
         Command(describe_group_configs=DescribeGroupConfigs(group_ids=["g"])),
         [(DESCRIBE_CONFIGS, GROUP, "g")],
     ),

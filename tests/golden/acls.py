@@ -632,7 +632,7 @@ class _Scene:
                         "transactional_id": txn,
                         "group_id": group,
                         **stale,
-                        "generation_id": -1,
+                        "generation_id_or_member_epoch": -1,
                         "member_id": "",
                         "group_instance_id": None,
                         "topics": self._topics(*three, partitions=offsets),

@@ -1,8 +1,9 @@
-"""Regenerates the golden files from a real Apache Kafka 4.1: `python -m tests.golden.capture --kafka DIR`.
+"""Regenerates the golden files from a real Apache Kafka: `python -m tests.golden.capture --kafka DIR`.
 
 DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
 tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
-`--bootstrap` uses a running broker.
+`--bootstrap` uses a running broker. The versions of APIs are those of Kafka 4.4 (`--version 4.4.0 api_versions`), and
+the other answers those of Kafka 4.1.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tests.clients import probes
 from tests.clients.probing import Target
 from tests.clients.wire import Connection
 from tests.golden import capture_frames, capture_records
-from tests.golden.broker import kafka
+from tests.golden.broker import VERSION, kafka
 from tests.golden.messages import API_NAMES
 
 HERE = pathlib.Path(__file__).parent
@@ -54,25 +55,25 @@ def _api_versions_at(connection: Connection, version: int) -> dict[str, Any]:
 
 
 def api_versions(bootstrap: str) -> None:
-    """api_versions_kafka_4_1.json: ranges and features at each version, and the raw answers."""
+    """api_versions_kafka_4_4.json: ranges and features at each version, and the raw answers."""
     with Connection(bootstrap) as connection:
-        versions = {str(v): _api_versions_at(connection, v) for v in range(5)}
-        connection.send_frame(struct.pack(">hhih", 18, 5, 99, -1) + b"\0")
+        versions = {str(v): _api_versions_at(connection, v) for v in range(6)}
+        connection.send_frame(struct.pack(">hhih", 18, 6, 99, -1) + b"\0")
         unsupported = connection.receive_frame().hex()
-    keys = versions["4"]["api_keys"]
+    keys = versions["5"]["api_keys"]
     out = {
-        "broker": "Apache Kafka 4.1.0",
+        "broker": "Apache Kafka 4.4.0",
         "note": "api_keys: key -> [min, max] at that ApiVersions version; names are Kafka's",
         "names": {key: API_NAMES.get(int(key)) for key in keys},
         "versions": versions,
         "unsupported_version": {
-            "request_api_version": 5,
+            "request_api_version": 6,
             "raw_response_hex": unsupported,
             "note": "answered as v0, error 35, api_keys holds only api_versions itself",
         },
     }
     text = json.dumps(out, indent=1) + "\n"
-    (HERE / "api_versions_kafka_4_1.json").write_text(text)
+    (HERE / "api_versions_kafka_4_4.json").write_text(text)
 
 
 def records(bootstrap: str) -> None:
@@ -104,11 +105,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     where = parser.add_mutually_exclusive_group(required=True)
     where.add_argument("--kafka", type=pathlib.Path, help="start Kafka in this directory")
-    where.add_argument("--bootstrap", help="use a Kafka 4.1 that runs already")
+    where.add_argument("--bootstrap", help="use a Kafka that runs already")
+    parser.add_argument("--version", default=VERSION, help="of the Kafka to start")
     parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
-        bootstrap = arguments.bootstrap or stack.enter_context(kafka(arguments.kafka))
+        bootstrap = arguments.bootstrap or stack.enter_context(
+            kafka(arguments.kafka, version=arguments.version)
+        )
         for part in arguments.parts or PARTS:
             PARTS[part](bootstrap)
 

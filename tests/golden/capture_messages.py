@@ -1,7 +1,7 @@
 """Writes messages/messages.jsonl, bytes of Kafka's own classes: `python -m tests.golden.capture_messages DIR`.
 
 Needs a JDK 17+ and, the first time, Maven. DIR holds Kafka's jars. Versions that Kafka 4 dropped come from 3.9. Values
-are random with fixed seeds, so a second run writes the same file.
+are random with fixed seeds, so a second run writes the same file. APIs that 3.9 had only as a preview are left out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import pathlib
 import re
 import subprocess
 import sys
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterator
 
-from lacuna.wire.generator import BEFORE_KAFKA_4, KAFKA
+from lacuna.wire.generator import BEFORE_KAFKA_4, KAFKA, definition, is_preview
 from tests.golden.broker import jars
 from tests.golden.messages import DIRECTORY, FILE
 
@@ -27,7 +28,12 @@ def _printed(directory: pathlib.Path, version: str) -> Iterator[Row]:
     subprocess.run(compiled, check=True)
     run = ["java", "-Dstdout.encoding=UTF-8", "-cp", class_path, "Messages"]
     done = subprocess.run(run, stdout=subprocess.PIPE, encoding="utf-8", check=True)
-    return (line.split("\t") for line in done.stdout.splitlines())
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    with zipfile.ZipFile(
+        jars(directory / version, version) / f"kafka-clients-{version}.jar"
+    ) as jar:
+        previews = {name for _, name, *_ in rows if is_preview(definition(jar, f"{name}Request"))}
+    return (row for row in rows if row[1] not in previews)
 
 
 def _snake(name: str) -> str:

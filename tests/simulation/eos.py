@@ -259,7 +259,7 @@ class LoopProducer(TransactionalProducer):
                     group_id=member.group.name,
                     producer_id=self.identity.producer_id,
                     producer_epoch=self.identity.epoch,
-                    generation_id=generation,
+                    generation_id_or_member_epoch=generation,
                     member_id=member_id,
                     group_instance_id=member.instance_id,
                     topics=_offsets(28, version, "TxnOffsetCommit", offsets),

@@ -18,8 +18,7 @@ from lacuna.wire.client import (
 )
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HeartbeatRequest
-from lacuna.wire.messages.sasl_authenticate import SaslAuthenticateResponse
-from lacuna.wire.messages.sasl_handshake import SaslHandshakeResponse
+from lacuna.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 MOST = 100
 HEARTBEAT = HeartbeatRequest("g", 1, "m")

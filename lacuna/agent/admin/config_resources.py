@@ -1,19 +1,26 @@
 """Configs of resources: which can be altered, and the errors for the others.
 
-AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (2), groups (32, KIP-848) and all agents
-together (4, "broker", without a name; KIP-226). The configs of a single agent, of loggers (8) and of client metrics
-subscriptions (16, KIP-714) can only be described.
+AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (2), groups (32, KIP-848) and agents (4,
+"broker", of one or, without a name, of all; KIP-226). Those of loggers (8) and of client metrics subscriptions (16,
+KIP-714) can only be described.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+from lacuna.agent import placement
 from lacuna.agent.api import Call
-from lacuna.agent.context import AgentContext
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view
-from lacuna.controlplane.shared.broker_configs import can_be_set, changed, topic_defaults
+from lacuna.controlplane.shared.broker_configs import (
+    can_be_set,
+    changed,
+    of_broker,
+    stored_name,
+    topic_defaults,
+)
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import DELETE, InvalidConfig, check_together, shorten
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
@@ -30,8 +37,8 @@ _Config: TypeAlias = alter_configs.AlterableConfig | incremental_alter_configs.A
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 
+_BROKER_ID: Final = re.compile(r"[0-9]{0,10}")
 _UNALTERABLE: Final = {
-    BROKER: "Configs are set for all brokers together: leave out the broker's id (--entity-default).",
     BROKER_LOGGER: "The levels of an agent's loggers are fixed when it starts and cannot be altered here.",
     CLIENT_METRICS: "Lacuna does not collect metrics of clients, so there is nothing to subscribe to.",
 }
@@ -73,8 +80,7 @@ def _check_altered(
     are_set = [each.operation != DELETE for each in changes]
     invalid = ErrorCode.INVALID_REQUEST
     kind, name = resource.resource_type, resource.resource_name
-    is_for_all_brokers = kind == BROKER and not name
-    if kind not in (TOPIC, GROUP) and not is_for_all_brokers:
+    if kind not in (TOPIC, GROUP, BROKER):
         if kind in _UNALTERABLE and not any(are_set):
             return 0, ""
         return invalid, _UNALTERABLE.get(kind, f"Unknown resource type {kind}")
@@ -86,6 +92,8 @@ def _check_altered(
     for config, is_set in zip(configs, are_set, strict=True):
         if config.value is None and is_set:
             return invalid, f"Null value not supported for : {shorten(config.name)}"
+    if kind == BROKER and not _BROKER_ID.fullmatch(name):
+        return invalid, f"The name of a broker is its id, not {shorten(name)!r}"
     if kind == TOPIC and not is_legal(name):
         return ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {shorten(name)!r}"
     return None
@@ -101,7 +109,9 @@ async def _alter(
     """Apply all changes to one resource, or none, and return the control plane's error code and message."""
     context = call.context
     if resource.resource_type == BROKER:
-        return await _alter_brokers(context, changes, validate_only, replaces_all)
+        return await _alter_brokers(
+            call, resource.resource_name, changes, validate_only, replaces_all
+        )
     if resource.resource_type == GROUP:
         of_group = AlterGroupConfigs(
             group_id=resource.resource_name,
@@ -122,19 +132,30 @@ async def _alter(
 
 
 async def _alter_brokers(
-    context: AgentContext,
+    call: Call,
+    broker: str,
     changes: Sequence[ConfigChange],
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:
-    fixed = [each.name for each in changes if not can_be_set(each.name)]
+    fixed = [
+        each.name for each in changes if each.operation != DELETE and not can_be_set(each.name)
+    ]
     if fixed:
         return ErrorCode.INVALID_REQUEST, (
             f"Cannot update these configs dynamically: {shorten(', '.join(fixed))}. Change them on "
             "the agent's command line or in its config file if DescribeConfigs of a broker lists "
             "them; otherwise, they have no meaning here."
         )
-    before = (await current_view(context)).security.configs
+    cluster = await current_view(call.context)
+    if broker and all(
+        str(agent.node_id) != broker for agent in placement.live_agents(call.context)
+    ):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"There is no broker {broker}: metadata names those that live.",
+        )
+    before = of_broker(cluster.security.configs, broker)
     after: dict[str, str] = {} if replaces_all else dict(before)
     try:
         for each in changes:
@@ -146,9 +167,13 @@ async def _alter_brokers(
         return ErrorCode.NONE, ""
     names = before if replaces_all else [each.name for each in changes]
     alteration = SecurityChanges(
-        configs={name: value for name, value in after.items() if before.get(name) != value},
-        removed_configs=[name for name in names if name not in after],
+        configs={
+            stored_name(broker, name): value
+            for name, value in after.items()
+            if before.get(name) != value
+        },
+        removed_configs=[stored_name(broker, name) for name in names if name not in after],
     )
     command = Command(alter_security=AlterSecurity(changes=alteration))
-    reply = (await context.control.call(command)).security_altered
+    reply = (await call.context.control.call(command)).security_altered
     return reply.error_code, reply.error_message

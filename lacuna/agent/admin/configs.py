@@ -14,14 +14,20 @@ from typing import Final
 from lacuna.agent.context import AgentContext
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
-from lacuna.controlplane.shared.broker_configs import TOPIC_CONFIG_OF, broker_name, can_be_set
+from lacuna.controlplane.shared.broker_configs import (
+    TOPIC_CONFIG_OF,
+    TUNING,
+    broker_name,
+    can_be_set,
+    of_broker,
+)
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
 from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.logstore.compiled import interpreted
 
-DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 3, 4, 5
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
 DYNAMIC_LOGGER, DYNAMIC_GROUP = 6, 8
 _UNKNOWN_TYPE = 0
 _LOG4J = (
@@ -146,33 +152,44 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
         _static("node.id", ConfigType.INT, str(agent.node_id)),
         *_group_bounds(),
         *_topic_defaults(),
+        *(_default(*each) for each in _tuning()),
         *_settings(context.settings, context.fetch.settings, context.produce.settings),
     ]
     rack = _static("broker.rack", ConfigType.STRING, agent.zone)
     shown = [rack if config.name == rack.name else config for config in shown]
-    set_for_all = {each.name: each for each in of_all_agents(context.control.cluster.security)}
-    shown = [_with_dynamic(each, set_for_all.pop(each.name, None)) for each in shown]
-    shown += set_for_all.values()
+    security = context.control.cluster.security
+    for dynamic in (of_all_agents(security), _of_one(security, str(agent.node_id))):
+        are_set = {each.name: each for each in dynamic}
+        shown = [_with_dynamic(each, are_set.pop(each.name, None)) for each in shown]
+        shown += are_set.values()
     return sorted(shown, key=lambda config: config.name)
 
 
 def of_all_agents(security: Security) -> Iterable[ShownConfig]:
-    """Yield the configs that were set for all brokers."""
-    for name, value in security.configs.items():
-        config = TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
+    """Return the configs that were set for all brokers."""
+    return _dynamic(of_broker(security.configs, ""), DYNAMIC_DEFAULT_BROKER)
+
+
+def _of_one(security: Security, broker: str) -> Iterable[ShownConfig]:
+    return _dynamic(of_broker(security.configs, broker), DYNAMIC_BROKER)
+
+
+def _dynamic(configs: Mapping[str, str], source: int) -> Iterable[ShownConfig]:
+    for name, value in configs.items():
+        config = TUNING.get(name) or TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
         yield ShownConfig(
             name=name,
             value=value,
-            source=DYNAMIC_DEFAULT_BROKER,
+            source=source,
             is_read_only=False,
             type=ConfigType.INT if config is None else config.type,
             documentation="" if config is None else config.documentation,
-            synonyms=(Synonym(name=name, value=value, source=DYNAMIC_DEFAULT_BROKER),),
+            synonyms=(Synonym(name=name, value=value, source=source),),
         )
 
 
 def _with_dynamic(shown: ShownConfig, dynamic: ShownConfig | None) -> ShownConfig:
-    """Return a config of an agent, with the values set for all agents applied."""
+    """Return a config of an agent, with the value set for it or for all agents applied."""
     if dynamic is None:
         return replace(shown, is_read_only=not can_be_set(shown.name))
     return replace(
@@ -202,11 +219,13 @@ def _type_of(row: Setting) -> ConfigType:
 def _group_bounds() -> Iterable[ShownConfig]:
     """Yield the default and the bounds of each group config, under the names of Kafka's broker configs."""
     for config in GROUP_CONFIGS.values():
+        if config.bounds is None:
+            continue
         name = f"group.{config.name}"
-        yield _default(name, ConfigType.INT, str(config.default), config.documentation)
+        yield _default(name, ConfigType.INT, config.default, config.documentation)
         for bound, value in (
-            (config.lowest_name, config.lowest),
-            (config.highest_name, config.highest),
+            (config.bounds.lowest_name, config.bounds.lowest),
+            (config.bounds.highest_name, config.bounds.highest),
         ):
             text = f"A limit for {config.name} of a group."
             yield _default(bound, ConfigType.INT, str(value), text)
@@ -218,6 +237,11 @@ def _topic_defaults() -> Iterable[ShownConfig]:
         if config.name not in _OF_TOPICS_ALONE:
             name = broker_name(config.name)
             yield _default(name, config.type, config.default, config.documentation)
+
+
+def _tuning() -> Iterable[tuple[str, ConfigType, str, str]]:
+    for config in TUNING.values():
+        yield config.name, config.type, config.default, config.documentation
 
 
 def of_loggers() -> Iterable[ShownConfig]:
@@ -269,7 +293,7 @@ CLIENT_METRICS = [
 def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
     """Yield all configs of a group, each with one synonym, as Kafka does; `configs` maps names to set values."""
     for config in GROUP_CONFIGS.values():
-        value, source = str(config.default), DEFAULT
+        value, source = config.default, DEFAULT
         if config.name in configs:
             value, source = configs[config.name], DYNAMIC_GROUP
         yield ShownConfig(
@@ -277,7 +301,7 @@ def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
             value=value,
             source=source,
             is_read_only=False,
-            type=ConfigType.INT,
+            type=config.type,
             documentation=config.documentation,
             synonyms=(Synonym(name=config.name, value=value, source=source),),
         )

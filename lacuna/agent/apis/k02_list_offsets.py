@@ -1,9 +1,10 @@
-"""ListOffsets v0-v10.
+"""ListOffsets v0-v11.
 
 Answers with the earliest offset (-2), the latest offset for the isolation level (-1), the offset of the largest
 timestamp (-3, KIP-734) or the earliest local offset (-4, KIP-405). For other timestamps, it answers with the first
-visible record that has this timestamp or a later one. There is no tiered storage, so latest tiered (-5) is -1, as in
-Kafka without tiered storage. Every answer follows a confirming read (S7). The only leader epoch is 0.
+visible record that has this timestamp or a later one. There is no tiered storage, so latest tiered (-5) and earliest
+pending upload (-6, KIP-1023) are -1, as in Kafka without tiered storage. Every answer follows a confirming read (S7).
+The only leader epoch is 0.
 
 A timestamp of -10^12 or less is an extension of Kafka's protocol (adr/0042). It is the negative of a past time in
 milliseconds since 1970, and asks where the partition ended for read_committed consumers at that time. The answer's
@@ -66,13 +67,19 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
 
 #: Timestamps up to this one are negated past times, the earliest of which is 2001-09-09. Kafka's special timestamps are
 #: larger.
 AS_OF: Final = -(10**12)
 
 #: special timestamp -> the first version that has it
-_FIRST_VERSIONS: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+_FIRST_VERSIONS: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
 #: The most offsets in an answer of v0. It keeps a request for all offsets from listing every extent of a large log.
 MAX_OFFSETS: Final = 100
 
@@ -134,7 +141,7 @@ def _asked(
 
 def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
     first_version = _FIRST_VERSIONS.get(asked.timestamp, 0)
-    is_unknown = AS_OF < asked.timestamp < LATEST_TIERED or call.version < first_version
+    is_unknown = AS_OF < asked.timestamp < EARLIEST_PENDING_UPLOAD or call.version < first_version
     is_unknown |= (
         asked.timestamp <= AS_OF and call.version == 0
     )  # v0 has no timestamp in its answers
@@ -183,7 +190,7 @@ def _at_once(
         return _found(asked, TimedOffset(bound, -1))
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _found(asked, TimedOffset(state.log_start_offset, -1))
-    if asked.timestamp == LATEST_TIERED:
+    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return _found(asked, None)
     return None
 
@@ -291,7 +298,7 @@ def _response(answers: Iterable[tuple[str, ListOffsetsPartitionResponse]]) -> Li
 API = Api(
     request=LIST_OFFSETS_REQUEST,
     response=LIST_OFFSETS_RESPONSE,
-    max_version=10,
+    max_version=11,
     handle=handle,
     refuse=refuse,
     guard=on_each("topics", "topics", Operation.DESCRIBE, ResourceType.TOPIC, "name"),

@@ -88,7 +88,6 @@ API = Api(
     request=OFFSET_COMMIT_REQUEST,
     response=OFFSET_COMMIT_RESPONSE,
     max_version=10,
-    advertised=(0, 9),
     handle=handle,
     refuse=refuse,
     guard=guard,

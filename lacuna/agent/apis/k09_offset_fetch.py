@@ -230,7 +230,6 @@ API = Api(
     request=OFFSET_FETCH_REQUEST,
     response=OFFSET_FETCH_RESPONSE,
     max_version=10,
-    advertised=(0, 9),
     handle=handle,
     refuse=refuse,
     guard=guard,

@@ -2,10 +2,11 @@
 
 Any agent can coordinate any group and transaction, since the state is the control plane's. The coordinator of a key is
 chosen by rendezvous hashing over the live agents, preferably in this agent's zone. From v4 on, a request may have many
-keys (KIP-699). Key types are 0 (group) and 1 (transactional id). Share groups (2, KIP-932) and other types return
-INVALID_REQUEST.
+keys (KIP-699). Key types are 0 (group), 1 (transactional id) and 2 (share partition, KIP-932, as group:topic
+id:number). Brokers look for the last kind; here any agent serves it. Other types return INVALID_REQUEST.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from lacuna.agent import placement, rendezvous
@@ -23,9 +24,12 @@ from lacuna.wire.messages.find_coordinator import (
 )
 
 FIRST_BATCHED = 4
+FIRST_SHARE = 6
 GROUP_PREFIX = b"group:"
 TRANSACTION_PREFIX = b"transaction:"
-_KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX}
+SHARE_PREFIX = b"share:"
+_KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX, 2: SHARE_PREFIX}
+_SHARE_KEY = re.compile(r".+:[\w-]{22}:[0-9]{1,10}", re.DOTALL | re.ASCII)
 _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 
@@ -35,7 +39,7 @@ async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinator
     prefix = _KEY_TYPES.get(request.key_type)
     candidates = placement.as_seen(placement.candidates(call.context), call.peer.session)
     agents = {agent.node_id: agent for agent in candidates}
-    if prefix is None:
+    if prefix is None or (prefix is SHARE_PREFIX and not _are_share_keys(call, request)):
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
     if not agents:
         return refuse(call, request, ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -54,6 +58,11 @@ def refuse(call: Call, request: FindCoordinatorRequest, error_code: int) -> Find
 
 def _keys(call: Call, request: FindCoordinatorRequest) -> Sequence[str]:
     return request.coordinator_keys if call.version >= FIRST_BATCHED else (request.key,)
+
+
+def _are_share_keys(call: Call, request: FindCoordinatorRequest) -> bool:
+    is_known = call.version >= FIRST_SHARE
+    return is_known and all(map(_SHARE_KEY.fullmatch, _keys(call, request)))
 
 
 def _answer(call: Call, found: Mapping[str, Agent], error_code: int) -> FindCoordinatorResponse:
@@ -82,5 +91,5 @@ API = Api(
     refuse=refuse,
     guard=guard,
     pieces=(Pieces(("coordinator_keys",), ("coordinators",)),),
-    notes="groups and transactional ids; share groups return INVALID_REQUEST",
+    notes="groups, transactional ids and share partitions",
 )

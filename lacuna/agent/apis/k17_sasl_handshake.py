@@ -9,7 +9,7 @@ broker's release from the advertised APIs and would assume 0.9.
 from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.sasl_handshake import (
+from lacuna.wire.messages.sasl import (
     SASL_HANDSHAKE_REQUEST,
     SASL_HANDSHAKE_RESPONSE,
     SaslHandshakeRequest,

@@ -1,13 +1,16 @@
-"""ApiVersions v0-v4.
+"""ApiVersions v0-v5.
 
-Advertises the ranges of Apache Kafka 4.1 for the APIs that are served (S24). An unknown version is answered in the form
+Advertises the ranges of Apache Kafka 4.4 for the APIs that are served (S24). An unknown version is answered in the form
 of v0, with UNSUPPORTED_VERSION and only the range of ApiVersions, so that the client can retry (KIP-511). From v3 on,
-the client names its software; an invalid name returns INVALID_REQUEST.
+the client names its software; an invalid name returns INVALID_REQUEST. From v5 on, a client that knows the cluster and
+the node that it connects to names both. If this is another one, REBOOTSTRAP_REQUIRED makes it begin again from its
+bootstrap servers (KIP-1242).
 
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
 Clients use it only if the epoch is not negative. Its supported range begins at 0, which clients below v4 cannot read,
-so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26).
-`metadata.version` is that of Kafka 4.1. Lacuna has no such metadata, but tools derive the cluster's release from it.
+so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26),
+and to `share.version` 1, which announces share groups (KIP-932) without a dead-letter queue.
+`metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from it.
 """
 
 import re
@@ -30,10 +33,16 @@ KEY = 18
 _MIN, _MAX = API_VERSIONS_REQUEST.versions
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_MINIMUM_0 = 4
+_NO_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 
 #: name -> finalized level, which is also the highest supported one; in the order of Kafka's answer
-FEATURES = {"group.version": 1, "transaction.version": 2, "metadata.version": 27}
+FEATURES = {
+    "group.version": 1,
+    "metadata.version": 33,
+    "share.version": 1,
+    "transaction.version": 2,
+}
 #: name -> lowest supported level, if it is not 0; 7 is 3.3-IV3, Kafka's first release without ZooKeeper
 _LOWEST = {"metadata.version": 7}
 FEATURES_EPOCH = 1
@@ -62,6 +71,10 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
         and _SOFTWARE.match(request.client_software_version)
     ):
         return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    if (request.cluster_id is None) != (request.node_id == _NO_NODE):
+        return refuse(call, request, ErrorCode.INVALID_REQUEST)
+    if request.cluster_id is not None and _is_misrouted(call, request):
+        return refuse(call, request, ErrorCode.REBOOTSTRAP_REQUIRED)
     if call.version >= _FIRST_WITH_SOFTWARE:
         call.peer.software.is_called(request.client_software_name, request.client_software_version)
     ranges = call.context.advertised
@@ -73,6 +86,12 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
             FinalizedFeatureKey(name, level, level) for name, level in FEATURES.items()
         ],
     )
+
+
+def _is_misrouted(call: Call, request: ApiVersionsRequest) -> bool:
+    """Whether the client meant another cluster or node, whose address this agent has now."""
+    here = call.context.control.cluster.cluster_id, call.context.lease.node_id
+    return (request.cluster_id, request.node_id) != here
 
 
 def refuse(call: Call, _request: ApiVersionsRequest, error_code: int) -> ApiVersionsResponse:
@@ -104,6 +123,6 @@ API = AnyVersion(
     notes=(
         "answers other versions as v0 with UNSUPPORTED_VERSION (KIP-511). "
         "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "
-        "because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.1"
+        "because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.4"
     ),
 )

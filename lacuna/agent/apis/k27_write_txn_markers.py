@@ -1,9 +1,10 @@
-"""WriteTxnMarkers v0-v1.
+"""WriteTxnMarkers v0-v2.
 
 In Kafka, a coordinator sends this to inform brokers of an outcome, and operators' tools use it to end hanging
 transactions. Here only the control plane decides outcomes (S21). An abort from outside aborts the *whole* transaction
 of the producer id and epoch, whichever partitions it names, and bumps the epoch. A commit returns
-TRANSACTION_COORDINATOR_FENCED. A partition that does not exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+TRANSACTION_COORDINATOR_FENCED. v2 adds the version of the transaction (KIP-1228), which is ignored. A partition that
+does not exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -86,8 +87,8 @@ def _result(
 API = Api(
     request=WRITE_TXN_MARKERS_REQUEST,
     response=WRITE_TXN_MARKERS_RESPONSE,
-    max_version=1,
-    advertised=(1, 1),
+    max_version=2,
+    advertised=(1, 2),
     handle=handle,
     refuse=refuse,
     guard=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),

@@ -1,8 +1,9 @@
-"""TxnOffsetCommit v0-v5: offsets of a group that take effect when the transaction commits (S26, KIP-98).
+"""TxnOffsetCommit v0-v6: offsets of a group that take effect when the transaction commits (S26, KIP-98).
 
 From v3 on, the member names itself, and a fenced member cannot commit (KIP-447). v5 is TV2: the request itself adds the
 group to the transaction (KIP-890). If the group is not in the transaction, v0-v3 return INVALID_TXN_STATE and v4
-returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions.
+returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions. v6 names topics by id
+(KIP-1319), and returns STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND where earlier versions return ILLEGAL_GENERATION.
 """
 
 from collections.abc import Iterator
@@ -24,12 +25,15 @@ from lacuna.wire.messages.txn_offset_commit import (
 
 FIRST_ABORTABLE = 4
 FIRST_ADDS_GROUP = 5
+FIRST_TOPIC_ID = 6
+_SINCE_TOPIC_ID = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
 _NOT_IN_TXN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 
 
 async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     """Send one command for all partitions that exist."""
-    asked = [(each.name, each.partitions) for each in request.topics]
+    has_ids = call.version >= FIRST_TOPIC_ID
+    asked = [(each.topic_id if has_ids else each.name, each.partitions) for each in request.topics]
     commits, error_codes = await commits_of(call.context, asked)
     if not commits:
         return _answer(request, iter(error_codes))
@@ -40,7 +44,7 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
         group_id=request.group_id,
         producer_id=request.producer_id,
         producer_epoch=request.producer_epoch,
-        generation_id=request.generation_id,
+        generation_id=request.generation_id_or_member_epoch,
         member_id=request.member_id,
         group_instance_id=request.group_instance_id or "",
         offsets=commits,
@@ -64,6 +68,8 @@ def refuse(
 def _known_as(version: int, error_code: int) -> int:
     if error_code in _NOT_IN_TXN and version < FIRST_ADDS_GROUP:
         return int(_NOT_IN_TXN[version >= FIRST_ABORTABLE])
+    if error_code in _SINCE_TOPIC_ID and version < FIRST_TOPIC_ID:
+        return int(ErrorCode.ILLEGAL_GENERATION)
     return fenced(error_code, knows_producer_fenced=False)
 
 
@@ -72,6 +78,7 @@ def _answer(request: TxnOffsetCommitRequest, error_codes: Iterator[int]) -> TxnO
         topics=[
             TxnOffsetCommitResponseTopic(
                 topic.name,
+                topic.topic_id,
                 [
                     TxnOffsetCommitResponsePartition(each.partition_index, next(error_codes))
                     for each in topic.partitions
@@ -85,7 +92,7 @@ def _answer(request: TxnOffsetCommitRequest, error_codes: Iterator[int]) -> TxnO
 API = Api(
     request=TXN_OFFSET_COMMIT_REQUEST,
     response=TXN_OFFSET_COMMIT_RESPONSE,
-    max_version=5,
+    max_version=6,
     handle=handle,
     refuse=refuse,
     guard=guard,

@@ -1,10 +1,11 @@
-"""DescribeLogDirs v0-v4: each agent reports one directory, with the partitions that it leads.
+"""DescribeLogDirs v0-v5: each agent reports one directory, with the partitions that it leads.
 
 `partition_size` is the size of the partition's extents in the object store, in bytes; it includes aborted records until
 they are removed. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
 and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
-or that do not exist, are omitted. While segments cannot be written, the directory reports KAFKA_STORAGE_ERROR, like a
-failed directory in Kafka. Internal topics have a size of 0, because they are not stored in the object store.
+or that do not exist, are omitted. v5's `is_cordoned` is false (KIP-1066). While segments cannot be written, the
+directory reports KAFKA_STORAGE_ERROR, like a failed directory in Kafka. Internal topics have a size of 0, because they
+are not stored in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -104,7 +105,7 @@ def _directory(
 API = Api(
     request=DESCRIBE_LOG_DIRS_REQUEST,
     response=DESCRIBE_LOG_DIRS_RESPONSE,
-    max_version=4,
+    max_version=5,
     handle=handle,
     refuse=refuse,
     guard=guard,

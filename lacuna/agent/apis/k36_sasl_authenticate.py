@@ -11,7 +11,7 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
 from lacuna.agent.security.session import NotNow
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.sasl_authenticate import (
+from lacuna.wire.messages.sasl import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
     SaslAuthenticateRequest,

@@ -1,4 +1,4 @@
-"""DeleteGroups v0-v2: deletes groups without members, and their offsets (KIP-229).
+"""DeleteGroups v0-v3: deletes groups without members, and their offsets (KIP-229).
 
 A group with members returns NON_EMPTY_GROUP, and one that does not exist GROUP_ID_NOT_FOUND.
 """
@@ -44,7 +44,7 @@ def _answer(request: DeleteGroupsRequest, error_codes: Sequence[int]) -> DeleteG
 API = Api(
     request=DELETE_GROUPS_REQUEST,
     response=DELETE_GROUPS_RESPONSE,
-    max_version=2,
+    max_version=3,
     handle=handle,
     refuse=refuse,
     guard=on_each("groups_names", "results", Operation.DELETE, ResourceType.GROUP),

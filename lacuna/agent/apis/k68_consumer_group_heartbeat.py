@@ -117,7 +117,7 @@ def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> Assignment:
 
 
 def _heartbeat_ms(response: ConsumerGroupHeartbeatResponse) -> int:
-    return response.heartbeat_interval_ms or GROUP_CONFIGS[HEARTBEAT_INTERVAL].default
+    return response.heartbeat_interval_ms or int(GROUP_CONFIGS[HEARTBEAT_INTERVAL].default)
 
 
 def _failed(error_code: int, message: str) -> ConsumerGroupHeartbeatResponse:

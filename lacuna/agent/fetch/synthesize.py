@@ -59,6 +59,23 @@ def emit(
     return tuple(buffers)
 
 
+def slices_of(spans: Sequence[Span], ranges: Sequence[tuple[int, int]]) -> tuple[Buffer, ...]:
+    """Return the batches of `spans` that have an offset in one of the ranges [first, end); both are in order."""
+    slices = _Slices()
+    sent = -1
+    for span in spans:
+        stretch = span.stretch
+        for first_offset, end_offset in ranges:
+            first = bisect_left(
+                stretch.last_offsets, max(first_offset, sent + 1), span.first, span.end
+            )
+            stop = bisect_left(stretch.base_offsets, end_offset, first, span.end)
+            if first < stop:
+                slices.add(stretch.data, stretch.positions[first], stretch.positions[stop])
+                sent = stretch.last_offsets[stop - 1]
+    return tuple(slices.finish())
+
+
 class _Slices:
     """Collects slices of loads; adjacent slices are joined."""
 

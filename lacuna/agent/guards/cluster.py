@@ -24,18 +24,16 @@ from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.rights import PrincipalRights
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import AgentAnswer, AgentQuestion, SessionResponse
-from lacuna.wire.messages.create_delegation_token import (
+from lacuna.wire.messages.delegation_tokens import (
     CreateDelegationTokenRequest,
+    DescribedDelegationToken,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
 )
 from lacuna.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from lacuna.wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
-)
-from lacuna.wire.messages.describe_delegation_token import (
-    DescribedDelegationToken,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
 )
 from lacuna.wire.messages.describe_log_dirs import (
     DescribeLogDirsRequest,

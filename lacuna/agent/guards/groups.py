@@ -1,10 +1,10 @@
 """Guards of the APIs about groups and their offsets."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from lacuna.agent.admin import operations
-from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.api import AnyApi, Call, Guard
 from lacuna.agent.guards.guard import are_known, name_of, on_group, split
 from lacuna.agent.rights import Rights
 from lacuna.agent.views import current_view
@@ -12,6 +12,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages import share_groups
 from lacuna.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -48,7 +49,19 @@ from lacuna.wire.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from lacuna.wire.messages.share_groups import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseTopic,
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+    ShareGroupHeartbeatRequest,
+)
 from lacuna.wire.messages.sync_group import SyncGroupRequest
+from lacuna.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+)
 
 _TOPIC_DENIED: Final = DENIED[ResourceType.TOPIC]
 _FIRST_PROTOCOL: Final = 5
@@ -166,15 +179,157 @@ def _assigned(
     return cut.shown(member, assignment, may_see, rights.whose)
 
 
+async def share_group_heartbeat(
+    rights: Rights, api: AnyApi, call: Call, request: ShareGroupHeartbeatRequest
+) -> Any:
+    """Needs Read on the group, and Describe on each topic that the member names."""
+    code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
+    for name in request.subscribed_topic_names or ():
+        code = code or rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
+    return api.refuse(call, request, code) if code else await api.handle(call, request)
+
+
+async def share_group_describe(
+    rights: Rights, api: AnyApi, call: Call, request: ShareGroupDescribeRequest
+) -> Any:
+    """Needs Describe on each group and on each assigned topic."""
+    response: ShareGroupDescribeResponse = await split(
+        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
+    )
+    return response._replace(groups=[_seen_share(rights, each) for each in response.groups])
+
+
+def _seen_share(rights: Rights, group: share_groups.DescribedGroup) -> share_groups.DescribedGroup:
+    topics = {
+        topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
+    }
+    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
+        return share_groups.DescribedGroup(
+            _TOPIC_DENIED,
+            "The group uses topics that the client is not authorized to describe.",
+            group.group_id,
+        )
+    if group.authorized_operations == operations.NOT_ASKED:
+        return group
+    return group._replace(
+        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
+    )
+
+
+def share_records(serve: Callable[..., Awaitable[Any]]) -> Guard:
+    """Return the guard of ShareFetch or ShareAcknowledge: needs Read on the group and each topic.
+
+    It passes a permission to `serve`, because requests do not name the topics of a session.
+    """
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id or ""):
+            return api.refuse(call, request, code)
+        return await serve(call, request, lambda name: rights.may_topic(Operation.READ, name))
+
+    return guard
+
+
+async def describe_share_offsets(
+    rights: Rights, api: AnyApi, call: Call, request: DescribeShareGroupOffsetsRequest
+) -> Any:
+    """Needs Describe on each group and topic. A request for all topics omits denied ones."""
+    response: DescribeShareGroupOffsetsResponse = await split(
+        api,
+        call,
+        request,
+        "groups",
+        "groups",
+        lambda group: _description_error(rights, group.group_id),
+    )
+    asked = {group.group_id: group.topics is not None for group in request.groups}
+    return response._replace(
+        groups=[
+            group._replace(
+                topics=[
+                    seen
+                    for topic in group.topics
+                    if (seen := _seen_offsets(rights, topic, asked[group.group_id])) is not None
+                ]
+            )
+            for group in response.groups
+        ]
+    )
+
+
+def _seen_offsets(
+    rights: Rights, topic: DescribeShareGroupOffsetsResponseTopic, is_named: bool
+) -> DescribeShareGroupOffsetsResponseTopic | None:
+    if rights.may_topic(Operation.DESCRIBE, topic.topic_name, is_logged=is_named):
+        return topic
+    if not is_named:
+        return None
+    partitions = [
+        share_groups.DescribeShareGroupOffsetsResponsePartition(
+            each.partition_index, _NOTHING, error_code=_TOPIC_DENIED
+        )
+        for each in topic.partitions
+    ]
+    return DescribeShareGroupOffsetsResponseTopic(topic.topic_name, partitions=partitions)
+
+
+def _on_topics_of_group(operation: Operation, denied: Callable[[Any, int], Any]) -> Guard:
+    """Return a guard that needs an operation on the group, and Read on each topic; `denied` answers for a topic."""
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        if code := rights.error(operation, ResourceType.GROUP, request.group_id):
+            return api.refuse(call, request, code)
+        codes = {
+            each.topic_name: rights.error(Operation.READ, ResourceType.TOPIC, each.topic_name)
+            for each in request.topics
+        }
+        allowed = [each for each in request.topics if not codes[each.topic_name]]
+        response = await api.handle(call, request._replace(topics=allowed))
+        if response.error_code:
+            return response
+        failed = [denied(each, code) for each in request.topics if (code := codes[each.topic_name])]
+        return response._replace(responses=[*response.responses, *failed])
+
+    return guard
+
+
+alter_share_offsets: Final = _on_topics_of_group(
+    Operation.READ,
+    lambda topic, code: share_groups.AlterShareGroupOffsetsResponseTopic(
+        topic.topic_name,
+        partitions=[
+            share_groups.AlterShareGroupOffsetsResponsePartition(each.partition_index, code)
+            for each in topic.partitions
+        ],
+    ),
+)
+delete_share_offsets: Final = _on_topics_of_group(
+    Operation.DELETE,
+    lambda topic, code: share_groups.DeleteShareGroupOffsetsResponseTopic(
+        topic.topic_name, error_code=code
+    ),
+)
+
+
 async def offset_commit(
     rights: Rights, api: AnyApi, call: Call, request: OffsetCommitRequest
 ) -> Any:
     """Needs Read on the group and on each topic."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
+    return await commits(rights, api, call, request)
+
+
+async def commits(
+    rights: Rights,
+    api: AnyApi,
+    call: Call,
+    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+) -> Any:
+    """Needs Read on each topic whose offsets are committed."""
     await _look_for(call, [each.topic_id for each in request.topics])
 
-    def code_of(topic: OffsetCommitRequestTopic) -> int:
+    def code_of(topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic) -> int:
         name = name_of(call.context, topic.name, topic.topic_id)
         if name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID if topic.topic_id != ZERO_UUID else 0

@@ -3,6 +3,7 @@
 from typing import Any
 
 from lacuna.agent.api import AnyApi, Call
+from lacuna.agent.guards.groups import commits
 from lacuna.agent.guards.guard import split, whole
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.rights import Rights
@@ -110,18 +111,7 @@ async def txn_offset_commit(
     """Needs Write on the transactional id, and Read on the group and each topic."""
     code = _write_error(rights, request.transactional_id)
     code = code or rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
-    if code:
-        response = api.refuse(call, request, code)
-    else:
-        response = await split(
-            api,
-            call,
-            request,
-            "topics",
-            "topics",
-            lambda topic: rights.error(Operation.READ, ResourceType.TOPIC, topic.name),
-        )
-    return response
+    return api.refuse(call, request, code) if code else await commits(rights, api, call, request)
 
 
 async def describe_transactions(

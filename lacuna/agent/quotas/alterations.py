@@ -7,7 +7,7 @@ from lacuna.agent.quotas.limits import CONNECTIONS, CONSUMED, MUTATIONS, PRODUCE
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import is_host
 from lacuna.controlplane.shared.topic_configs import shorten
-from lacuna.wire.messages.alter_client_quotas import EntityData, OpData
+from lacuna.wire.messages.client_quotas import EntityData, OpData
 
 USER: Final = "user"
 CLIENT: Final = "client-id"

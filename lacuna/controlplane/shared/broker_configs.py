@@ -1,19 +1,31 @@
-"""Configs that can be set for all brokers at run time: defaults of topic configs, and connection limits.
+"""Configs that can be set at run time, for all brokers or for one: defaults of topic configs, and connection limits.
 
-They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs.
+They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs. The name
+of a config of one broker follows the broker's id: "1:max.connections". The defaults of topic configs hold for the whole
+cluster, so those of one broker are only shown. The same applies to configs that tune a broker's files, threads and
+caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect.
 """
 
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from lacuna.controlplane.shared.config_values import ConfigType, whole
+from lacuna.controlplane.shared.config_values import (
+    LONG_MAX,
+    Check,
+    ConfigType,
+    boolean,
+    ratio,
+    real,
+    whole,
+)
 from lacuna.controlplane.shared.topic_configs import (
     DELETE,
     MIRROR_SOURCE,
     SET,
     TOPIC_CONFIGS,
     InvalidConfig,
+    TopicConfig,
     alter,
 )
 
@@ -65,6 +77,87 @@ MAX_CONNECTIONS: Final = "max.connections"
 MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
+_INT_MAX: Final = 2**31 - 1
+
+
+def _tunes(name: str, kind: ConfigType, default: object, check: Check) -> TopicConfig:
+    return TopicConfig(
+        name=name,
+        type=kind,
+        default=str(default),
+        documentation="It tunes the files, threads or caches of a Kafka broker, and has no effect here.",
+        check=check,
+    )
+
+
+def _int(name: str, default: int, lowest: int, highest: int = _INT_MAX) -> TopicConfig:
+    return _tunes(name, ConfigType.INT, default, whole(ConfigType.INT, lowest, highest))
+
+
+def _long(name: str, default: int, lowest: int = -LONG_MAX - 1) -> TopicConfig:
+    return _tunes(name, ConfigType.LONG, default, whole(ConfigType.LONG, lowest))
+
+
+def _flag(name: str, default: str) -> TopicConfig:
+    return _tunes(name, ConfigType.BOOLEAN, default, boolean)
+
+
+#: Dynamic configs of Kafka 4.4 that have no effect, by name.
+TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
+    {
+        config.name: config
+        for config in (
+            _int("background.threads", 10, 1),
+            _tunes("config.providers", ConfigType.LIST, "", str.strip),
+            _flag("errors.deadletterqueue.auto.create.topics.enable", "false"),
+            _tunes("errors.deadletterqueue.topic.name.prefix", ConfigType.STRING, "dlq.", str),
+            _flag("follower.fetch.last.tiered.offset.enable", "false"),
+            _long("follower.replication.throttled.rate", LONG_MAX, 0),
+            _int("group.consumer.assignment.interval.ms", 1_000, 0),
+            _flag("group.consumer.assignor.offload.enable", "true"),
+            _int("group.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288),
+            _int("group.share.assignment.interval.ms", 1_000, 0),
+            _flag("group.share.assignor.offload.enable", "true"),
+            _int("group.streams.assignment.interval.ms", 1_000, 0),
+            _flag("group.streams.assignor.offload.enable", "true"),
+            _long("leader.replication.throttled.rate", LONG_MAX, 0),
+            _long("log.cleaner.backoff.ms", 15_000, 0),
+            _long("log.cleaner.dedupe.buffer.size", 134_217_728),
+            _tunes("log.cleaner.io.buffer.load.factor", ConfigType.DOUBLE, 0.9, ratio),
+            _int("log.cleaner.io.buffer.size", 524_288, 0),
+            _tunes(
+                "log.cleaner.io.max.bytes.per.second",
+                ConfigType.DOUBLE,
+                "1.7976931348623157E308",
+                real,
+            ),
+            _int("log.cleaner.threads", 1, 0),
+            _long("log.remote.copy.lag.bytes", -1, -1),
+            _long("log.remote.copy.lag.ms", 0, -1),
+            _int("max.connection.creation.rate", _INT_MAX, 0),
+            _tunes("max.connections.per.ip.overrides", ConfigType.STRING, "", str.strip),
+            _int("max.decompressed.message.bytes", _INT_MAX - 8, 1, _INT_MAX - 8),
+            _tunes("metric.reporters", ConfigType.LIST, "", str.strip),
+            _int("num.io.threads", 8, 1),
+            _int("num.network.threads", 3, 1),
+            _int("num.recovery.threads.per.data.dir", 2, 1),
+            _int("num.replica.fetchers", 1, 1),
+            _int("producer.id.expiration.ms", 86_400_000, 1),
+            _int("remote.fetch.max.wait.ms", 500, 1),
+            _long("remote.list.offsets.request.timeout.ms", 30_000, 1),
+            _long("remote.log.index.file.cache.total.size.bytes", 1 << 30, 1),
+            _int("remote.log.manager.copier.thread.pool.size", 10, 1),
+            _long("remote.log.manager.copy.max.bytes.per.second", LONG_MAX, 1),
+            _int("remote.log.manager.expiration.thread.pool.size", 10, 1),
+            _long("remote.log.manager.fetch.max.bytes.per.second", LONG_MAX, 1),
+            _int("remote.log.manager.follower.thread.pool.size", 2, 1),
+            _int("remote.log.reader.threads", 10, 1),
+            _long("replica.alter.log.dirs.io.max.bytes.per.second", LONG_MAX, 0),
+            _int("share.coordinator.cached.buffer.max.bytes", 1_048_588, 524_288),
+            _flag("transaction.partition.verification.enable", "true"),
+        )
+    }
+)
 
 
 def broker_name(topic_config: str) -> str:
@@ -73,30 +166,51 @@ def broker_name(topic_config: str) -> str:
 
 
 def can_be_set(name: str) -> bool:
-    """Return whether a config can be set for all brokers while they run."""
-    return name in TOPIC_CONFIG_OF or name in _LIMITS
+    """Return whether a config can be set while brokers run."""
+    return name in TOPIC_CONFIG_OF or name in TUNING or name in _LIMITS
+
+
+def stored_name(broker: str, name: str) -> str:
+    """Return the name under which a config of one broker is stored, or of all brokers if `broker` is empty."""
+    return f"{broker}:{name}" if broker else name
+
+
+def plain_name(stored: str) -> str:
+    """Return the name of a config without the id of its broker."""
+    return stored.rpartition(":")[2]
+
+
+def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
+    """Return the configs set for one broker, or those set for all brokers if `broker` is empty."""
+    return {
+        plain_name(stored): value
+        for stored, value in configs.items()
+        if stored.rpartition(":")[0] == broker
+    }
 
 
 def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """Return the configs of all brokers after one operation of IncrementalAlterConfigs. Raises InvalidConfig."""
+    """Return the configs of a broker, or of all, after one operation of IncrementalAlterConfigs. Raises
+    InvalidConfig.
+    """
     topic_config = TOPIC_CONFIG_OF.get(name)
     if topic_config is not None:
         before = {topic_config: configs[name]} if name in configs else {}
         after = alter(before, topic_config, operation, value).get(topic_config)
     else:
-        after = _limit(name, operation, value)
+        after = _changed(name, operation, value)
     others = {other: kept for other, kept in configs.items() if other != name}
     return others if after is None else {**others, name: after}
 
 
-def _limit(name: str, operation: int, value: str) -> str | None:
-    """Return a limit after an operation, SET or DELETE; None if it is not set. Raises InvalidConfig."""
+def _changed(name: str, operation: int, value: str) -> str | None:
+    """Return a value after an operation, SET or DELETE; None if it is not set. Raises InvalidConfig."""
     if operation == DELETE:
         return None
     if operation != SET:
-        raise InvalidConfig(f"{name} is not a list: set it or delete it.")
+        raise InvalidConfig(f"{name} can only be set or deleted.")
     try:
-        return _check_limit(value)
+        return TUNING[name].check(value) if name in TUNING else _check_limit(value)
     except ValueError as error:
         raise InvalidConfig(f"Invalid value {value} for configuration {name}: {error}") from error
 

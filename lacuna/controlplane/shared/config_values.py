@@ -88,6 +88,14 @@ def ratio(value: str) -> str:
     return str(number)
 
 
+def real(value: str) -> str:
+    """Check a DOUBLE."""
+    text = value.strip()
+    if not _NUMBER.fullmatch(text.lstrip("+-")):
+        raise ValueError("Not a number of type DOUBLE")
+    return str(float(text))
+
+
 def boolean(value: str) -> str:
     """Check for "true" or "false" in any case; return it in lower case."""
     text = value.strip().lower()

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """All error codes of Kafka 4.1's protocol. Those below -1 are Lacuna's."""
+    """All error codes of Kafka 4.4's protocol. Those below -1 are Lacuna's."""
 
     HOT_REFUSED = -1004
     PIN_EXPIRED = -1003
@@ -145,3 +145,6 @@ class ErrorCode(IntEnum):
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+    GROUP_DELETION_FAILED = 134
+    STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED = 135
+    CONTROLLER_ID_NOT_REGISTERED = 136

@@ -1,71 +1,190 @@
-"""Group configs: those of consumer groups, with Kafka 4.1's types, defaults and bounds (docs/adr/0005).
+"""Group configs: those of consumer and share groups, with Kafka 4.4's types, defaults and bounds (docs/adr/0005).
 
-Kafka also has configs of share and streams groups. Such groups do not exist here, so their configs are rejected as
-unknown rather than stored without effect. Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use
-this table.
+Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use this table.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
-from lacuna.controlplane.shared.config_values import ConfigType, shorten, whole
+from lacuna.controlplane.shared.config_values import (
+    Check,
+    ConfigType,
+    boolean,
+    one_of,
+    shorten,
+    whole,
+)
 from lacuna.controlplane.shared.topic_configs import APPEND, DELETE, SET, SUBTRACT, InvalidConfig
 
 SESSION_TIMEOUT: Final = "consumer.session.timeout.ms"
 HEARTBEAT_INTERVAL: Final = "consumer.heartbeat.interval.ms"
+SHARE_SESSION_TIMEOUT: Final = "share.session.timeout.ms"
+SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
+RECORD_LOCK_DURATION: Final = "share.record.lock.duration.ms"
+DELIVERY_COUNT_LIMIT: Final = "share.delivery.count.limit"
+MAX_RECORD_LOCKS: Final = "share.partition.max.record.locks"
+AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
+ISOLATION_LEVEL: Final = "share.isolation.level"
+RENEW_ENABLE: Final = "share.renew.acknowledge.enable"
 
-_check_type = whole(ConfigType.INT, 1)
+BY_DURATION: Final = "by_duration:"
+#: A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds.
+_DURATION: Final = re.compile(
+    r"P(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9})(?:\.(\d{1,9}))?S)?)?",
+    re.ASCII,
+)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupConfig:
-    """One config, in milliseconds, with its bounds. The `_name` fields are Kafka's broker configs for the bounds."""
+_POSITIVE: Final = whole(ConfigType.INT, 1)
 
-    name: str
-    default: int
+
+class Bounds(NamedTuple):
+    """The least and the greatest value of a config, each with the name of Kafka's broker config for it."""
+
     lowest: int
     lowest_name: str
     highest: int
     highest_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupConfig:
+    """One config. `default` is in the form in which values are stored."""
+
+    name: str
+    default: str
     documentation: str
+    type: ConfigType = ConfigType.INT
+    check_type: Check = _POSITIVE
+    bounds: Bounds | None = None
 
     def check(self, value: str) -> str:
         """Return the value as stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
         try:
-            checked = _check_type(value)
+            checked = self.check_type(value)
         except ValueError as error:
             shown = shorten(value)
             raise InvalidConfig(
                 f"Invalid value {shown} for configuration {self.name}: {error}"
             ) from None
-        if int(checked) < self.lowest:
-            raise InvalidConfig(f"{self.name} must be greater than or equal to {self.lowest_name}")
-        if int(checked) > self.highest:
-            raise InvalidConfig(f"{self.name} must be less than or equal to {self.highest_name}")
+        if self.bounds is None:
+            return checked
+        if int(checked) < self.bounds.lowest:
+            raise InvalidConfig(
+                f"{self.name} must be greater than or equal to {self.bounds.lowest_name}"
+            )
+        if int(checked) > self.bounds.highest:
+            raise InvalidConfig(
+                f"{self.name} must be less than or equal to {self.bounds.highest_name}"
+            )
         return checked
 
 
+def _number(name: str, default: int, lowest: int, highest: int, documentation: str) -> GroupConfig:
+    """Return a number whose bounds are broker configs named after it."""
+    kind, _, rest = name.partition(".")
+    bounds = Bounds(lowest, f"group.{kind}.min.{rest}", highest, f"group.{kind}.max.{rest}")
+    return GroupConfig(name=name, default=str(default), documentation=documentation, bounds=bounds)
+
+
+def duration_ms(value: str) -> int | None:
+    """Return the milliseconds of by_duration:PnDTnHnMn.nS, or None if the value has another form."""
+    found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
+    if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
+        return None
+    days, hours, minutes, seconds, fraction = (found[group] or "0" for group in range(1, 6))
+    whole_seconds = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
+    return whole_seconds * 1000 + int(fraction.ljust(3, "0")[:3])
+
+
+def _reset(value: str) -> str:
+    text = value.strip()
+    if text.lower() in ("earliest", "latest"):
+        return text.lower()
+    if duration_ms(text) is None:
+        raise ValueError(
+            "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
+        )
+    return text
+
+
 _CONFIGS: Final = (
-    GroupConfig(
-        name=HEARTBEAT_INTERVAL,
-        default=5_000,
-        lowest=5_000,
-        lowest_name="group.consumer.min.heartbeat.interval.ms",
-        highest=15_000,
-        highest_name="group.consumer.max.heartbeat.interval.ms",
-        documentation="How often members of a consumer group send a heartbeat; they learn a new value with "
-        "their next heartbeat.",
+    _number(
+        HEARTBEAT_INTERVAL,
+        5_000,
+        5_000,
+        15_000,
+        "How often members of a consumer group send a heartbeat; they learn a new value with their next heartbeat.",
+    ),
+    _number(
+        SESSION_TIMEOUT,
+        45_000,
+        45_000,
+        60_000,
+        "A member of a consumer group that sends no heartbeat for this long is removed; a new value holds from its "
+        "next heartbeat on.",
     ),
     GroupConfig(
-        name=SESSION_TIMEOUT,
-        default=45_000,
-        lowest=45_000,
-        lowest_name="group.consumer.min.session.timeout.ms",
-        highest=60_000,
-        highest_name="group.consumer.max.session.timeout.ms",
-        documentation="A member of a consumer group that sends no heartbeat for this long is removed; a new "
-        "value holds from its next heartbeat on.",
+        name=AUTO_OFFSET_RESET,
+        default="latest",
+        documentation="Where a share group begins in a partition: earliest, latest, or by_duration:PnDTnHnMn.nS, a "
+        "time before its first fetch.",
+        type=ConfigType.STRING,
+        check_type=_reset,
+    ),
+    _number(
+        DELIVERY_COUNT_LIMIT,
+        5,
+        2,
+        10,
+        "How often a record is delivered to a share group at most; it is archived if it is not accepted then.",
+    ),
+    _number(
+        SHARE_HEARTBEAT_INTERVAL,
+        5_000,
+        5_000,
+        15_000,
+        "How often members of a share group send a heartbeat; they learn a new value with their next heartbeat.",
+    ),
+    GroupConfig(
+        name=ISOLATION_LEVEL,
+        default="read_uncommitted",
+        documentation="With read_committed, a share group gets records of a transaction once it is committed. Aborted "
+        "records are never delivered once the transaction has ended.",
+        type=ConfigType.STRING,
+        check_type=one_of("read_committed", "read_uncommitted"),
+    ),
+    _number(
+        MAX_RECORD_LOCKS,
+        2_000,
+        100,
+        4_000,
+        "How many records of a partition a share group may hold at once, from the first unfinished one on.",
+    ),
+    _number(
+        RECORD_LOCK_DURATION,
+        30_000,
+        15_000,
+        60_000,
+        "How long a member of a share group may hold a record before it is delivered again; a new value holds for "
+        "records that are delivered from then on.",
+    ),
+    GroupConfig(
+        name=RENEW_ENABLE,
+        default="true",
+        documentation="Whether members of a share group may hold records longer by renewing their locks.",
+        type=ConfigType.BOOLEAN,
+        check_type=boolean,
+    ),
+    _number(
+        SHARE_SESSION_TIMEOUT,
+        45_000,
+        45_000,
+        60_000,
+        "A member of a share group that sends no heartbeat for this long is removed; a new value holds from its next "
+        "heartbeat on.",
     ),
 )
 

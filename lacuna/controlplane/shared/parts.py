@@ -24,6 +24,7 @@ ITEMS: Final = {
     "delete_records": ("partitions", "partitions"),
     "delete_topics": ("topic_ids", "topics"),
     "describe_consumer_groups": ("group_ids", "groups"),
+    "describe_share_groups": ("group_ids", "groups"),
     "describe_groups": ("group_ids", "groups"),
     "describe_producers": ("partitions", "partitions"),
     "describe_transactions": ("transactional_ids", "transactions"),
@@ -46,10 +47,14 @@ LISTS: Final = {
 #: verb -> the field with the items of a command that is decided as a whole
 WHOLE: Final = {
     "add_partitions_to_txn": "partitions",
+    "alter_share_offsets": "offsets",
     "create_partitions": "topics",
     "create_topics": "topics",
+    "delete_share_offsets": "topic_ids",
     "describe_group_configs": "group_ids",
+    "describe_share_offsets": "partitions",
     "offset_commit": "offsets",
     "read_cut": "partitions",
+    "share_records": "partitions",
     "txn_offset_commit": "offsets",
 }

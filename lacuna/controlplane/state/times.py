@@ -14,6 +14,7 @@ def leap(state: State, by_ms: int) -> None:
     state.absences = Deadlines()
     state.merge_horizons, state.compaction_horizons = Horizons(), Horizons()
     state.groups.live.moved_ms += by_ms
+    state.groups.locks.shift(by_ms)
 
 
 def pause(state: State, by_ms: int) -> None:
@@ -21,6 +22,7 @@ def pause(state: State, by_ms: int) -> None:
     for deadlines in (state.lease_deadlines, state.absences, state.transaction_deadlines):
         deadlines.shift(by_ms)
     state.groups.live.moved_ms += by_ms
+    state.groups.locks.shift(by_ms)
 
 
 def hold_back(state: State, now_ms: int) -> None:

@@ -25,9 +25,10 @@ _sym_db = _symbol_database.Default()
 from lacuna.controlplane.v1 import cluster_pb2 as lacuna_dot_controlplane_dot_v1_dot_cluster__pb2
 from lacuna.controlplane.v1 import consumer_groups_pb2 as lacuna_dot_controlplane_dot_v1_dot_consumer__groups__pb2
 from lacuna.controlplane.v1 import groups_pb2 as lacuna_dot_controlplane_dot_v1_dot_groups__pb2
+from lacuna.controlplane.v1 import share_pb2 as lacuna_dot_controlplane_dot_v1_dot_share__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*lacuna/controlplane/v1/group_records.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\x1a,lacuna/controlplane/v1/consumer_groups.proto\x1a#lacuna/controlplane/v1/groups.proto\"\xc3\x01\n\x0bGroupMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x05 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x06 \x01(\x05\x12\x10\n\x08metadata\x18\x07 \x01(\x0c\x12\x12\n\nassignment\x18\x08 \x01(\x0c\"\xbe\x01\n\x0fGroupGeneration\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12-\n\x07members\x18\x06 \x03(\x0b\x32\x1c.controlplane.v1.GroupMember\x12\x15\n\rwritten_at_ms\x18\x07 \x01(\x03\" \n\x0cGroupDeleted\x12\x10\n\x08group_id\x18\x01 \x01(\t\"l\n\x0eOffsetsWritten\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x03 \x01(\x03\"\x83\x01\n\x10TxnOffsetsPended\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x31\n\x07offsets\x18\x03 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x04 \x01(\x03\"W\n\x0eOffsetsExpired\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"\xdc\x03\n\x0bGroupRecord\x12<\n\x10group_generation\x18\x01 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x36\n\rgroup_deleted\x18\x02 \x01(\x0b\x32\x1d.controlplane.v1.GroupDeletedH\x00\x12:\n\x0foffsets_written\x18\x03 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsWrittenH\x00\x12?\n\x12txn_offsets_pended\x18\x04 \x01(\x0b\x32!.controlplane.v1.TxnOffsetsPendedH\x00\x12:\n\x0foffsets_expired\x18\x05 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsExpiredH\x00\x12\x41\n\x13\x63onsumer_group_step\x18\x06 \x01(\x0b\x32\".controlplane.v1.ConsumerGroupStepH\x00\x12>\n\x15group_configs_changed\x18\x07 \x01(\x0b\x32\x1d.controlplane.v1.GroupConfigsH\x00\x12\x11\n\tprincipal\x18\x08 \x01(\tB\x08\n\x06record\"{\n\nKeptOffset\x12\x30\n\x06offset\x18\x01 \x01(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x02 \x01(\x03\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x12\n\nlog_offset\x18\x04 \x01(\x03\"M\n\x0bKeptOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12,\n\x07offsets\x18\x02 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"e\n\x0ePendingOffsets\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12,\n\x07offsets\x18\x03 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"^\n\x0bInternalKey\x12\x0c\n\x04kind\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\"\x7f\n\x11InternalTombstone\x12\r\n\x05topic\x18\x01 \x01(\x05\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x04 \x01(\x03\x12)\n\x03key\x18\x05 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\"_\n\x13InternalGroupRecord\x12)\n\x03key\x18\x01 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"\xd4\x01\n\x16InternalTopicsSnapshot\x12\x1f\n\x17offsets_high_watermarks\x18\x01 \x03(\x03\x12$\n\x1ctransactions_high_watermarks\x18\x02 \x03(\x03\x12;\n\rgroup_records\x18\x03 \x03(\x0b\x32$.controlplane.v1.InternalGroupRecord\x12\x36\n\ntombstones\x18\x04 \x03(\x0b\x32\".controlplane.v1.InternalTombstone\"\xda\x03\n\x0eGroupsSnapshot\x12\x35\n\x0bgenerations\x18\x01 \x03(\x0b\x32 .controlplane.v1.GroupGeneration\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.KeptOffsets\x12\x30\n\x07pending\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.PendingOffsets\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x12;\n\x0f\x63onsumer_groups\x18\x05 \x03(\x0b\x32\".controlplane.v1.ConsumerGroupStep\x12.\n\x07\x63onfigs\x18\x06 \x03(\x0b\x32\x1d.controlplane.v1.GroupConfigs\x12;\n\x06owners\x18\x08 \x03(\x0b\x32+.controlplane.v1.GroupsSnapshot.OwnersEntry\x12@\n\x0finternal_topics\x18\x07 \x01(\x0b\x32\'.controlplane.v1.InternalTopicsSnapshot\x1a-\n\x0bOwnersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n*lacuna/controlplane/v1/group_records.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\x1a,lacuna/controlplane/v1/consumer_groups.proto\x1a#lacuna/controlplane/v1/groups.proto\x1a\"lacuna/controlplane/v1/share.proto\"\xc3\x01\n\x0bGroupMember\x12\x11\n\tmember_id\x18\x01 \x01(\t\x12\x19\n\x11group_instance_id\x18\x02 \x01(\t\x12\x11\n\tclient_id\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_host\x18\x04 \x01(\t\x12\x1a\n\x12session_timeout_ms\x18\x05 \x01(\x05\x12\x1c\n\x14rebalance_timeout_ms\x18\x06 \x01(\x05\x12\x10\n\x08metadata\x18\x07 \x01(\x0c\x12\x12\n\nassignment\x18\x08 \x01(\x0c\"\xbe\x01\n\x0fGroupGeneration\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x15\n\rgeneration_id\x18\x02 \x01(\x05\x12\x15\n\rprotocol_type\x18\x03 \x01(\t\x12\x15\n\rprotocol_name\x18\x04 \x01(\t\x12\x0e\n\x06leader\x18\x05 \x01(\t\x12-\n\x07members\x18\x06 \x03(\x0b\x32\x1c.controlplane.v1.GroupMember\x12\x15\n\rwritten_at_ms\x18\x07 \x01(\x03\" \n\x0cGroupDeleted\x12\x10\n\x08group_id\x18\x01 \x01(\t\"l\n\x0eOffsetsWritten\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x31\n\x07offsets\x18\x02 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x03 \x01(\x03\"\x83\x01\n\x10TxnOffsetsPended\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12\x31\n\x07offsets\x18\x03 \x03(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x04 \x01(\x03\"W\n\x0eOffsetsExpired\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\"\xe3\x04\n\x0bGroupRecord\x12<\n\x10group_generation\x18\x01 \x01(\x0b\x32 .controlplane.v1.GroupGenerationH\x00\x12\x36\n\rgroup_deleted\x18\x02 \x01(\x0b\x32\x1d.controlplane.v1.GroupDeletedH\x00\x12:\n\x0foffsets_written\x18\x03 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsWrittenH\x00\x12?\n\x12txn_offsets_pended\x18\x04 \x01(\x0b\x32!.controlplane.v1.TxnOffsetsPendedH\x00\x12:\n\x0foffsets_expired\x18\x05 \x01(\x0b\x32\x1f.controlplane.v1.OffsetsExpiredH\x00\x12\x41\n\x13\x63onsumer_group_step\x18\x06 \x01(\x0b\x32\".controlplane.v1.ConsumerGroupStepH\x00\x12>\n\x15group_configs_changed\x18\x07 \x01(\x0b\x32\x1d.controlplane.v1.GroupConfigsH\x00\x12>\n\x10share_group_step\x18\t \x01(\x0b\x32\".controlplane.v1.ConsumerGroupStepH\x00\x12\x45\n\x15share_partitions_step\x18\n \x01(\x0b\x32$.controlplane.v1.SharePartitionsStepH\x00\x12\x11\n\tprincipal\x18\x08 \x01(\tB\x08\n\x06record\"{\n\nKeptOffset\x12\x30\n\x06offset\x18\x01 \x01(\x0b\x32 .controlplane.v1.CommittedOffset\x12\x15\n\rwritten_at_ms\x18\x02 \x01(\x03\x12\x10\n\x08sequence\x18\x03 \x01(\x03\x12\x12\n\nlog_offset\x18\x04 \x01(\x03\"M\n\x0bKeptOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12,\n\x07offsets\x18\x02 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"e\n\x0ePendingOffsets\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x10\n\x08group_id\x18\x02 \x01(\t\x12,\n\x07offsets\x18\x03 \x03(\x0b\x32\x1b.controlplane.v1.KeptOffset\"^\n\x0bInternalKey\x12\x0c\n\x04kind\x18\x01 \x01(\x05\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x11\n\tmember_id\x18\x03 \x01(\t\x12\r\n\x05topic\x18\x04 \x01(\t\x12\x11\n\tpartition\x18\x05 \x01(\x05\"\x7f\n\x11InternalTombstone\x12\r\n\x05topic\x18\x01 \x01(\x05\x12\x11\n\tpartition\x18\x02 \x01(\x05\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x04 \x01(\x03\x12)\n\x03key\x18\x05 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\"_\n\x13InternalGroupRecord\x12)\n\x03key\x18\x01 \x01(\x0b\x32\x1c.controlplane.v1.InternalKey\x12\x0e\n\x06offset\x18\x02 \x01(\x03\x12\r\n\x05\x61t_ms\x18\x03 \x01(\x03\"\xd4\x01\n\x16InternalTopicsSnapshot\x12\x1f\n\x17offsets_high_watermarks\x18\x01 \x03(\x03\x12$\n\x1ctransactions_high_watermarks\x18\x02 \x03(\x03\x12;\n\rgroup_records\x18\x03 \x03(\x0b\x32$.controlplane.v1.InternalGroupRecord\x12\x36\n\ntombstones\x18\x04 \x03(\x0b\x32\".controlplane.v1.InternalTombstone\"\xd4\x04\n\x0eGroupsSnapshot\x12\x35\n\x0bgenerations\x18\x01 \x03(\x0b\x32 .controlplane.v1.GroupGeneration\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.KeptOffsets\x12\x30\n\x07pending\x18\x03 \x03(\x0b\x32\x1f.controlplane.v1.PendingOffsets\x12\x15\n\rlast_sequence\x18\x04 \x01(\x03\x12;\n\x0f\x63onsumer_groups\x18\x05 \x03(\x0b\x32\".controlplane.v1.ConsumerGroupStep\x12.\n\x07\x63onfigs\x18\x06 \x03(\x0b\x32\x1d.controlplane.v1.GroupConfigs\x12;\n\x06owners\x18\x08 \x03(\x0b\x32+.controlplane.v1.GroupsSnapshot.OwnersEntry\x12@\n\x0finternal_topics\x18\x07 \x01(\x0b\x32\'.controlplane.v1.InternalTopicsSnapshot\x12\x38\n\x0cshare_groups\x18\t \x03(\x0b\x32\".controlplane.v1.ConsumerGroupStep\x12>\n\x10share_partitions\x18\n \x03(\x0b\x32$.controlplane.v1.SharePartitionsStep\x1a-\n\x0bOwnersEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,36 +37,36 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._loaded_options = None
   _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._serialized_options = b'8\001'
-  _globals['_GROUPMEMBER']._serialized_start=185
-  _globals['_GROUPMEMBER']._serialized_end=380
-  _globals['_GROUPGENERATION']._serialized_start=383
-  _globals['_GROUPGENERATION']._serialized_end=573
-  _globals['_GROUPDELETED']._serialized_start=575
-  _globals['_GROUPDELETED']._serialized_end=607
-  _globals['_OFFSETSWRITTEN']._serialized_start=609
-  _globals['_OFFSETSWRITTEN']._serialized_end=717
-  _globals['_TXNOFFSETSPENDED']._serialized_start=720
-  _globals['_TXNOFFSETSPENDED']._serialized_end=851
-  _globals['_OFFSETSEXPIRED']._serialized_start=853
-  _globals['_OFFSETSEXPIRED']._serialized_end=940
-  _globals['_GROUPRECORD']._serialized_start=943
-  _globals['_GROUPRECORD']._serialized_end=1419
-  _globals['_KEPTOFFSET']._serialized_start=1421
-  _globals['_KEPTOFFSET']._serialized_end=1544
-  _globals['_KEPTOFFSETS']._serialized_start=1546
-  _globals['_KEPTOFFSETS']._serialized_end=1623
-  _globals['_PENDINGOFFSETS']._serialized_start=1625
-  _globals['_PENDINGOFFSETS']._serialized_end=1726
-  _globals['_INTERNALKEY']._serialized_start=1728
-  _globals['_INTERNALKEY']._serialized_end=1822
-  _globals['_INTERNALTOMBSTONE']._serialized_start=1824
-  _globals['_INTERNALTOMBSTONE']._serialized_end=1951
-  _globals['_INTERNALGROUPRECORD']._serialized_start=1953
-  _globals['_INTERNALGROUPRECORD']._serialized_end=2048
-  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_start=2051
-  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_end=2263
-  _globals['_GROUPSSNAPSHOT']._serialized_start=2266
-  _globals['_GROUPSSNAPSHOT']._serialized_end=2740
-  _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._serialized_start=2695
-  _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._serialized_end=2740
+  _globals['_GROUPMEMBER']._serialized_start=221
+  _globals['_GROUPMEMBER']._serialized_end=416
+  _globals['_GROUPGENERATION']._serialized_start=419
+  _globals['_GROUPGENERATION']._serialized_end=609
+  _globals['_GROUPDELETED']._serialized_start=611
+  _globals['_GROUPDELETED']._serialized_end=643
+  _globals['_OFFSETSWRITTEN']._serialized_start=645
+  _globals['_OFFSETSWRITTEN']._serialized_end=753
+  _globals['_TXNOFFSETSPENDED']._serialized_start=756
+  _globals['_TXNOFFSETSPENDED']._serialized_end=887
+  _globals['_OFFSETSEXPIRED']._serialized_start=889
+  _globals['_OFFSETSEXPIRED']._serialized_end=976
+  _globals['_GROUPRECORD']._serialized_start=979
+  _globals['_GROUPRECORD']._serialized_end=1590
+  _globals['_KEPTOFFSET']._serialized_start=1592
+  _globals['_KEPTOFFSET']._serialized_end=1715
+  _globals['_KEPTOFFSETS']._serialized_start=1717
+  _globals['_KEPTOFFSETS']._serialized_end=1794
+  _globals['_PENDINGOFFSETS']._serialized_start=1796
+  _globals['_PENDINGOFFSETS']._serialized_end=1897
+  _globals['_INTERNALKEY']._serialized_start=1899
+  _globals['_INTERNALKEY']._serialized_end=1993
+  _globals['_INTERNALTOMBSTONE']._serialized_start=1995
+  _globals['_INTERNALTOMBSTONE']._serialized_end=2122
+  _globals['_INTERNALGROUPRECORD']._serialized_start=2124
+  _globals['_INTERNALGROUPRECORD']._serialized_end=2219
+  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_start=2222
+  _globals['_INTERNALTOPICSSNAPSHOT']._serialized_end=2434
+  _globals['_GROUPSSNAPSHOT']._serialized_start=2437
+  _globals['_GROUPSSNAPSHOT']._serialized_end=3033
+  _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._serialized_start=2988
+  _globals['_GROUPSSNAPSHOT_OWNERSENTRY']._serialized_end=3033
 # @@protoc_insertion_point(module_scope)

@@ -1,6 +1,7 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
 from lacuna.controlplane.v1 import consumer_groups_pb2 as _consumer_groups_pb2
 from lacuna.controlplane.v1 import groups_pb2 as _groups_pb2
+from lacuna.controlplane.v1 import share_pb2 as _share_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -84,7 +85,7 @@ class OffsetsExpired(_message.Message):
     def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class GroupRecord(_message.Message):
-    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step", "group_configs_changed", "principal")
+    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step", "group_configs_changed", "share_group_step", "share_partitions_step", "principal")
     GROUP_GENERATION_FIELD_NUMBER: _ClassVar[int]
     GROUP_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -92,6 +93,8 @@ class GroupRecord(_message.Message):
     OFFSETS_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     CONSUMER_GROUP_STEP_FIELD_NUMBER: _ClassVar[int]
     GROUP_CONFIGS_CHANGED_FIELD_NUMBER: _ClassVar[int]
+    SHARE_GROUP_STEP_FIELD_NUMBER: _ClassVar[int]
+    SHARE_PARTITIONS_STEP_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     group_generation: GroupGeneration
     group_deleted: GroupDeleted
@@ -100,8 +103,10 @@ class GroupRecord(_message.Message):
     offsets_expired: OffsetsExpired
     consumer_group_step: _consumer_groups_pb2.ConsumerGroupStep
     group_configs_changed: _consumer_groups_pb2.GroupConfigs
+    share_group_step: _consumer_groups_pb2.ConsumerGroupStep
+    share_partitions_step: _share_pb2.SharePartitionsStep
     principal: str
-    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
+    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ..., share_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., share_partitions_step: _Optional[_Union[_share_pb2.SharePartitionsStep, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class KeptOffset(_message.Message):
     __slots__ = ("offset", "written_at_ms", "sequence", "log_offset")
@@ -184,7 +189,7 @@ class InternalTopicsSnapshot(_message.Message):
     def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ...) -> None: ...
 
 class GroupsSnapshot(_message.Message):
-    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "owners", "internal_topics")
+    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "owners", "internal_topics", "share_groups", "share_partitions")
     class OwnersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -200,6 +205,8 @@ class GroupsSnapshot(_message.Message):
     CONFIGS_FIELD_NUMBER: _ClassVar[int]
     OWNERS_FIELD_NUMBER: _ClassVar[int]
     INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_GROUPS_FIELD_NUMBER: _ClassVar[int]
+    SHARE_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     generations: _containers.RepeatedCompositeFieldContainer[GroupGeneration]
     offsets: _containers.RepeatedCompositeFieldContainer[KeptOffsets]
     pending: _containers.RepeatedCompositeFieldContainer[PendingOffsets]
@@ -208,4 +215,6 @@ class GroupsSnapshot(_message.Message):
     configs: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.GroupConfigs]
     owners: _containers.ScalarMap[str, str]
     internal_topics: InternalTopicsSnapshot
-    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ..., owners: _Optional[_Mapping[str, str]] = ..., internal_topics: _Optional[_Union[InternalTopicsSnapshot, _Mapping]] = ...) -> None: ...
+    share_groups: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.ConsumerGroupStep]
+    share_partitions: _containers.RepeatedCompositeFieldContainer[_share_pb2.SharePartitionsStep]
+    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ..., owners: _Optional[_Mapping[str, str]] = ..., internal_topics: _Optional[_Union[InternalTopicsSnapshot, _Mapping]] = ..., share_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., share_partitions: _Optional[_Iterable[_Union[_share_pb2.SharePartitionsStep, _Mapping]]] = ...) -> None: ...

@@ -6,7 +6,7 @@ Agents check what clients send, and who may send it.
 from math import inf
 from typing import Final
 
-from lacuna.controlplane.shared.broker_configs import can_be_set, changed
+from lacuna.controlplane.shared.broker_configs import can_be_set, changed, plain_name
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET, InvalidConfig
 from lacuna.controlplane.state.settings import MAX_PER_TICK
@@ -39,9 +39,10 @@ def _wrong(changes: SecurityChanges) -> str:
         for name, value in quota.set.items():
             if not 0 < value < inf:
                 return f"The quota {name} must be a number above 0."
-    for name, text in changes.configs.items():
+    for stored, text in changes.configs.items():
+        name = plain_name(stored)
         if not can_be_set(name):
-            return f"The config {name} cannot be set for all brokers."
+            return f"The config {name} cannot be set while brokers run."
         try:
             changed({}, name, SET, text)
         except InvalidConfig as invalid:

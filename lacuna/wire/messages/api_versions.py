@@ -9,6 +9,8 @@ from lacuna.wire.layout import Bool, In, Int16, Int32, Int64, String, messages
 class ApiVersionsRequest(NamedTuple):
     client_software_name: Annotated[String, In(since=3)] = ""
     client_software_version: Annotated[String, In(since=3)] = ""
+    cluster_id: Annotated[String | None, In(since=5)] = None
+    node_id: Annotated[Int32, In(since=5)] = -1
 
 
 class ApiVersion(NamedTuple):
@@ -40,5 +42,5 @@ class ApiVersionsResponse(NamedTuple):
 
 
 API_VERSIONS_REQUEST, API_VERSIONS_RESPONSE = messages(
-    ApiVersionsRequest, ApiVersionsResponse, api_key=18, versions=(0, 4), first_flexible=3
+    ApiVersionsRequest, ApiVersionsResponse, api_key=18, versions=(0, 5), first_flexible=3
 )

@@ -1,9 +1,9 @@
 """DeleteGroups. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Int16, Int32, String, messages
+from lacuna.wire.layout import In, Int16, Int32, String, messages
 
 
 class DeleteGroupsRequest(NamedTuple):
@@ -13,6 +13,7 @@ class DeleteGroupsRequest(NamedTuple):
 class DeletableGroupResult(NamedTuple):
     group_id: String = ""
     error_code: Int16 = 0
+    error_message: Annotated[String | None, In(since=3)] = None
 
 
 class DeleteGroupsResponse(NamedTuple):
@@ -21,5 +22,5 @@ class DeleteGroupsResponse(NamedTuple):
 
 
 DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE = messages(
-    DeleteGroupsRequest, DeleteGroupsResponse, api_key=42, versions=(0, 2), first_flexible=2
+    DeleteGroupsRequest, DeleteGroupsResponse, api_key=42, versions=(0, 3), first_flexible=2
 )

@@ -33,6 +33,7 @@ class DescribeLogDirsResult(NamedTuple):
     topics: Sequence[DescribeLogDirsTopic] = ()
     total_bytes: Annotated[Int64, In(since=4)] = -1
     usable_bytes: Annotated[Int64, In(since=4)] = -1
+    is_cordoned: Annotated[Bool, In(since=5)] = False
 
 
 class DescribeLogDirsResponse(NamedTuple):
@@ -42,5 +43,5 @@ class DescribeLogDirsResponse(NamedTuple):
 
 
 DESCRIBE_LOG_DIRS_REQUEST, DESCRIBE_LOG_DIRS_RESPONSE = messages(
-    DescribeLogDirsRequest, DescribeLogDirsResponse, api_key=35, versions=(0, 4), first_flexible=2
+    DescribeLogDirsRequest, DescribeLogDirsResponse, api_key=35, versions=(0, 5), first_flexible=2
 )

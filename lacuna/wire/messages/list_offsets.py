@@ -45,5 +45,5 @@ class ListOffsetsResponse(NamedTuple):
 
 
 LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE = messages(
-    ListOffsetsRequest, ListOffsetsResponse, api_key=2, versions=(0, 10), first_flexible=6
+    ListOffsetsRequest, ListOffsetsResponse, api_key=2, versions=(0, 11), first_flexible=6
 )

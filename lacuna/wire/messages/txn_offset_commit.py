@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import In, Int16, Int32, Int64, String, messages
+from lacuna.wire.layout import ZERO_UUID, In, Int16, Int32, Int64, String, Uuid, messages
 
 
 class TxnOffsetCommitRequestPartition(NamedTuple):
@@ -14,7 +14,8 @@ class TxnOffsetCommitRequestPartition(NamedTuple):
 
 
 class TxnOffsetCommitRequestTopic(NamedTuple):
-    name: String = ""
+    name: Annotated[String, In(until=5)] = ""
+    topic_id: Annotated[Uuid, In(since=6)] = ZERO_UUID
     partitions: Sequence[TxnOffsetCommitRequestPartition] = ()
 
 
@@ -23,7 +24,7 @@ class TxnOffsetCommitRequest(NamedTuple):
     group_id: String = ""
     producer_id: Int64 = 0
     producer_epoch: Int16 = 0
-    generation_id: Annotated[Int32, In(since=3)] = -1
+    generation_id_or_member_epoch: Annotated[Int32, In(since=3)] = -1
     member_id: Annotated[String, In(since=3)] = ""
     group_instance_id: Annotated[String | None, In(since=3)] = None
     topics: Sequence[TxnOffsetCommitRequestTopic] = ()
@@ -35,7 +36,8 @@ class TxnOffsetCommitResponsePartition(NamedTuple):
 
 
 class TxnOffsetCommitResponseTopic(NamedTuple):
-    name: String = ""
+    name: Annotated[String, In(until=5)] = ""
+    topic_id: Annotated[Uuid, In(since=6)] = ZERO_UUID
     partitions: Sequence[TxnOffsetCommitResponsePartition] = ()
 
 
@@ -45,5 +47,5 @@ class TxnOffsetCommitResponse(NamedTuple):
 
 
 TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE = messages(
-    TxnOffsetCommitRequest, TxnOffsetCommitResponse, api_key=28, versions=(0, 5), first_flexible=3
+    TxnOffsetCommitRequest, TxnOffsetCommitResponse, api_key=28, versions=(0, 6), first_flexible=3
 )

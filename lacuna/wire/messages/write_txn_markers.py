@@ -1,9 +1,9 @@
 """WriteTxnMarkers. Written by lacuna.wire.generator, not by hand."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from lacuna.wire.layout import Bool, Int16, Int32, Int64, String, messages
+from lacuna.wire.layout import Bool, In, Int8, Int16, Int32, Int64, String, messages
 
 
 class WritableTxnMarkerTopic(NamedTuple):
@@ -17,6 +17,7 @@ class WritableTxnMarker(NamedTuple):
     transaction_result: Bool = False
     topics: Sequence[WritableTxnMarkerTopic] = ()
     coordinator_epoch: Int32 = 0
+    transaction_version: Annotated[Int8, In(since=2)] = 0
 
 
 class WriteTxnMarkersRequest(NamedTuple):
@@ -43,5 +44,5 @@ class WriteTxnMarkersResponse(NamedTuple):
 
 
 WRITE_TXN_MARKERS_REQUEST, WRITE_TXN_MARKERS_RESPONSE = messages(
-    WriteTxnMarkersRequest, WriteTxnMarkersResponse, api_key=27, versions=(0, 1), first_flexible=1
+    WriteTxnMarkersRequest, WriteTxnMarkersResponse, api_key=27, versions=(0, 2), first_flexible=1
 )

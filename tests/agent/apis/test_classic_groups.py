@@ -48,6 +48,11 @@ async def test_find_coordinator(setup: Setup, version: int) -> None:
     if version:
         assert await find(1) == (node, 0)
         assert await find(2) == (-1, 42)
+        assert await find(3) == (-1, 42)
+    if version >= 6:
+        key = f"g:{'A' * 22}:0"
+        answer = await setup.ask(10, version, key_type=2, coordinator_keys=(key,))
+        assert [each.node_id for each in answer.coordinators] == [node]
 
 
 @pytest.mark.parametrize("version", range(10))

@@ -5,19 +5,17 @@ from collections.abc import Sequence
 import pytest
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.alter_client_quotas import (
+from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,
+    ComponentData,
+    DescribeClientQuotasRequest,
     EntityData,
     EntryData,
     OpData,
-)
-from lacuna.wire.messages.describe_client_quotas import (
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    ComponentData,
-    DescribeClientQuotasRequest,
 )
 from tests.agent.apis.clusters import Setup
 

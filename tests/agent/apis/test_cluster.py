@@ -19,7 +19,7 @@ from lacuna.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     TopicPartitions,
 )
-from lacuna.wire.messages.list_partition_reassignments import (
+from lacuna.wire.messages.partition_reassignments import (
     LIST_PARTITION_REASSIGNMENTS_REQUEST,
     LIST_PARTITION_REASSIGNMENTS_RESPONSE,
     ListPartitionReassignmentsRequest,

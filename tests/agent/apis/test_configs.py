@@ -220,7 +220,9 @@ async def test_groups_have_configs_of_their_own(setup: Setup, version: int) -> N
         )
         (result,) = answer.results
         assert not any(each.read_only for each in result.configs)
-        return {each.name: (each.value, each.config_source) for each in result.configs}
+        shown = {each.name: (each.value, each.config_source) for each in result.configs}
+        assert shown["share.auto.offset.reset"] == ("latest", 5)
+        return {key_: value for key_, value in shown.items() if key_.startswith("consumer.")}
 
     async def listed() -> list[str]:
         answer = await setup.ask(74, 1, resource_types=(32,))
@@ -319,7 +321,7 @@ async def test_list_config_resources(setup: Setup, version: int) -> None:
 
 
 TOPIC, BROKER = 2, 4
-DYNAMIC_TOPIC, DYNAMIC_DEFAULT_BROKER, DEFAULT = 1, 3, 5
+DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, DEFAULT = 1, 2, 3, 5
 
 
 async def alter(
@@ -379,8 +381,11 @@ async def test_a_default_holds_for_topics_that_set_nothing(setup: Setup) -> None
     ("configs", "broker", "code", "words"),
     [
         ({"log_retention_ms": "x"}, "", ErrorCode.INVALID_CONFIG, "retention.ms"),
-        ({"log_retention_ms": "1"}, "1", ErrorCode.INVALID_REQUEST, "--entity-default"),
-        ({"num_io_threads": "8"}, "", ErrorCode.INVALID_REQUEST, "dynamically: num.io.threads"),
+        ({"log_retention_ms": "1"}, "99", ErrorCode.INVALID_REQUEST, "no broker 99"),
+        ({"log_retention_ms": "1"}, "one", ErrorCode.INVALID_REQUEST, "its id, not 'one'"),
+        ({"log_dirs": "/x"}, "", ErrorCode.INVALID_REQUEST, "dynamically: log.dirs"),
+        ({"num_io_threads": "0"}, "1", ErrorCode.INVALID_CONFIG, "num.io.threads: Value must be"),
+        ({"log_cleaner_io_max_bytes_per_second": "x"}, "", ErrorCode.INVALID_CONFIG, "DOUBLE"),
         ({"max_connections": "0"}, "", ErrorCode.INVALID_CONFIG, "max.connections"),
     ],
 )
@@ -391,6 +396,24 @@ async def test_what_cannot_be_set_is_refused_with_the_reason(
     assert found == code
     assert words in message
     assert await described(setup, BROKER, "") == {}
+
+
+async def test_one_broker_has_configs_of_its_own(setup: Setup) -> None:
+    """They come before those of all brokers; configs that only tune files and threads are checked and shown."""
+    node_id = str(setup.running.context.lease.node_id)
+    assert await alter(setup, num_io_threads="4", max_connections="50") == (0, "")
+    assert await alter(setup, SET, node_id, num_io_threads=" 5 ", max_connections="40") == (0, "")
+    shown = await described(setup, BROKER, node_id)
+    assert shown["num.io.threads"] == ("5", DYNAMIC_BROKER)
+    assert shown["max.connections"] == ("40", DYNAMIC_BROKER)
+    assert shown["log.cleaner.threads"] == ("1", DEFAULT)
+    assert await described(setup, BROKER, "") == {
+        "num.io.threads": ("4", DYNAMIC_DEFAULT_BROKER),
+        "max.connections": ("50", DYNAMIC_DEFAULT_BROKER),
+    }
+    assert await alter(setup, DELETE, node_id, num_io_threads="", max_connections="") == (0, "")
+    shown = await described(setup, BROKER, node_id)
+    assert shown["num.io.threads"] == ("4", DYNAMIC_DEFAULT_BROKER)
 
 
 async def test_connections_are_limited_while_agents_run(setup: Setup) -> None:

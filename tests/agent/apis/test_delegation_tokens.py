@@ -21,34 +21,28 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
-from lacuna.wire.messages.alter_user_scram_credentials import (
+from lacuna.wire.messages.delegation_tokens import (
+    CREATE_DELEGATION_TOKEN_REQUEST,
+    CREATE_DELEGATION_TOKEN_RESPONSE,
+    DESCRIBE_DELEGATION_TOKEN_REQUEST,
+    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+    EXPIRE_DELEGATION_TOKEN_REQUEST,
+    EXPIRE_DELEGATION_TOKEN_RESPONSE,
+    RENEW_DELEGATION_TOKEN_REQUEST,
+    RENEW_DELEGATION_TOKEN_RESPONSE,
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+    ExpireDelegationTokenRequest,
+    RenewDelegationTokenRequest,
+)
+from lacuna.wire.messages.user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
-)
-from lacuna.wire.messages.create_delegation_token import (
-    CREATE_DELEGATION_TOKEN_REQUEST,
-    CREATE_DELEGATION_TOKEN_RESPONSE,
-    CreatableRenewers,
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-)
-from lacuna.wire.messages.describe_delegation_token import (
-    DESCRIBE_DELEGATION_TOKEN_REQUEST,
-    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-)
-from lacuna.wire.messages.expire_delegation_token import (
-    EXPIRE_DELEGATION_TOKEN_REQUEST,
-    EXPIRE_DELEGATION_TOKEN_RESPONSE,
-    ExpireDelegationTokenRequest,
-)
-from lacuna.wire.messages.renew_delegation_token import (
-    RENEW_DELEGATION_TOKEN_REQUEST,
-    RENEW_DELEGATION_TOKEN_RESPONSE,
-    RenewDelegationTokenRequest,
 )
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.plane import Cluster, cluster

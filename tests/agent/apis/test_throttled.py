@@ -16,7 +16,7 @@ from lacuna.agent.quotas.limits import MUTATIONS, PRODUCED, REQUESTS
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.alter_client_quotas import EntryData, OpData
+from lacuna.wire.messages.client_quotas import EntryData, OpData
 from lacuna.wire.peers import ASK_CONTROL_KEY, READ_CHUNK_KEY
 from tests.agent.apis.clusters import UNKNOWN_TOPIC, Setup, topic
 from tests.agent.apis.test_client_quotas import EVERY_USER, alter

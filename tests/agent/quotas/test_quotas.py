@@ -15,7 +15,7 @@ from lacuna.controlplane.shared.security import Entity, Security
 from lacuna.controlplane.state.shares import Shares
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.testing.cluster import Cluster
-from lacuna.wire.messages.alter_client_quotas import (
+from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,

@@ -4,15 +4,13 @@ import base64
 import hashlib
 import hmac
 
-from lacuna.wire.messages.sasl_authenticate import (
+from lacuna.wire.messages.sasl import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-)
-from lacuna.wire.messages.sasl_handshake import (
     SASL_HANDSHAKE_REQUEST,
     SASL_HANDSHAKE_RESPONSE,
+    SaslAuthenticateRequest,
+    SaslAuthenticateResponse,
     SaslHandshakeRequest,
 )
 from tests.agent.harness import RawClient

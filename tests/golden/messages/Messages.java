@@ -19,7 +19,6 @@ import org.apache.kafka.common.protocol.types.Schema;
 import org.apache.kafka.common.protocol.types.Struct;
 import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
-import org.apache.kafka.common.record.MemoryRecords;
 
 /**
  * Prints messages as Kafka itself writes them, one a line: the API's key and name, "request" or "response", version,
@@ -181,7 +180,7 @@ public class Messages {
         return type instanceof Schema schema ? struct(schema) : plain(type.toString());
     }
 
-    private Object plain(String type) {
+    private Object plain(String type) throws ReflectiveOperationException {
         switch (type) {
             case "BOOLEAN": return random.nextBoolean();
             case "INT8": return (byte) number(Byte.MIN_VALUE, Byte.MAX_VALUE);
@@ -200,7 +199,7 @@ public class Messages {
         byte[] bytes = new byte[random.nextInt(9)];
         random.nextBytes(bytes);
         ByteBuffer buffer = ByteBuffer.wrap(bytes);
-        return type.endsWith("RECORDS") ? MemoryRecords.readableRecords(buffer) : buffer;
+        return type.endsWith("RECORDS") ? records(buffer) : buffer;
     }
 
     private long number(long least, long most) {
@@ -211,5 +210,17 @@ public class Messages {
             case 3: return random.nextInt(100);
             default: return least + (random.nextLong() & Long.MAX_VALUE) % Math.max(most - least, 1L << 15);
         }
+    }
+
+    /** Kafka 4.2 moved the class into another package. */
+    private static Object records(ByteBuffer buffer) throws ReflectiveOperationException {
+        String parent = "org.apache.kafka.common.record.";
+        Class<?> records;
+        try {
+            records = Class.forName(parent + "internal.MemoryRecords");
+        } catch (ClassNotFoundException e) {
+            records = Class.forName(parent + "MemoryRecords");
+        }
+        return records.getMethod("readableRecords", ByteBuffer.class).invoke(null, buffer);
     }
 }

@@ -1,4 +1,4 @@
-"""Messages of every API of Kafka 4.1 and 3.9 as Kafka wrote them, as bytes and as values."""
+"""Messages of every API of Kafka 4.4 and 3.9 as Kafka wrote them, as bytes and as values."""
 
 from __future__ import annotations
 

@@ -81,8 +81,8 @@ class GroupSettings:
     member_metadata_max_bytes: int = 1 << 20
     group_metadata_max_bytes: int = 64 << 20
     # For consumer groups (KIP-848), whose members do not choose these. A group config overrides them.
-    consumer_session_timeout_ms: int = GROUP_CONFIGS[SESSION_TIMEOUT].default
-    consumer_heartbeat_interval_ms: int = GROUP_CONFIGS[HEARTBEAT_INTERVAL].default
+    consumer_session_timeout_ms: int = int(GROUP_CONFIGS[SESSION_TIMEOUT].default)
+    consumer_heartbeat_interval_ms: int = int(GROUP_CONFIGS[HEARTBEAT_INTERVAL].default)
     # A new member has no id yet, so it cannot send heartbeats while it waits for the others.
     new_member_join_timeout_ms: int = 5 * _MINUTE_MS
 

@@ -3,35 +3,47 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from lacuna.controlplane.shared.group_configs import HEARTBEAT_INTERVAL, SESSION_TIMEOUT
+from lacuna.controlplane.shared.group_configs import (
+    GROUP_CONFIGS,
+    HEARTBEAT_INTERVAL,
+    RECORD_LOCK_DURATION,
+    SESSION_TIMEOUT,
+    SHARE_SESSION_TIMEOUT,
+)
+from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.subscriptions import Resolver
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME, LiveGroup, LiveGroups
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.groups.settings import GroupSettings
+from lacuna.controlplane.state.groups.share import ShareGroup
 from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupsSnapshot
+from lacuna.controlplane.v1.share_pb2 import SharePartitionsStep
 
 
 @dataclass(slots=True)
 class Groups:
-    """All groups and offsets. A group is either a classic group or a consumer group.
+    """All groups and offsets. A group is a classic group, a consumer group or a share group.
 
-    `generations` (of classic groups), `consumers`, `offsets` and `configs` (group id → configs set on it, even if there
-    is no such group) are durable, and only replays change them. `live`, `live_consumers` and the cache of `resolver`
-    are volatile.
+    `generations` (of classic groups), `consumers`, `shares`, `offsets` and `configs` (group id → configs set on it,
+    even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of share
+    groups), `locks` and the cache of `resolver` are volatile.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
     generations: dict[str, GroupGeneration] = field(default_factory=dict)
     offsets: Offsets = field(default_factory=Offsets)
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
+    shares: dict[str, ShareGroup] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
+    #: When the first lock of each share group ends.
+    locks: Deadlines[str] = field(default_factory=Deadlines)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
@@ -66,11 +78,14 @@ class Groups:
     def weigh(self, group_id: str) -> None:
         """Count the bytes of a changed group again."""
         generation, consumers = self.generations.get(group_id), self.consumers.get(group_id)
-        configs = self.configs.get(group_id)
+        configs, share = self.configs.get(group_id), self.shares.get(group_id)
         size = 0 if generation is None else generation.ByteSize()
         if consumers is not None:
             size += SIZE_OF_NAME + len(group_id) + consumers.metadata_size
             size += SIZE_OF_NAME * len(consumers.members)
+        if share is not None:
+            size += SIZE_OF_NAME + len(group_id) + share.group.metadata_size + share.size
+            size += SIZE_OF_NAME * len(share.group.members)
         if configs is not None:
             size += SIZE_OF_NAME + len(group_id) + sum(map(len, configs.values()))
         more = size - self.sizes.pop(group_id, 0)
@@ -108,6 +123,32 @@ class Groups:
         group.apply(step)
         self.weigh(step.group_id)
 
+    def take_share_step(self, step: ConsumerGroupStep) -> None:
+        """Apply one step of the members of a share group, which is created if necessary."""
+        share = self.shares.get(step.group_id)
+        if share is None:
+            share = ShareGroup(ConsumerGroup(group_id=step.group_id))
+            self.shares[step.group_id] = share
+        share.group.apply(step)
+        self.weigh(step.group_id)
+
+    def take_records_step(self, step: SharePartitionsStep) -> None:
+        """Apply changes of share partitions."""
+        share = self.shares[step.group_id]
+        share.apply(step.partitions)
+        self.expect_locks(step.group_id)
+        self.weigh(step.group_id)
+
+    def expect_locks(self, group_id: str) -> None:
+        """Note when the first lock of a share group ends."""
+        share = self.shares.get(group_id)
+        partitions = share.partitions.values() if share is not None else ()
+        ends = [at_ms for each in partitions if (at_ms := each.next_expiry_ms) is not None]
+        if ends:
+            self.locks.set(group_id, min(ends))
+        else:
+            self.locks.discard(group_id)
+
     def set_configs(self, group: GroupConfigs) -> None:
         """Replace all configs of a group."""
         if group.configs:
@@ -117,9 +158,11 @@ class Groups:
         self.weigh(group.group_id)
 
     def forget(self, group_id: str) -> None:
-        """Remove a group of either kind, but not its offsets."""
+        """Remove a group of any kind, but not its committed offsets."""
         self.generations.pop(group_id, None)
         self.consumers.pop(group_id, None)
+        self.shares.pop(group_id, None)
+        self.locks.discard(group_id)
         self.live_consumers.pop(group_id, None)
         self.live.groups.pop(group_id, None)
         self.live.asleep.discard(group_id)
@@ -130,14 +173,24 @@ class Groups:
         self.offsets.end_transaction(producer_id, committed)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop all offsets of deleted topics (S6). Part of replaying the deletion."""
+        """Drop all offsets and share partitions of deleted topics (S6). Part of replaying the deletion."""
         self.offsets.forget_topics(names, now_ms)
+        for group_id, share in self.shares.items():
+            if share.forget_topics(names.keys()):
+                self.expect_locks(group_id)
+                self.weigh(group_id)
 
     def hold_back(self, now_ms: int) -> None:
         """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
         for generation in self.generations.values():
             generation.written_at_ms = min(generation.written_at_ms, now_ms)
         self.offsets.hold_back(now_ms)
+        self.locks = Deadlines()
+        for group_id, share in self.shares.items():
+            longest_ms = self.share_config(group_id, RECORD_LOCK_DURATION)
+            for partition in share.partitions.values():
+                partition.hold_back(now_ms + longest_ms)
+            self.expect_locks(group_id)
 
     # For replay and for decisions.
 
@@ -151,17 +204,20 @@ class Groups:
             group_id in self.live.groups
             or group_id in self.generations
             or group_id in self.consumers
+            or group_id in self.shares
             or self.offsets.has_group(group_id)
         )
 
     def group_ids(self) -> set[str]:
         """Return the ids of all groups."""
-        return {*self.live.groups, *self.generations, *self.consumers, *self.offsets.group_ids()}
+        modern = {*self.consumers, *self.shares}
+        return {*self.live.groups, *self.generations, *modern, *self.offsets.group_ids()}
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
         """Return a classic group, loaded from its generation if necessary, or None if there is no such group."""
         is_live = group_id in self.live.groups
-        if is_live or (group_id not in self.consumers and self.exists(group_id)):
+        is_modern = group_id in self.consumers or group_id in self.shares
+        if is_live or (not is_modern and self.exists(group_id)):
             return self.open(group_id, now_ms)
         return None
 
@@ -182,15 +238,26 @@ class Groups:
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
-        """Return the deadlines of a consumer group, and set full ones if it was restored from the journal."""
+        """Return the deadlines of a consumer or share group, and set full ones if it was restored from the journal."""
         live = self.live_consumers.get(group.group_id)
         if live is None:
-            timeout_ms = self.consumer_session_timeout_ms(group.group_id)
+            timeout_ms = self.session_timeout_ms(group.group_id)
             live = LiveConsumerGroup.wake(group, timeout_ms, now_ms)
             live.moved_ms = self.live.moved_ms
             self.live_consumers[group.group_id] = live
         live.settle(self.live.moved_ms)
         return live
+
+    def session_timeout_ms(self, group_id: str) -> int:
+        """Return how long a member of a consumer or share group may send no heartbeat before it is removed."""
+        if group_id in self.shares:
+            return self.share_config(group_id, SHARE_SESSION_TIMEOUT)
+        return self.consumer_session_timeout_ms(group_id)
+
+    def share_config(self, group_id: str, name: str) -> int:
+        """Return a numeric config of a share group."""
+        own = self.configs.get(group_id, {}).get(name)
+        return int(own or GROUP_CONFIGS[name].default)
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
         """Return how long a member with the consumer protocol may send no heartbeat before it is removed."""
@@ -210,6 +277,10 @@ class Groups:
             yield GroupsSnapshot(generations=[generation])
         for _, group in sorted(self.consumers.items()):
             yield GroupsSnapshot(consumer_groups=[group.to_step()])
+        for _, share in sorted(self.shares.items()):
+            yield GroupsSnapshot(share_groups=[share.group.to_step()])
+            for step in share.pieces():
+                yield GroupsSnapshot(share_partitions=[step])
         for group_id, configs in sorted(self.configs.items()):
             yield GroupsSnapshot(configs=[GroupConfigs(group_id=group_id, configs=configs)])
         yield from self.offsets.pieces()
@@ -225,5 +296,9 @@ class Groups:
             self.keep_generation(generation)
         for step in piece.consumer_groups:
             self.take_step(step)
+        for step in piece.share_groups:
+            self.take_share_step(step)
+        for records in piece.share_partitions:
+            self.take_records_step(records)
         for group in piece.configs:
             self.set_configs(group)

@@ -1,4 +1,4 @@
-"""DescribeGroups (of classic groups), ListGroups and DeleteGroups (of both kinds)."""
+"""DescribeGroups (of classic groups), ListGroups and DeleteGroups (of all kinds)."""
 
 from typing import Final
 
@@ -29,6 +29,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
+SHARE = "share"
 
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
@@ -45,7 +46,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedGroup:
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
             error_message=(
                 f"Group {group_id} is not a classic group."
-                if group_id in turn.groups.consumers
+                if turn.groups.exists(group_id)
                 else f"Group {group_id} not found."
             ),
             state=GroupState.DEAD,
@@ -90,6 +91,11 @@ def list_groups(turn: Turn, command: ListGroups) -> Reply:
 
 
 def _list(turn: Turn, group_id: str) -> ListedGroup:
+    share = turn.groups.shares.get(group_id)
+    if share is not None:
+        return ListedGroup(
+            group_id=group_id, protocol_type=SHARE, state=share.state, group_type=SHARE
+        )
     consumer = turn.groups.consumers.get(group_id)
     if consumer is not None:
         return ListedGroup(
@@ -123,7 +129,8 @@ def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
 def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
     if group_id in deleted or not turn.groups.exists(group_id):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    consumer = turn.groups.consumers.get(group_id)
+    share = turn.groups.shares.get(group_id)
+    consumer = turn.groups.consumers.get(group_id) if share is None else share.group
     if consumer is not None:
         if consumer.members:
             return ErrorCode.NON_EMPTY_GROUP
@@ -138,7 +145,7 @@ def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
 
 
 def replay_group_deleted(state: State, record: GroupDeleted, now_ms: int) -> None:
-    """Remove a group of either kind with its offsets."""
+    """Remove a group of any kind with its offsets."""
     groups, group_id = state.groups, record.group_id
     groups.forget(group_id)
     groups.offsets.forget_group(group_id, state.topic_name, now_ms)

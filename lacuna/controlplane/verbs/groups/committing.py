@@ -43,7 +43,9 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
     """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
     group = turn.groups.find(command.group_id, turn.now_ms)
     consumer = turn.groups.consumers.get(command.group_id)
-    if consumer is not None:
+    if command.group_id in turn.groups.shares:
+        error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    elif consumer is not None:
         error_code = _find_consumer_writer_error(consumer, command)
     else:
         error_code = _find_writer_error(group, command)
@@ -66,7 +68,9 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
         return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.find(command.group_id, turn.now_ms)
     consumer = turn.groups.consumers.get(command.group_id)
-    if consumer is not None:
+    if command.group_id in turn.groups.shares:
+        error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    elif consumer is not None:
         error_code = _find_consumer_txn_writer_error(consumer, command)
     else:
         error_code = _find_txn_writer_error(group, command)
@@ -102,7 +106,7 @@ def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorC
 def _find_txn_writer_error(group: LiveGroup | None, command: TxnOffsetCommit) -> ErrorCode:
     if group is None:
         is_standalone = command.generation_id < 0
-        return ErrorCode.NONE if is_standalone else ErrorCode.ILLEGAL_GENERATION
+        return ErrorCode.NONE if is_standalone else ErrorCode.GROUP_ID_NOT_FOUND
     if _is_standalone(group, command.generation_id) or not _names_member(command):
         return ErrorCode.NONE
     return _find_generation_error(group, command)
@@ -118,9 +122,7 @@ def _find_consumer_writer_error(group: ConsumerGroup, command: OffsetCommit) -> 
 def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetCommit) -> ErrorCode:
     if not _names_member(command):
         return ErrorCode.NONE
-    error_code = _find_epoch_error(group, command.member_id, command.generation_id)
-    is_stale = error_code is ErrorCode.STALE_MEMBER_EPOCH
-    return ErrorCode.ILLEGAL_GENERATION if is_stale else error_code
+    return _find_epoch_error(group, command.member_id, command.generation_id)
 
 
 def _names_member(command: TxnOffsetCommit) -> bool:
@@ -234,6 +236,8 @@ def _fetch_group(
     turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
 ) -> FetchedGroup:
     """Return the offsets of a group, or at most this many if the command names no partitions."""
+    if entry.group_id in turn.groups.shares:
+        return FetchedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     consumer = turn.groups.consumers.get(entry.group_id)
     if consumer is not None and (entry.member_id or entry.member_epoch > 0):
         error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)

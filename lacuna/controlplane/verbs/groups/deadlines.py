@@ -23,6 +23,8 @@ from lacuna.controlplane.verbs.groups.rebalance import (
     rebalance_or_complete,
     remove_member,
 )
+from lacuna.controlplane.verbs.groups.share_members import end_overdue_share_members
+from lacuna.controlplane.verbs.groups.share_records import end_locks
 from lacuna.controlplane.verbs.turn import Turn
 
 
@@ -40,6 +42,8 @@ def tick_groups(turn: Turn) -> None:
         drop_if_nothing(turn, group)
         live.weigh(group.group_id)
     end_overdue_consumers(turn)
+    end_overdue_share_members(turn)
+    end_locks(turn)
     _check_expiry(turn)
 
 

@@ -40,6 +40,8 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
+    if command.group_id in turn.groups.shares:
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)

@@ -139,7 +139,11 @@ def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]
         (HEARTBEAT_INTERVAL, SET, "4999", LOWEST),
         (HEARTBEAT_INTERVAL, SET, "15001", HIGHEST),
         (HEARTBEAT_INTERVAL, SET, "99999999999", "Not a number of type INT"),
-        ("share.session.timeout.ms", SET, "50000", "Unknown group config name"),
+        ("streams.session.timeout.ms", SET, "50000", "Unknown group config name"),
+        ("share.auto.offset.reset", SET, "none", "must be either 'earliest', 'latest'"),
+        ("share.auto.offset.reset", SET, "by_duration:1h", "must be either 'earliest', 'latest'"),
+        ("share.isolation.level", SET, "dirty", "String must be one of: read_committed"),
+        ("share.delivery.count.limit", SET, "11", "group.share.max.delivery.count.limit"),
         ("retention.ms", SET, "1", "Unknown group config name"),
         (SESSION_TIMEOUT, APPEND, "50000", "Can't APPEND to key"),
         (SESSION_TIMEOUT, SUBTRACT, "50000", "Can't SUBTRACT to key"),
@@ -161,7 +165,7 @@ def test_what_may_not_be_set(name: str, operation: int, value: str, told: str) -
 def test_both_bounds_may_be_set_and_are_kept_as_they_are_read() -> None:
     bench = ConsumerBench()
     for config in GROUP_CONFIGS.values():
-        for value in (config.lowest, config.highest):
+        for value in (config.bounds.lowest, config.bounds.highest) if config.bounds else ():
             assert alter(bench, (config.name, SET, f" 0{value} ")) == ("NONE", "")
             assert described(bench)["g"][config.name] == str(value)
 

@@ -62,7 +62,7 @@ def test_a_standalone_commit_makes_a_simple_group(play: Play) -> None:
         ("txn_commit a 7 gen=1 t-0@1", "a: ILLEGAL_GENERATION"),
         ("txn_commit a 7 id=ghost t-0@1", "a: UNKNOWN_MEMBER_ID"),
         ("txn_commit a 7 instance=i t-0@1", "a: UNKNOWN_MEMBER_ID"),
-        ("txn_commit a 7 group=other t-0@1", "a: ILLEGAL_GENERATION"),
+        ("txn_commit a 7 group=other t-0@1", "a: GROUP_ID_NOT_FOUND"),
         ("txn_commit a 7 group= t-0@1", "a: INVALID_GROUP_ID"),
     ],
 )

@@ -52,6 +52,12 @@ def assign_if_stale(turn: Turn, draft: Draft) -> None:
     """Assign a new target to every member, if the group's epoch is ahead of the assignment epoch."""
     if draft.group_epoch <= draft.assignment_epoch:
         return
+    assign = ASSIGNORS[preferred_assignor(draft.members)]
+    draft.retarget(assign(*subscribers_of(turn, draft)))
+
+
+def subscribers_of(turn: Turn, draft: Draft) -> tuple[list[Subscriber], TopicCounts]:
+    """Return the members as assignors see them, and the topics that they want, ordered by name."""
     subscribers = [
         Subscriber(
             member_id=member_id,
@@ -64,9 +70,8 @@ def assign_if_stale(turn: Turn, draft: Draft) -> None:
     every: dict[bytes, int] = {}
     for topics in _distinct(each.topics for each in subscribers):
         every.update(topics)
-    ordered = dict(sorted(every.items(), key=lambda each: turn.topics.name_of(each[0]) or ""))
-    assign = ASSIGNORS[preferred_assignor(draft.members)]
-    draft.retarget(assign(subscribers, ordered))
+    by_name = sorted(every.items(), key=lambda each: turn.topics.name_of(each[0]) or "")
+    return subscribers, dict(by_name)
 
 
 def _resolve(turn: Turn, member: Member) -> TopicCounts:

@@ -1,4 +1,4 @@
-"""The interface of assignors, and the `range` assignor. Equal groups get equal targets.
+"""The interface of assignors, and the `range` and `simple` assignors. Equal groups get equal targets.
 
     assign(members, topics) -> member id → target
 
@@ -6,10 +6,11 @@
 all these topics, in the order of their names.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lacuna.controlplane.state.groups.consumer.assignments import Assignment
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.groups.consumer.assignments import Assignment, partitions_of
 from lacuna.controlplane.state.groups.consumer.subscriptions import TopicCounts
 
 
@@ -65,3 +66,58 @@ def subscribers_of(members: Sequence[Subscriber], topics: TopicCounts) -> Mappin
 
 def _range_order(member: Subscriber) -> tuple[bool, str]:
     return not member.group_instance_id, member.group_instance_id or member.member_id
+
+
+def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
+    """Assign as share groups do: members may share a partition, and every member gets some if there are enough.
+
+    If all members want the same topics, their partitions are assigned together, otherwise those of each topic.
+    """
+    ordered = sorted(members, key=lambda each: each.member_id)
+    takers_of = subscribers_of(ordered, topics)
+    targets: dict[str, dict[bytes, set[int]]] = {each.member_id: {} for each in ordered}
+    before = {each.member_id: each.target for each in ordered}
+    same = len({id(takers) for takers in takers_of.values()}) <= 1
+    blocks = [dict(topics)] if same else [{topic_id: count} for topic_id, count in topics.items()]
+    for block in blocks:
+        partitions = [
+            (topic_id, each) for topic_id, count in block.items() for each in range(count)
+        ]
+        takers = takers_of[next(iter(block))] if block else []
+        for member_id, (topic_id, partition) in _shared(takers, partitions, before):
+            targets[member_id].setdefault(topic_id, set()).add(partition)
+    return {
+        member_id: {topic_id: frozenset(each) for topic_id, each in sorted(held.items())}
+        for member_id, held in targets.items()
+    }
+
+
+def _shared(
+    takers: Sequence[str], partitions: Sequence[PartitionKey], before: Mapping[str, Assignment]
+) -> Iterator[tuple[str, PartitionKey]]:
+    """Yield who gets which partition. Members keep what they have, as far as their quotas allow.
+
+    Each partition has the same number of members, and the quotas of members differ by one at most.
+    """
+    if not takers or not partitions:
+        return
+    sharing = -(-len(takers) // len(partitions))
+    slots = sharing * len(partitions)
+    left = dict.fromkeys(partitions, sharing)
+    needs: dict[str, int] = {}
+    held: set[tuple[str, PartitionKey]] = set()
+    for number, member_id in enumerate(takers):
+        quota = -(-slots * (number + 1) // len(takers)) + (-slots * number // len(takers))
+        for key in sorted(partitions_of(before[member_id])):
+            if quota and left.get(key, 0):
+                left[key] -= 1
+                quota -= 1
+                held.add((member_id, key))
+                yield member_id, key
+        needs[member_id] = quota
+    free = [key for key, count in left.items() for _ in range(count)]
+    for member_id, quota in needs.items():
+        given = [key for key in dict.fromkeys(free) if (member_id, key) not in held][:quota]
+        for key in given:
+            free.remove(key)
+            yield member_id, key

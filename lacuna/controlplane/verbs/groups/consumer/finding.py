@@ -29,6 +29,8 @@ def find_or_make_group(turn: Turn, group_id: str) -> Draft:
     group = turn.groups.consumers.get(group_id)
     if group is not None:
         return Draft(group_id, group)
+    if group_id in turn.groups.shares:
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     classic = turn.groups.find(group_id, turn.now_ms)
     if classic is None or classic.state is GroupState.EMPTY:
         return Draft(group_id, None)

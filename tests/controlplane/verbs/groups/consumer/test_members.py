@@ -338,7 +338,7 @@ def test_offsets_need_the_epoch() -> None:
     commit x id=c gen=2 t-0@5        -> x: UNKNOWN_MEMBER_ID
     commit x t-0@5                   -> x: UNKNOWN_MEMBER_ID
     txn_commit x 7 id=a gen=2 t-0@5  -> x: ok
-    txn_commit x 7 id=a gen=1 t-0@5  -> x: ILLEGAL_GENERATION
+    txn_commit x 7 id=a gen=1 t-0@5  -> x: STALE_MEMBER_EPOCH
     txn_commit x 7 id=c gen=1 t-0@5  -> x: UNKNOWN_MEMBER_ID
     txn_commit x 7 t-1@5             -> x: ok
     fetch t-0 t-1 stable             -> t-0=UNSTABLE_OFFSET_COMMIT t-1=UNSTABLE_OFFSET_COMMIT

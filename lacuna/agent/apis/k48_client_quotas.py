@@ -1,23 +1,34 @@
-"""DescribeClientQuotas v0-v1 (KIP-546): the quotas of the entities that a filter matches."""
+"""DescribeClientQuotas v0-v1 (KIP-546): the quotas of the entities that a filter matches.
+
+AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas. Each entry is applied completely or not at all.
+"""
 
 from collections.abc import Sequence
 from typing import Final
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.guard import on_cluster
-from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER
+from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER, invalid
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.security import Entity
 from lacuna.controlplane.shared.topic_configs import shorten
-from lacuna.wire.messages.describe_client_quotas import (
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, Quota, QuotaEntity, SecurityChanges
+from lacuna.wire.messages.client_quotas import (
+    ALTER_CLIENT_QUOTAS_REQUEST,
+    ALTER_CLIENT_QUOTAS_RESPONSE,
     DESCRIBE_CLIENT_QUOTAS_REQUEST,
     DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    AlterClientQuotasResponseEntryData,
     ComponentData,
     DescribeClientQuotasRequest,
     DescribeClientQuotasResponse,
+    DescribeClientQuotasResponseEntryData,
     EntityData,
     EntryData,
     ValueData,
@@ -28,7 +39,9 @@ _DEFAULT: Final = 1
 _ANY: Final = 2
 
 
-async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeClientQuotasResponse:
+async def describe(
+    call: Call, request: DescribeClientQuotasRequest
+) -> DescribeClientQuotasResponse:
     """Answer with the quotas of each matching entity."""
     code, message = _invalid(request.components)
     if code:
@@ -36,7 +49,7 @@ async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeCl
     quotas = (await current_view(call.context)).security.quotas
     return DescribeClientQuotasResponse(
         entries=[
-            EntryData(
+            DescribeClientQuotasResponseEntryData(
                 [EntityData(kind, name) for kind, name in entity],
                 [ValueData(key, value) for key, value in sorted(values.items())],
             )
@@ -46,7 +59,7 @@ async def handle(call: Call, request: DescribeClientQuotasRequest) -> DescribeCl
     )
 
 
-def refuse(
+def _refuse_describe(
     _call: Call, _request: DescribeClientQuotasRequest, error_code: int
 ) -> DescribeClientQuotasResponse:
     """Answer with the error and no entries."""
@@ -108,11 +121,75 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
     return True
 
 
-API = Api(
-    request=DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    response=DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    max_version=1,
-    handle=handle,
-    refuse=refuse,
-    guard=on_cluster(Operation.DESCRIBE_CONFIGS),
+_Outcome = tuple[int, str]
+
+
+async def alter(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+    """Apply the valid changes in one command, and answer each entry independently."""
+    outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
+    valid = [
+        entry
+        for entry, (code, _) in zip(request.entries, outcomes, strict=True)
+        if code == ErrorCode.NONE
+    ]
+    done: _Outcome = ErrorCode.NONE, ""
+    if valid and not request.validate_only:
+        changes = SecurityChanges(quotas=[_quota(entry) for entry in valid])
+        command = Command(alter_security=AlterSecurity(changes=changes))
+        reply = (await call.context.control.call(command)).security_altered
+        done = reply.error_code, reply.error_message
+    return AlterClientQuotasResponse(
+        entries=[
+            _result(entry, *(outcome if outcome[0] else done))
+            for entry, outcome in zip(request.entries, outcomes, strict=True)
+        ]
+    )
+
+
+def _refuse_alter(
+    _call: Call, request: AlterClientQuotasRequest, error_code: int
+) -> AlterClientQuotasResponse:
+    """Answer every entry with the error."""
+    return AlterClientQuotasResponse(
+        entries=[_result(entry, error_code, "") for entry in request.entries]
+    )
+
+
+def _quota(entry: EntryData) -> Quota:
+    parts = sorted(entry.entity, key=lambda part: part.entity_type)
+    return Quota(
+        entity=[QuotaEntity(type=part.entity_type, name=_name(part)) for part in parts],
+        set={change.key: change.value for change in entry.ops if not change.remove},
+        removed=[change.key for change in entry.ops if change.remove],
+    )
+
+
+def _name(part: EntityData) -> str | None:
+    name = part.entity_name
+    return plain_host(name) if part.entity_type == IP and name is not None else name
+
+
+def _result(entry: EntryData, code: int, message: str) -> AlterClientQuotasResponseEntryData:
+    return AlterClientQuotasResponseEntryData(code, message or None, entry.entity)
+
+
+APIS = (
+    Api(
+        request=DESCRIBE_CLIENT_QUOTAS_REQUEST,
+        response=DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+        max_version=1,
+        handle=describe,
+        refuse=_refuse_describe,
+        guard=on_cluster(Operation.DESCRIBE_CONFIGS),
+    ),
+    Api(
+        request=ALTER_CLIENT_QUOTAS_REQUEST,
+        response=ALTER_CLIENT_QUOTAS_RESPONSE,
+        max_version=1,
+        handle=alter,
+        refuse=_refuse_alter,
+        guard=on_cluster(Operation.ALTER_CONFIGS),
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="a quota holds for all agents together; see [Quotas](security.md#quotas)",
+    ),
 )

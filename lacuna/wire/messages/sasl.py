@@ -1,5 +1,6 @@
-"""SaslAuthenticate. Written by lacuna.wire.generator, not by hand."""
+"""Sasl. Written by lacuna.wire.generator, not by hand."""
 
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from lacuna.wire.layout import Bytes, In, Int16, Int64, String, messages
@@ -16,6 +17,19 @@ class SaslAuthenticateResponse(NamedTuple):
     session_lifetime_ms: Annotated[Int64, In(since=1)] = 0
 
 
+class SaslHandshakeRequest(NamedTuple):
+    mechanism: String = ""
+
+
+class SaslHandshakeResponse(NamedTuple):
+    error_code: Int16 = 0
+    mechanisms: Sequence[String] = ()
+
+
 SASL_AUTHENTICATE_REQUEST, SASL_AUTHENTICATE_RESPONSE = messages(
     SaslAuthenticateRequest, SaslAuthenticateResponse, api_key=36, versions=(0, 2), first_flexible=2
+)
+
+SASL_HANDSHAKE_REQUEST, SASL_HANDSHAKE_RESPONSE = messages(
+    SaslHandshakeRequest, SaslHandshakeResponse, api_key=17, versions=(0, 1), first_flexible=None
 )

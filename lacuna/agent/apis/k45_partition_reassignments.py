@@ -3,23 +3,29 @@
 An assignment to the agent that already leads the partition changes nothing and succeeds. Any other returns
 INVALID_REPLICA_ASSIGNMENT, with Kafka's message if Kafka would reject it too. Cancelling (null replicas) returns
 NO_REASSIGNMENT_IN_PROGRESS.
+
+ListPartitionReassignments v0 (KIP-455): always returns an empty list.
 """
 
 from collections.abc import Iterable, Sequence
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.api import Api, Call, Pieces, error_in
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.alter_partition_reassignments import (
+from lacuna.wire.messages.partition_reassignments import (
     ALTER_PARTITION_REASSIGNMENTS_REQUEST,
     ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
+    LIST_PARTITION_REASSIGNMENTS_REQUEST,
+    LIST_PARTITION_REASSIGNMENTS_RESPONSE,
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
     ReassignablePartitionResponse,
     ReassignableTopic,
     ReassignableTopicResponse,
@@ -28,7 +34,7 @@ from lacuna.wire.messages.alter_partition_reassignments import (
 _Error = tuple[int, str | None]
 
 
-async def handle(
+async def alter(
     call: Call, request: AlterPartitionReassignmentsRequest
 ) -> AlterPartitionReassignmentsResponse:
     """Answer from the view of the cluster, which is refreshed first if it lacks a requested topic."""
@@ -47,7 +53,7 @@ async def handle(
     )
 
 
-def refuse(
+def _refuse_alter(
     _call: Call, request: AlterPartitionReassignmentsRequest, error_code: int
 ) -> AlterPartitionReassignmentsResponse:
     """Answer with the error, at the top and for every partition."""
@@ -116,14 +122,32 @@ def _topic(topic: ReassignableTopic, errors: Iterable[_Error]) -> ReassignableTo
     )
 
 
-API = Api(
-    request=ALTER_PARTITION_REASSIGNMENTS_REQUEST,
-    response=ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
-    max_version=1,
-    handle=handle,
-    refuse=refuse,
-    guard=on_cluster(Operation.ALTER),
-    pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
-    unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="there are no replicas; any change returns INVALID_REPLICA_ASSIGNMENT",
+async def list_ongoing(
+    _call: Call, _request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    """Answer with no topics, regardless of the request."""
+    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)
+
+
+APIS = (
+    Api(
+        request=ALTER_PARTITION_REASSIGNMENTS_REQUEST,
+        response=ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
+        max_version=1,
+        handle=alter,
+        refuse=_refuse_alter,
+        guard=on_cluster(Operation.ALTER),
+        pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="there are no replicas; any change returns INVALID_REPLICA_ASSIGNMENT",
+    ),
+    Api(
+        request=LIST_PARTITION_REASSIGNMENTS_REQUEST,
+        response=LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+        max_version=0,
+        handle=list_ongoing,
+        refuse=error_in(LIST_PARTITION_REASSIGNMENTS_RESPONSE),
+        guard=on_cluster(Operation.DESCRIBE),
+        notes="always empty",
+    ),
 )

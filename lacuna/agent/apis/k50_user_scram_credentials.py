@@ -1,4 +1,9 @@
-"""AlterUserScramCredentials v0 (KIP-554): sets and deletes the credentials of users for SCRAM and PLAIN.
+"""DescribeUserScramCredentials v0 (KIP-554): returns the mechanisms and iterations of users.
+
+A named user without credentials returns RESOURCE_NOT_FOUND, and a user named twice DUPLICATE_RESOURCE. Users of
+sasl.users.file are not included, since this API's clients cannot alter them.
+
+AlterUserScramCredentials v0 (KIP-554): sets and deletes the credentials of users for SCRAM and PLAIN.
 
 Passwords never arrive here, because clients send them salted. All valid changes are applied in one command. A client
 that authenticated with a delegation token may not make changes. The password of a user in sasl.users.file cannot be
@@ -6,9 +11,9 @@ set, because the one in the file takes precedence.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from lacuna.agent.api import Api, Call
+from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.security.sasl.users import (
     LEAST_ITERATIONS,
@@ -21,15 +26,52 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
-from lacuna.wire.messages.alter_user_scram_credentials import (
+from lacuna.wire.messages.user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
     AlterUserScramCredentialsResult,
+    CredentialInfo,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+
+
+async def describe(
+    call: Call, request: DescribeUserScramCredentialsRequest
+) -> DescribeUserScramCredentialsResponse:
+    """Answer for each named user, or for all users if the request is null or empty."""
+    kept: dict[str, list[CredentialInfo]] = {}
+    credentials = (await current_view(call.context)).security.credentials
+    for (user, mechanism), credential in sorted(credentials.items()):
+        kept.setdefault(user, []).append(CredentialInfo(mechanism, credential.iterations))
+    times = Counter(user.name for user in request.users or ()) or dict.fromkeys(kept, 1)
+    return DescribeUserScramCredentialsResponse(
+        results=[_result(name, count, kept) for name, count in times.items()]
+    )
+
+
+def _result(
+    name: str, count: int, kept: Mapping[str, Sequence[CredentialInfo]]
+) -> DescribeUserScramCredentialsResult:
+    if count > 1:
+        message = (
+            f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
+        )
+        return DescribeUserScramCredentialsResult(name, ErrorCode.DUPLICATE_RESOURCE, message)
+    if name not in kept:
+        message = f"Attempt to describe a user credential that does not exist: {name}"
+        return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
+    return DescribeUserScramCredentialsResult(
+        name, ErrorCode.NONE, None, credential_infos=kept[name]
+    )
+
 
 _Error = tuple[int, str | None]
 _MOST_OF_NAME = 1024
@@ -40,12 +82,12 @@ _OF_FILE = (
 )
 
 
-async def handle(
+async def alter(
     call: Call, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     """Apply the changes of each user whose changes are all valid."""
     if call.peer.session.is_token:
-        return refuse(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
+        return _refuse_alter(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     kept = (await current_view(call.context)).security.credentials
     changes = SecurityChanges()
     results: dict[str, _Error] = {each.name: (ErrorCode.NONE, None) for each in _all(request)}
@@ -73,7 +115,7 @@ async def handle(
     return _answer(results)
 
 
-def refuse(
+def _refuse_alter(
     _call: Call, request: AlterUserScramCredentialsRequest, error_code: int
 ) -> AlterUserScramCredentialsResponse:
     """Answer every user with the error."""
@@ -131,11 +173,21 @@ def _answer(results: dict[str, _Error]) -> AlterUserScramCredentialsResponse:
     )
 
 
-API = Api(
-    request=ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    response=ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    max_version=0,
-    handle=handle,
-    refuse=refuse,
-    guard=on_cluster(Operation.ALTER),
+APIS = (
+    Api(
+        request=DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        response=DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        max_version=0,
+        handle=describe,
+        refuse=error_in(DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE),
+        guard=on_cluster(Operation.DESCRIBE),
+    ),
+    Api(
+        request=ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        response=ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        max_version=0,
+        handle=alter,
+        refuse=_refuse_alter,
+        guard=on_cluster(Operation.ALTER),
+    ),
 )

@@ -1,0 +1,182 @@
+"""DescribeAcls v0-v3: the ACLs that a filter matches, by resource (KIP-140, KIP-290).
+
+Without an authorizer, it returns SECURITY_DISABLED, as in Kafka. v0 has no patterns and describes only literal names.
+
+CreateAcls v0-v3 (KIP-140, KIP-290): adds ACLs, each with its own error. Adding an existing ACL succeeds.
+
+Without an authorizer, each returns SECURITY_DISABLED, as in Kafka.
+
+DeleteAcls v0-v3 (KIP-140, KIP-290): removes all ACLs that its filters match, and lists them by filter.
+
+Without an authorizer, each filter returns SECURITY_DISABLED, as in Kafka.
+"""
+
+from lacuna.agent.admin.security import (
+    DISABLED,
+    MOST_AT_ONCE,
+    NO_AUTHORIZER,
+    change_acls,
+    entry_of,
+    filter_of,
+    filter_problem,
+    problem_of,
+)
+from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.guards.guard import on_cluster
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import AclEntry
+from lacuna.wire.messages.acls import (
+    CREATE_ACLS_REQUEST,
+    CREATE_ACLS_RESPONSE,
+    DELETE_ACLS_REQUEST,
+    DELETE_ACLS_RESPONSE,
+    DESCRIBE_ACLS_REQUEST,
+    DESCRIBE_ACLS_RESPONSE,
+    AclCreationResult,
+    AclDescription,
+    CreateAclsRequest,
+    CreateAclsResponse,
+    DeleteAclsFilter,
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+
+
+async def describe(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Search all ACLs of the cluster."""
+    if call.context.access.authorizer is None:
+        return DescribeAclsResponse(
+            error_code=DISABLED, error_message="No Authorizer is configured on the broker"
+        )
+    wanted = filter_of(request)
+    if problem := filter_problem(wanted):
+        return DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem)
+    found: dict[tuple[int, str, int], list[AclDescription]] = {}
+    for acl in sorted((await current_view(call.context)).security.acls):
+        if wanted.matches(acl):
+            resource = acl.resource_type, acl.resource_name, acl.pattern_type
+            described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+            found.setdefault(resource, []).append(described)
+    return DescribeAclsResponse(
+        error_message=None,
+        resources=[DescribeAclsResource(*resource, acls) for resource, acls in found.items()],
+    )
+
+
+async def create(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
+    """Send one command for all valid ACLs."""
+    if call.context.access.authorizer is None:
+        disabled = AclCreationResult(DISABLED, NO_AUTHORIZER)
+        return CreateAclsResponse(results=[disabled] * len(request.creations))
+    if len(request.creations) > MOST_AT_ONCE:
+        too_many = f"Cannot create more than {MOST_AT_ONCE} acls in a single operation."
+        result = AclCreationResult(ErrorCode.INVALID_REQUEST, too_many)
+        return CreateAclsResponse(results=[result] * len(request.creations))
+    acls = [entry_of(each) for each in request.creations]
+    problems = [problem_of(each) for each in acls]
+    valid = [each for each, problem in zip(acls, problems, strict=True) if not problem]
+    code, message = await change_acls(call.context, added=valid) if valid else (0, None)
+    return CreateAclsResponse(
+        results=[
+            AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
+            if problem
+            else AclCreationResult(code, message)
+            for problem in problems
+        ]
+    )
+
+
+def _refuse_create(_call: Call, request: CreateAclsRequest, error_code: int) -> CreateAclsResponse:
+    """Answer every ACL with the error."""
+    result = AclCreationResult(error_code, None)
+    return CreateAclsResponse(results=[result] * len(request.creations))
+
+
+async def delete(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
+    """Send one command for all matching ACLs."""
+    if call.context.access.authorizer is None:
+        disabled = DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)
+        return DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
+    kept = sorted((await current_view(call.context)).security.acls)
+    matched = [_matched(kept, each) for each in request.filters]
+    found = {acl: None for acls in matched for acl in acls or ()}
+    code: int
+    message: str | None
+    code, message = 0, None
+    if len(found) > MOST_AT_ONCE:
+        code = ErrorCode.INVALID_REQUEST
+        message = f"Cannot remove more than {MOST_AT_ONCE} acls in a single delete operation."
+    elif found:
+        code, message = await change_acls(call.context, removed=found)
+    return DeleteAclsResponse(
+        filter_results=[
+            _result(each, acls, code, message)
+            for each, acls in zip(request.filters, matched, strict=True)
+        ]
+    )
+
+
+def _refuse_delete(_call: Call, request: DeleteAclsRequest, error_code: int) -> DeleteAclsResponse:
+    """Answer every filter with the error."""
+    result = DeleteAclsFilterResult(error_code, None)
+    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+
+
+def _matched(acls: list[AclEntry], asked: DeleteAclsFilter) -> list[AclEntry] | None:
+    """Return the ACLs that a filter matches, or None if it is invalid."""
+    wanted = filter_of(asked)
+    return None if filter_problem(wanted) else [each for each in acls if wanted.matches(each)]
+
+
+def _result(
+    asked: DeleteAclsFilter, acls: list[AclEntry] | None, code: int, message: str | None
+) -> DeleteAclsFilterResult:
+    if acls is None:
+        return DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, filter_problem(filter_of(asked)))
+    if code:
+        return DeleteAclsFilterResult(code, message)
+    removed = [DeleteAclsMatchingAcl(0, None, *each) for each in acls]
+    return DeleteAclsFilterResult(0, None, removed)
+
+
+APIS = (
+    Api(
+        request=DESCRIBE_ACLS_REQUEST,
+        response=DESCRIBE_ACLS_RESPONSE,
+        max_version=3,
+        advertised=(1, 3),
+        handle=describe,
+        refuse=error_in(DESCRIBE_ACLS_RESPONSE),
+        guard=on_cluster(Operation.DESCRIBE),
+        notes="returns SECURITY_DISABLED without an authorizer",
+    ),
+    Api(
+        request=CREATE_ACLS_REQUEST,
+        response=CREATE_ACLS_RESPONSE,
+        max_version=3,
+        advertised=(1, 3),
+        handle=create,
+        refuse=_refuse_create,
+        guard=on_cluster(Operation.ALTER),
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="returns SECURITY_DISABLED without an authorizer",
+    ),
+    Api(
+        request=DELETE_ACLS_REQUEST,
+        response=DELETE_ACLS_RESPONSE,
+        max_version=3,
+        advertised=(1, 3),
+        handle=delete,
+        refuse=_refuse_delete,
+        guard=on_cluster(Operation.ALTER),
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="returns SECURITY_DISABLED without an authorizer",
+    ),
+)

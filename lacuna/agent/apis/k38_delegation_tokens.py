@@ -1,0 +1,253 @@
+"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself; another owner is rejected.
+
+The token must be renewed within delegation.token.expiry.time.ms. It lives for delegation.token.max.lifetime.ms, or for
+the requested time if that is shorter.
+
+RenewDelegationToken v1-v2 (KIP-48): extends a token's validity, but not beyond its maximum lifetime.
+
+ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires; a negative period expires it at once.
+
+DescribeDelegationToken v1-v3 (KIP-48, KIP-373): the tokens that the client owns, requested or may renew.
+
+If the request names owners, only tokens that concern one of them are returned.
+"""
+
+import base64
+import secrets
+from typing import Final
+
+from lacuna.agent.admin.delegation_tokens import (
+    NO_TIME,
+    NOTES,
+    alter,
+    is_allowed,
+    is_concerned,
+    prolong,
+)
+from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.guards.cluster import create_delegation_token as create_guard
+from lacuna.agent.guards.cluster import describe_delegation_token as describe_guard
+from lacuna.agent.security.tokens import principal_of
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.principal import USER, Principal
+from lacuna.controlplane.v1.security_pb2 import DelegationToken, SecurityChanges
+from lacuna.wire.messages.delegation_tokens import (
+    CREATE_DELEGATION_TOKEN_REQUEST,
+    CREATE_DELEGATION_TOKEN_RESPONSE,
+    DESCRIBE_DELEGATION_TOKEN_REQUEST,
+    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+    EXPIRE_DELEGATION_TOKEN_REQUEST,
+    EXPIRE_DELEGATION_TOKEN_RESPONSE,
+    RENEW_DELEGATION_TOKEN_REQUEST,
+    RENEW_DELEGATION_TOKEN_RESPONSE,
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+    DescribedDelegationToken,
+    DescribedDelegationTokenRenewer,
+    DescribeDelegationTokenRequest,
+    DescribeDelegationTokenResponse,
+    ExpireDelegationTokenRequest,
+    ExpireDelegationTokenResponse,
+    RenewDelegationTokenRequest,
+    RenewDelegationTokenResponse,
+)
+
+_ID_BYTES: Final = 16
+_MOST_RENEWERS: Final = 20
+_MOST_OF_NAME: Final = 1024
+
+
+async def create(
+    call: Call, request: CreateDelegationTokenRequest
+) -> CreateDelegationTokenResponse:
+    """Create a token."""
+    if error_code := _invalid(call, request):
+        return _refuse_create(call, request, error_code)
+    settings, tokens = call.context.access.settings, call.context.access.tokens
+    now_ms = call.context.clock.now_ms()
+    most_ms = settings.token_most_ms
+    if request.max_lifetime_ms > 0:
+        most_ms = min(most_ms, request.max_lifetime_ms)
+    token = DelegationToken(
+        token_id=base64.urlsafe_b64encode(secrets.token_bytes(_ID_BYTES)).rstrip(b"=").decode(),
+        owner=str(_owner(call, request)),
+        requester=str(call.peer.session.principal),
+        renewers=[f"{each.principal_type}:{each.principal_name}" for each in request.renewers],
+        issued_ms=now_ms,
+        expiry_ms=min(now_ms + most_ms, now_ms + settings.token_expiry_ms),
+        max_ms=now_ms + most_ms,
+    )
+    if error_code := await alter(call, SecurityChanges(tokens=[token])):
+        return _refuse_create(call, request, error_code)
+    return _refuse_create(call, request, ErrorCode.NONE)._replace(
+        issue_timestamp_ms=token.issued_ms,
+        expiry_timestamp_ms=token.expiry_ms,
+        max_timestamp_ms=token.max_ms,
+        token_id=token.token_id,
+        hmac=tokens.hmac(token.token_id),
+    )
+
+
+def _invalid(call: Call, request: CreateDelegationTokenRequest) -> int:
+    if not is_allowed(call):
+        return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    if not _may_own(call, _owner(call, request)):
+        return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
+    kinds = {_owner(call, request).kind, *(each.principal_type for each in request.renewers)}
+    if kinds != {USER}:
+        return ErrorCode.INVALID_PRINCIPAL_TYPE
+    names = [_owner(call, request).name, *(each.principal_name for each in request.renewers)]
+    if len(request.renewers) > _MOST_RENEWERS or max(map(len, names)) > _MOST_OF_NAME:
+        return ErrorCode.INVALID_REQUEST
+    if not call.context.access.tokens.is_enabled:
+        return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+    return ErrorCode.NONE
+
+
+def _owner(call: Call, request: CreateDelegationTokenRequest) -> Principal:
+    if not request.owner_principal_name:
+        return call.peer.session.principal
+    return Principal(request.owner_principal_type or USER, request.owner_principal_name)
+
+
+def _may_own(call: Call, owner: Principal) -> bool:
+    """Return whether the client may create tokens for `owner` regardless of ACLs: only for itself."""
+    return call.context.access.authorizer is not None or owner == call.peer.session.principal
+
+
+def _refuse_create(
+    call: Call, request: CreateDelegationTokenRequest, error_code: int
+) -> CreateDelegationTokenResponse:
+    """Answer with the error."""
+    owner, requester = _owner(call, request), call.peer.session.principal
+    return CreateDelegationTokenResponse(
+        error_code=error_code,
+        principal_type=owner.kind,
+        principal_name=owner.name,
+        token_requester_principal_type=requester.kind,
+        token_requester_principal_name=requester.name,
+        issue_timestamp_ms=NO_TIME,
+        expiry_timestamp_ms=NO_TIME,
+        max_timestamp_ms=NO_TIME,
+    )
+
+
+async def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+    """Extend the token by the requested period, or by the usual one if that is shorter."""
+    period_ms = call.context.access.settings.token_expiry_ms
+    if request.renew_period_ms > 0:
+        period_ms = min(period_ms, request.renew_period_ms)
+    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    return RenewDelegationTokenResponse(*answer)
+
+
+def _refuse_renew(
+    _call: Call, _request: RenewDelegationTokenRequest, error_code: int
+) -> RenewDelegationTokenResponse:
+    """Answer with the error."""
+    return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
+
+
+async def expire(
+    call: Call, request: ExpireDelegationTokenRequest
+) -> ExpireDelegationTokenResponse:
+    """Let the token expire after the requested period."""
+    period_ms = max(request.expiry_time_period_ms, 0)
+    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    return ExpireDelegationTokenResponse(*answer)
+
+
+def _refuse_expire(
+    _call: Call, _request: ExpireDelegationTokenRequest, error_code: int
+) -> ExpireDelegationTokenResponse:
+    """Answer with the error."""
+    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
+
+
+async def describe(
+    call: Call, request: DescribeDelegationTokenRequest
+) -> DescribeDelegationTokenResponse:
+    """Return the tokens with their HMACs."""
+    if not is_allowed(call):
+        return DescribeDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+        )
+    if not call.context.access.tokens.is_enabled:
+        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+    view = await current_view(call.context)
+    now_ms = call.context.clock.now_ms()
+    named = request.owners
+    owners = None if named is None else [Principal(*each) for each in named]
+    return DescribeDelegationTokenResponse(
+        tokens=[
+            _described(call, token)
+            for token in view.security.tokens.values()
+            if token.expiry_ms > now_ms
+            and (owners is None or any(is_concerned(token, each) for each in owners))
+            and _may_describe(call, token)
+        ]
+    )
+
+
+def _may_describe(call: Call, token: DelegationToken) -> bool:
+    """Return whether the client may see a token regardless of ACLs: only a token that concerns it."""
+    has_acls = call.context.access.authorizer is not None
+    return has_acls or is_concerned(token, call.peer.session.principal)
+
+
+def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
+    return DescribedDelegationToken(
+        *principal_of(token.owner),
+        *principal_of(token.requester),
+        token.issued_ms,
+        token.expiry_ms,
+        token.max_ms,
+        token.token_id,
+        call.context.access.tokens.hmac(token.token_id),
+        [DescribedDelegationTokenRenewer(*principal_of(each)) for each in token.renewers],
+    )
+
+
+APIS = (
+    Api(
+        request=CREATE_DELEGATION_TOKEN_REQUEST,
+        response=CREATE_DELEGATION_TOKEN_RESPONSE,
+        max_version=3,
+        advertised=(1, 3),
+        handle=create,
+        refuse=_refuse_create,
+        guard=create_guard,
+        notes=NOTES,
+    ),
+    Api(
+        request=RENEW_DELEGATION_TOKEN_REQUEST,
+        response=RENEW_DELEGATION_TOKEN_RESPONSE,
+        max_version=2,
+        advertised=(1, 2),
+        handle=renew,
+        refuse=_refuse_renew,
+        guard=None,  # the token's owner and renewers may, and the handler knows them
+        notes=NOTES,
+    ),
+    Api(
+        request=EXPIRE_DELEGATION_TOKEN_REQUEST,
+        response=EXPIRE_DELEGATION_TOKEN_RESPONSE,
+        max_version=2,
+        advertised=(1, 2),
+        handle=expire,
+        refuse=_refuse_expire,
+        guard=None,  # the token's owner and renewers may, and the handler knows them
+        notes=NOTES,
+    ),
+    Api(
+        request=DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        response=DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        max_version=3,
+        advertised=(1, 3),
+        handle=describe,
+        refuse=error_in(DESCRIBE_DELEGATION_TOKEN_RESPONSE),
+        guard=describe_guard,
+        notes=NOTES,
+    ),
+)

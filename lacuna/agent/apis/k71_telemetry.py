@@ -1,0 +1,108 @@
+"""GetTelemetrySubscriptions v0 (KIP-714): gives a client its instance id, and requests no metrics.
+
+An agent answers this API but does not advertise it, like Kafka 4.1 without a plugin that receives metrics
+(docs/adr/0017). A client that sends it anyway asks again after five minutes, and never pushes metrics.
+
+PushTelemetry v0 (KIP-714): drops pushed metrics, since none were requested.
+
+A push without an instance id returns INVALID_REQUEST, one for another subscription UNKNOWN_SUBSCRIPTION_ID, one beyond
+1 MiB TELEMETRY_TOO_LARGE, and one in a codec that was not offered UNSUPPORTED_COMPRESSION_TYPE. Nothing is
+decompressed.
+"""
+
+from uuid import UUID
+
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.telemetry import (
+    GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
+    GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
+    PUSH_TELEMETRY_REQUEST,
+    PUSH_TELEMETRY_RESPONSE,
+    GetTelemetrySubscriptionsRequest,
+    GetTelemetrySubscriptionsResponse,
+    PushTelemetryRequest,
+    PushTelemetryResponse,
+)
+
+SUBSCRIPTION_ID = 0
+PUSH_INTERVAL_MS = 5 * 60_000
+MAX_BYTES = 1 << 20
+#: zstd, lz4, gzip, snappy, in Kafka's order
+CODECS = (4, 3, 1, 2)
+
+
+async def get(
+    call: Call, request: GetTelemetrySubscriptionsRequest
+) -> GetTelemetrySubscriptionsResponse:
+    """Answer with the client's instance id, or a new one if it has none; nothing is stored."""
+    instance = request.client_instance_id
+    if instance == ZERO_UUID:
+        instance = UUID(int=call.context.randomness.getrandbits(128), version=4).bytes
+    return _answer(ErrorCode.NONE, instance)
+
+
+def _refuse_get(
+    _call: Call, request: GetTelemetrySubscriptionsRequest, error_code: int
+) -> GetTelemetrySubscriptionsResponse:
+    """Answer with the error."""
+    return _answer(error_code, request.client_instance_id)
+
+
+def _answer(error_code: int, instance: bytes) -> GetTelemetrySubscriptionsResponse:
+    return GetTelemetrySubscriptionsResponse(
+        error_code=error_code,
+        client_instance_id=instance,
+        subscription_id=SUBSCRIPTION_ID,
+        accepted_compression_types=CODECS,
+        push_interval_ms=PUSH_INTERVAL_MS,
+        telemetry_max_bytes=MAX_BYTES,
+        delta_temporality=True,
+    )
+
+
+UNCOMPRESSED = 0
+
+
+async def push(_call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
+    """Check the request, and drop its metrics."""
+    return PushTelemetryResponse(error_code=_error(request))
+
+
+def _error(request: PushTelemetryRequest) -> int:
+    if request.client_instance_id == ZERO_UUID:
+        return ErrorCode.INVALID_REQUEST
+    if request.subscription_id != SUBSCRIPTION_ID:
+        return ErrorCode.UNKNOWN_SUBSCRIPTION_ID
+    if request.compression_type not in (UNCOMPRESSED, *CODECS):
+        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    if len(request.metrics) > MAX_BYTES:
+        return ErrorCode.TELEMETRY_TOO_LARGE
+    return ErrorCode.NONE
+
+
+APIS = (
+    Api(
+        request=GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
+        response=GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
+        max_version=0,
+        advertised=NOT_ADVERTISED,
+        handle=get,
+        refuse=_refuse_get,
+        guard=None,  # no metrics are stored
+        notes="as on a Kafka broker without a plugin that collects metrics "
+        "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
+    ),
+    Api(
+        request=PUSH_TELEMETRY_REQUEST,
+        response=PUSH_TELEMETRY_RESPONSE,
+        max_version=0,
+        advertised=NOT_ADVERTISED,
+        handle=push,
+        refuse=error_in(PUSH_TELEMETRY_RESPONSE),
+        guard=None,  # no metrics are stored
+        notes="as on a Kafka broker without a plugin that collects metrics "
+        "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
+    ),
+)

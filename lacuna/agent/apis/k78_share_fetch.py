@@ -1,0 +1,469 @@
+"""ShareFetch v1-v2 and ShareAcknowledge v1-v2: members of share groups get and acknowledge records (KIP-932).
+
+A ShareFetch may acknowledge records, too, and then acquires others of its session's partitions. The control plane
+decides both in one command (verbs/groups/share_records.py), and the agent reads what was acquired. If there is nothing,
+it waits until a partition grows, a lock ends, or another member gives records back.
+
+Sessions (agent/share_sessions.py) have epochs: 0 opens one, -1 closes it and releases what the member holds. An answer
+has only partitions with records, with acknowledgements or with an error. v2 renews locks (KIP-1222) and has acquire
+modes (KIP-1206): this agent never acquires more than `max_records`, as the mode `record_limit` promises, and a batch
+that is acquired in part is sent whole.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar
+
+from lacuna.agent.api import Api, Call
+from lacuna.agent.fetch.acquired import read_acquired
+from lacuna.agent.fetch.loading import ExtentError
+from lacuna.agent.fetch.lookup import first_at_or_after
+from lacuna.agent.guards.groups import share_records as guard
+from lacuna.agent.internal import topic_by_id
+from lacuna.agent.quotas.limits import CONSUMED
+from lacuna.agent.share_sessions import CLOSING_EPOCH, OPENING_EPOCH, SessionError, ShareSession
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.share_pb2 import (
+    AcknowledgedRange,
+    RecordsShared,
+    SharedPartition,
+    SharePartitionRequest,
+    ShareRecords,
+)
+from lacuna.wire.layout import Buffer
+from lacuna.wire.messages.share_records import (
+    SHARE_ACKNOWLEDGE_REQUEST,
+    SHARE_ACKNOWLEDGE_RESPONSE,
+    SHARE_FETCH_REQUEST,
+    SHARE_FETCH_RESPONSE,
+    AcknowledgementBatch,
+    AcquiredRecords,
+    PartitionData,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+    ShareFetchableTopicResponse,
+    ShareFetchRequest,
+    ShareFetchResponse,
+    ShareFetchResponsePartitionData,
+)
+
+log = logging.getLogger("lacuna.agent.share")
+
+P = TypeVar("P")
+
+_RENEW: Final = 4
+_RELEASE: Final = 2
+#: After it found nothing, a fetch asks the control plane again this late at the earliest.
+_PACE_SECONDS: Final = 0.02
+
+#: Whether the client may read a topic.
+MayRead: TypeAlias = Callable[[str], bool]
+Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[AcknowledgementBatch]]
+
+
+async def fetch(call: Call, request: ShareFetchRequest) -> ShareFetchResponse:
+    """Acknowledge, acquire, wait if there is nothing, and read."""
+    return await serve_fetch(call, request)
+
+
+async def acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+    """Acknowledge, and release what the member holds if it closes its session."""
+    return await serve_acknowledge(call, request)
+
+
+async def serve_fetch(
+    call: Call, request: ShareFetchRequest, may_read: MayRead | None = None
+) -> ShareFetchResponse:
+    """Answer with the records that the client may read: all if `may_read` is None."""
+    if wrong := _wrong(request, _acknowledged(request)):
+        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
+    try:
+        session = _session(call, request)
+    except SessionError as error:
+        return ShareFetchResponse(error_code=error.code, error_message=str(error))
+    work = _Fetch(call, request, session, may_read)
+    await work.run()
+    return work.response()
+
+
+async def serve_acknowledge(
+    call: Call, request: ShareAcknowledgeRequest, may_read: MayRead | None = None
+) -> ShareAcknowledgeResponse:
+    """Acknowledge records that the client may read: all if `may_read` is None."""
+    asked = _acknowledged(request)
+    if wrong := _wrong(request, asked):
+        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
+    sessions, now = call.context.shares, asyncio.get_running_loop().time()
+    group_id, member_id = request.group_id or "", request.member_id or ""
+    try:
+        if request.share_session_epoch == CLOSING_EPOCH:
+            session = sessions.close(group_id, member_id)
+        else:
+            session = sessions.go_on(group_id, member_id, request.share_session_epoch, now)
+    except SessionError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=str(error))
+    is_closing = request.share_session_epoch == CLOSING_EPOCH
+    keys = dict.fromkeys([*asked, *(session.partitions if is_closing else ())])
+    denied = await _denied(call, keys, may_read)
+    shared = await _share(
+        call, request, [key for key in keys if key not in denied], asked, releases=is_closing
+    )
+    answers = {key: PartitionData(key[1], code) for key, code in denied.items() if key in asked}
+    for key, answer in shared.answers.items():
+        code, message = _acknowledge_error(answer)
+        if key in asked:
+            answers[key] = PartitionData(key[1], code, message)
+    return ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=shared.lock_duration_ms,
+        responses=[
+            ShareAcknowledgeTopicResponse(topic_id, partitions)
+            for topic_id, partitions in _by_topic(answers).items()
+        ],
+    )
+
+
+def _acknowledged(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledged:
+    return {
+        (topic.topic_id, each.partition_index): each.acknowledgement_batches
+        for topic in request.topics
+        for each in topic.partitions
+        if each.acknowledgement_batches
+    }
+
+
+def _wrong(request: ShareFetchRequest | ShareAcknowledgeRequest, asked: Acknowledged) -> str:
+    """Return why a request is invalid regardless of its session, or "" if it is not."""
+    if asked and request.share_session_epoch == OPENING_EPOCH:
+        return "The first request of a share session cannot acknowledge records."
+    batches = [batch for each in asked.values() for batch in each]
+    for batch in batches:
+        count = batch.last_offset - batch.first_offset + 1
+        if count < 1 or len(batch.acknowledge_types) not in (1, count):
+            return "An acknowledgement has one type for all its records, or one for each."
+        if not all(0 <= kind <= _RENEW for kind in batch.acknowledge_types):
+            return "Acknowledge types are 0 (gap) to 4 (renew)."
+    if not request.is_renew_ack and any(_RENEW in batch.acknowledge_types for batch in batches):
+        return "The request renews locks, but does not say so."
+    return ""
+
+
+def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
+    """Open, continue or close the session. Raises SessionError."""
+    sessions, now = call.context.shares, asyncio.get_running_loop().time()
+    group_id, member_id = request.group_id or "", request.member_id or ""
+    if request.share_session_epoch == CLOSING_EPOCH:
+        return sessions.close(group_id, member_id)
+    if request.share_session_epoch == OPENING_EPOCH:
+        session = sessions.open(group_id, member_id, now)
+    else:
+        session = sessions.go_on(group_id, member_id, request.share_session_epoch, now)
+    session.update(
+        (
+            (topic.topic_id, each.partition_index)
+            for topic in request.topics
+            for each in topic.partitions
+        ),
+        (
+            (topic.topic_id, index)
+            for topic in request.forgotten_topics_data
+            for index in topic.partitions
+        ),
+    )
+    return session
+
+
+@dataclass(slots=True)
+class _Shared:
+    """What the control plane answered, by partition."""
+
+    answers: dict[PartitionKey, SharedPartition]
+    lock_duration_ms: int = 0
+    next_expiry_ms: int | None = None
+
+
+class _Wake:
+    """Wakes a fetch when a partition has changed, or another member has given records back, since it last asked."""
+
+    __slots__ = ("_asked_at", "_event", "_group_id", "_loop", "_shares", "_views")
+
+    def __init__(self, call: Call, group_id: str, keys: Iterable[PartitionKey]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._shares = call.context.shares
+        self._group_id = group_id
+        self._views = [call.context.control.partition(*key) for key in keys]
+        self._asked_at = self.now()
+
+    def __enter__(self) -> "_Wake":
+        self._event = self._shares.wait_in(self._group_id)
+        for view in self._views:
+            view.add_listener(self._event.set)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for view in self._views:
+            view.remove_listener(self._event.set)
+        self._shares.stop_waiting(self._group_id, self._event)
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return self._loop.time()
+
+    async def wait(self, seconds: float, next_expiry_ms: int | None) -> None:
+        """Wait until there may be something to acquire, or the time is over."""
+        if next_expiry_ms is not None:
+            seconds = min(seconds, next_expiry_ms / 1000 + _PACE_SECONDS)
+        timer = self._loop.call_later(seconds, self._event.set)
+        try:
+            await self._event.wait()
+        finally:
+            timer.cancel()
+        early = self._asked_at + _PACE_SECONDS - self.now()
+        if early > 0:
+            await asyncio.sleep(early)
+        self._asked_at = self.now()
+        self._event.clear()
+
+
+class _Fetch:
+    """One ShareFetch while it is served."""
+
+    __slots__ = ("_answers", "_call", "_lock_ms", "_may_read", "_request", "_session")
+
+    def __init__(
+        self,
+        call: Call,
+        request: ShareFetchRequest,
+        session: ShareSession,
+        may_read: MayRead | None,
+    ) -> None:
+        self._call = call
+        self._request = request
+        self._session = session
+        self._may_read = may_read
+        self._lock_ms = 0
+        self._answers: dict[PartitionKey, ShareFetchResponsePartitionData] = {}
+
+    async def run(self) -> None:
+        """Serve the fetch. Raises ControlPlaneUnavailable."""
+        request = self._request
+        asked = _acknowledged(request)
+        is_closing = request.share_session_epoch == CLOSING_EPOCH
+        keys = [*dict.fromkeys([*self._session.partitions, *asked])]
+        denied = await _denied(self._call, keys, self._may_read)
+        for key, code in denied.items():
+            self._answers[key] = ShareFetchResponsePartitionData(key[1], code)
+        keys = [key for key in keys if key not in denied]
+        acquires = not is_closing and request.max_records > 0 and request.max_bytes > 0
+        with _Wake(self._call, request.group_id or "", keys if acquires else ()) as wake:
+            deadline = wake.now() + request.max_wait_ms / 1000
+            while True:
+                shared = await _share(
+                    self._call, request, keys, asked, releases=is_closing, acquires=acquires
+                )
+                self._note(shared, asked)
+                await self._read(shared)
+                asked = {}
+                left = deadline - wake.now()
+                is_over = left <= 0 or self._call.context.shares.is_ending
+                if self._answers or not acquires or not keys or is_over:
+                    break
+                await wake.wait(left, shared.next_expiry_ms)
+        self._session.rotate()
+
+    def _note(self, shared: _Shared, asked: Acknowledged) -> None:
+        self._lock_ms = shared.lock_duration_ms
+        for key, answer in shared.answers.items():
+            code, message = _acknowledge_error(answer)
+            if key in asked or answer.error_code:
+                self._answers[key] = ShareFetchResponsePartitionData(
+                    key[1],
+                    answer.error_code,
+                    acknowledge_error_code=code if key in asked else 0,
+                    acknowledge_error_message=message if key in asked else None,
+                )
+
+    async def _read(self, shared: _Shared) -> None:
+        for key, answer in shared.answers.items():
+            if not answer.acquired:
+                continue
+            data = self._answers.get(key, ShareFetchResponsePartitionData(key[1]))
+            ranges = [(each.first_offset, each.last_offset + 1) for each in answer.acquired]
+            view = self._call.context.control.partition(*key)
+            records: Sequence[Buffer] = ()
+            try:
+                records = await read_acquired(self._call.context.fetch, view, ranges)
+            except ExtentError as error:
+                log.warning("a share fetch failed: %s", error)
+                await self._give_back(key, ranges)
+                data = data._replace(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
+            else:
+                acquired = [
+                    AcquiredRecords(each.first_offset, each.last_offset, each.delivery_count)
+                    for each in answer.acquired
+                ]
+                data = data._replace(records=records, acquired_records=acquired)
+            self._answers[key] = data
+
+    async def _give_back(self, key: PartitionKey, ranges: Iterable[tuple[int, int]]) -> None:
+        batches = [AcknowledgementBatch(first, end - 1, (_RELEASE,)) for first, end in ranges]
+        await _share(self._call, self._request, [key], {key: batches})
+
+    def response(self) -> ShareFetchResponse:
+        """Return the answer."""
+        return ShareFetchResponse(
+            acquisition_lock_timeout_ms=self._lock_ms,
+            responses=[
+                ShareFetchableTopicResponse(topic_id, partitions)
+                for topic_id, partitions in _by_topic(self._answers).items()
+            ],
+        )
+
+
+async def _denied(
+    call: Call, keys: Iterable[PartitionKey], may_read: MayRead | None
+) -> dict[PartitionKey, int]:
+    """Return the partitions that do not exist or that the client may not read, each with an error code."""
+    keys = [*keys]
+    cluster = call.context.control.cluster
+    if any(topic_by_id(cluster, topic_id) is None for topic_id, _ in keys):
+        cluster = await current_view(call.context)
+    denied: dict[PartitionKey, int] = {}
+    for key in keys:
+        topic = topic_by_id(cluster, key[0])
+        if topic is None:
+            denied[key] = ErrorCode.UNKNOWN_TOPIC_ID
+        elif not 0 <= key[1] < topic.partition_count:
+            denied[key] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        elif may_read is not None and not may_read(topic.name):
+            denied[key] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return denied
+
+
+async def _share(
+    call: Call,
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    keys: Sequence[PartitionKey],
+    asked: Acknowledged,
+    *,
+    releases: bool = False,
+    acquires: bool = False,
+) -> _Shared:
+    """Send one command for all partitions, and another one for those that begin at a time."""
+    if not keys:
+        return _Shared({})
+    starts: dict[PartitionKey, int] = {}
+    shared = await _ask(call, request, keys, asked, starts, releases=releases, acquires=acquires)
+    answers = dict(zip(keys, shared.partitions, strict=True))
+    for key, answer in answers.items():
+        if answer.HasField("begins_at_ms"):
+            starts[key] = await _first_offset(call, key, answer.begins_at_ms)
+    if starts:
+        again = await _ask(call, request, [*starts], {}, starts, acquires=True)
+        for key, answer in zip(starts, again.partitions, strict=True):
+            answers[key].MergeFrom(answer)
+    if releases or asked:
+        call.context.shares.wake(request.group_id or "")
+    expiry = shared.next_expiry_ms if shared.HasField("next_expiry_ms") else None
+    return _Shared(answers, shared.lock_duration_ms, expiry)
+
+
+async def _ask(
+    call: Call,
+    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    keys: Iterable[PartitionKey],
+    asked: Acknowledged,
+    starts: Mapping[PartitionKey, int],
+    *,
+    releases: bool = False,
+    acquires: bool = False,
+) -> RecordsShared:
+    command = ShareRecords(
+        group_id=request.group_id or "",
+        member_id=request.member_id or "",
+        releases=releases,
+        partitions=[
+            SharePartitionRequest(
+                partition=TopicPartition(topic_id=key[0], partition=key[1]),
+                acknowledged=[
+                    AcknowledgedRange(
+                        first_offset=batch.first_offset,
+                        last_offset=batch.last_offset,
+                        types=bytes(batch.acknowledge_types),
+                    )
+                    for batch in asked.get(key, ())
+                ],
+                acquires=acquires,
+                start_offset=starts.get(key),
+            )
+            for key in keys
+        ],
+    )
+    if isinstance(request, ShareFetchRequest):
+        command.max_records, command.max_bytes = request.max_records, request.max_bytes
+    reply = await call.context.control.call(call.command(share_records=command))
+    return reply.records_shared
+
+
+async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int:
+    """Return the first offset of a time, or the end of the partition if nothing is as new."""
+    view = call.context.control.partition(*key)
+    await view.ready()
+    found = await first_at_or_after(call.context.fetch.cache, view, begins_at_ms, False)
+    return view.high_watermark if found is None else found.offset
+
+
+def _acknowledge_error(answer: SharedPartition) -> tuple[int, str | None]:
+    if answer.error_code:
+        return answer.error_code, None
+    return answer.acknowledge_error_code, answer.acknowledge_error_message or None
+
+
+def _by_topic(answers: Mapping[PartitionKey, P]) -> dict[bytes, list[P]]:
+    topics: dict[bytes, list[P]] = {}
+    for (topic_id, _), answer in answers.items():
+        topics.setdefault(topic_id, []).append(answer)
+    return topics
+
+
+def _refuse_fetch(_call: Call, _request: ShareFetchRequest, error_code: int) -> ShareFetchResponse:
+    return ShareFetchResponse(error_code=error_code)
+
+
+def _refuse_acknowledge(
+    _call: Call, _request: ShareAcknowledgeRequest, error_code: int
+) -> ShareAcknowledgeResponse:
+    return ShareAcknowledgeResponse(error_code=error_code)
+
+
+APIS = (
+    Api(
+        request=SHARE_FETCH_REQUEST,
+        response=SHARE_FETCH_RESPONSE,
+        max_version=2,
+        waits=True,
+        handle=fetch,
+        refuse=_refuse_fetch,
+        guard=guard(serve_fetch),
+        quota=CONSUMED,
+        moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
+        notes="share groups (KIP-932): acquires at most `max_records`, and nothing of an aborted transaction",
+    ),
+    Api(
+        request=SHARE_ACKNOWLEDGE_REQUEST,
+        response=SHARE_ACKNOWLEDGE_RESPONSE,
+        max_version=2,
+        handle=acknowledge,
+        refuse=_refuse_acknowledge,
+        guard=guard(serve_acknowledge),
+        moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
+        notes="share groups (KIP-932)",
+    ),
+)

@@ -1,0 +1,234 @@
+"""DescribeShareGroupOffsets v0-v1, AlterShareGroupOffsets v0 and DeleteShareGroupOffsets v0 (KIP-932).
+
+The offset of a group in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226): the offsets
+from there on, without finished ones. Only the offsets of groups without members can be altered or deleted.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from lacuna.agent.api import Api, Call, Pieces
+from lacuna.agent.guards.groups import (
+    alter_share_offsets,
+    delete_share_offsets,
+    describe_share_offsets,
+)
+from lacuna.agent.internal import topic_by_name
+from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.share_pb2 import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    DescribeShareOffsets,
+    ShareOffset,
+)
+from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages.share_groups import (
+    ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+    ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+    DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+    DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+
+_NONE = -1
+
+
+async def describe(
+    call: Call, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    """Send one command for each group."""
+    return DescribeShareGroupOffsetsResponse(
+        groups=[await _describe(call, group) for group in request.groups]
+    )
+
+
+async def _describe(
+    call: Call, group: DescribeShareGroupOffsetsRequestGroup
+) -> DescribeShareGroupOffsetsResponseGroup:
+    names = [topic.topic_name for topic in group.topics or ()]
+    cluster = await view_with(call.context, names)
+    command = DescribeShareOffsets(group_id=group.group_id, all_partitions=group.topics is None)
+    unknown = []
+    for topic in group.topics or ():
+        known = topic_by_name(cluster, topic.topic_name)
+        if known is None:
+            partitions = [
+                DescribeShareGroupOffsetsResponsePartition(index, _NONE)
+                for index in topic.partitions
+            ]
+            unknown.append(
+                DescribeShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID, partitions)
+            )
+            continue
+        command.partitions.extend(
+            TopicPartition(topic_id=known.topic_id, partition=index) for index in topic.partitions
+        )
+    reply = await call.context.control.call(Command(describe_share_offsets=command))
+    described = reply.share_offsets_described
+    if described.error_code:
+        return DescribeShareGroupOffsetsResponseGroup(
+            group.group_id,
+            error_code=described.error_code,
+            error_message=described.error_message or None,
+        )
+    topics = [*_topics(call, described.offsets), *unknown]
+    return DescribeShareGroupOffsetsResponseGroup(group.group_id, topics)
+
+
+def _topics(
+    call: Call, offsets: Iterable[ShareOffset]
+) -> Iterator[DescribeShareGroupOffsetsResponseTopic]:
+    by_topic: dict[bytes, list[DescribeShareGroupOffsetsResponsePartition]] = {}
+    for each in offsets:
+        by_topic.setdefault(each.partition.topic_id, []).append(
+            DescribeShareGroupOffsetsResponsePartition(
+                each.partition.partition, each.start_offset, lag=each.lag
+            )
+        )
+    topics = call.context.control.cluster.topics_by_id
+    for topic_id, partitions in by_topic.items():
+        if topic_id in topics:  # otherwise it has just been deleted
+            yield DescribeShareGroupOffsetsResponseTopic(
+                topics[topic_id].name, topic_id, partitions
+            )
+
+
+async def alter(
+    call: Call, request: AlterShareGroupOffsetsRequest
+) -> AlterShareGroupOffsetsResponse:
+    """Send one command for all partitions that exist."""
+    cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
+    topics = {each.topic_name: topic_by_name(cluster, each.topic_name) for each in request.topics}
+    command = AlterShareOffsets(group_id=request.group_id)
+    for asked in request.topics:
+        known = topics[asked.topic_name]
+        command.offsets.extend(
+            ShareOffset(
+                partition=TopicPartition(topic_id=known.topic_id, partition=each.partition_index),
+                start_offset=each.start_offset,
+            )
+            for each in (asked.partitions if known is not None else ())
+            if known is not None
+        )
+    reply = await call.context.control.call(call.command(alter_share_offsets=command))
+    altered = reply.share_offsets_altered
+    if altered.error_code:
+        return AlterShareGroupOffsetsResponse(
+            error_code=altered.error_code, error_message=altered.error_message or None
+        )
+    codes = iter(altered.error_codes)
+    responses = []
+    for asked in request.topics:
+        known = topics[asked.topic_name]
+        partitions = []
+        for each in asked.partitions:
+            code = next(codes) if known is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            partitions.append(AlterShareGroupOffsetsResponsePartition(each.partition_index, code))
+        topic_id = ZERO_UUID if known is None else known.topic_id
+        responses.append(
+            AlterShareGroupOffsetsResponseTopic(asked.topic_name, topic_id, partitions)
+        )
+    return AlterShareGroupOffsetsResponse(responses=responses)
+
+
+async def delete(
+    call: Call, request: DeleteShareGroupOffsetsRequest
+) -> DeleteShareGroupOffsetsResponse:
+    """Send one command for all topics that exist."""
+    cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
+    found = [(each.topic_name, topic_by_name(cluster, each.topic_name)) for each in request.topics]
+    command = DeleteShareOffsets(
+        group_id=request.group_id,
+        topic_ids=[topic.topic_id for _, topic in found if topic is not None],
+    )
+    reply = await call.context.control.call(call.command(delete_share_offsets=command))
+    deleted = reply.share_offsets_deleted
+    if deleted.error_code:
+        return DeleteShareGroupOffsetsResponse(
+            error_code=deleted.error_code, error_message=deleted.error_message or None
+        )
+    codes = iter(deleted.error_codes)
+    return DeleteShareGroupOffsetsResponse(
+        responses=[
+            DeleteShareGroupOffsetsResponseTopic(
+                name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+            if topic is None
+            else DeleteShareGroupOffsetsResponseTopic(name, topic.topic_id, next(codes))
+            for name, topic in found
+        ]
+    )
+
+
+def _refuse_describe(
+    _call: Call, request: DescribeShareGroupOffsetsRequest, error_code: int
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(
+        groups=[
+            DescribeShareGroupOffsetsResponseGroup(group.group_id, error_code=error_code)
+            for group in request.groups
+        ]
+    )
+
+
+def _refuse_alter(
+    _call: Call, _request: AlterShareGroupOffsetsRequest, error_code: int
+) -> AlterShareGroupOffsetsResponse:
+    return AlterShareGroupOffsetsResponse(error_code=error_code)
+
+
+def _refuse_delete(
+    _call: Call, _request: DeleteShareGroupOffsetsRequest, error_code: int
+) -> DeleteShareGroupOffsetsResponse:
+    return DeleteShareGroupOffsetsResponse(error_code=error_code)
+
+
+APIS = (
+    Api(
+        request=DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        response=DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        max_version=1,
+        handle=describe,
+        refuse=_refuse_describe,
+        guard=describe_share_offsets,
+        pieces=(Pieces(("groups",), ("groups",), most=20),),
+        moved=ErrorCode.NOT_COORDINATOR,
+        notes="share groups (KIP-932)",
+    ),
+    Api(
+        request=ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+        response=ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+        max_version=0,
+        handle=alter,
+        refuse=_refuse_alter,
+        guard=alter_share_offsets,
+        moved=ErrorCode.NOT_COORDINATOR,
+        notes="share groups (KIP-932)",
+    ),
+    Api(
+        request=DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+        response=DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+        max_version=0,
+        handle=delete,
+        refuse=_refuse_delete,
+        guard=delete_share_offsets,
+        moved=ErrorCode.NOT_COORDINATOR,
+        notes="share groups (KIP-932)",
+    ),
+)

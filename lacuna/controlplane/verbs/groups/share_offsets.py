@@ -1,0 +1,128 @@
+"""Start offsets of share partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
+
+Only those of groups without members can be altered and deleted.
+"""
+
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.parts import MOST_AT_ONCE
+from lacuna.controlplane.state.groups.share import NO_OFFSET, ShareGroup, SharePartition
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.v1.share_pb2 import (
+    AlterShareOffsets,
+    DeleteShareOffsets,
+    DescribeShareOffsets,
+    ShareOffset,
+    ShareOffsetsAltered,
+    ShareOffsetsDeleted,
+    ShareOffsetsDescribed,
+    SharePartitionsStep,
+    SharePartitionStep,
+)
+from lacuna.controlplane.verbs.groups.share_members import find_share_group
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
+
+
+def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
+    """Return start offsets and lags, -1 for partitions in which the group has none."""
+    try:
+        share = _found(turn, command.group_id)
+    except Refused as refused:
+        failed = ShareOffsetsDescribed(error_code=refused.code, error_message=refused.message)
+        return Reply(share_offsets_described=failed)
+    keys = [key_of(each) for each in command.partitions]
+    if command.all_partitions:
+        keys = sorted(share.partitions)[:MOST_AT_ONCE]
+    offsets = [_described(turn, key, share.partitions.get(key)) for key in keys]
+    return Reply(share_offsets_described=ShareOffsetsDescribed(offsets=offsets))
+
+
+def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> ShareOffset:
+    partition = turn.state.partitions.get(key)
+    offset = ShareOffset(partition=_message(key), start_offset=NO_OFFSET, lag=NO_OFFSET)
+    if partition is not None and found is not None and found.start_offset != NO_OFFSET:
+        finished = sum(r.end_offset - r.first_offset for r in found.runs if r.is_final)
+        offset.start_offset = found.start_offset
+        offset.lag = max(partition.high_watermark - found.start_offset - finished, 0)
+    return offset
+
+
+def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
+    """Let share partitions begin at other offsets. What was in flight there is forgotten."""
+    try:
+        _found_empty(turn, command.group_id)
+    except Refused as refused:
+        failed = ShareOffsetsAltered(error_code=refused.code, error_message=refused.message)
+        return Reply(share_offsets_altered=failed)
+    steps, codes = [], []
+    for offset in command.offsets:
+        if key_of(offset.partition) not in turn.state.partitions:
+            codes.append(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        codes.append(ErrorCode.NONE)
+        steps.append(
+            SharePartitionStep(
+                partition=offset.partition,
+                start_offset=offset.start_offset,
+                end_offset=offset.start_offset,
+                is_reset=True,
+            )
+        )
+    _journal(turn, command.group_id, steps)
+    return Reply(share_offsets_altered=ShareOffsetsAltered(error_codes=codes))
+
+
+def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
+    """Drop the share partitions of topics."""
+    try:
+        share = _found_empty(turn, command.group_id)
+    except Refused as refused:
+        failed = ShareOffsetsDeleted(error_code=refused.code, error_message=refused.message)
+        return Reply(share_offsets_deleted=failed)
+    named = dict.fromkeys(command.topic_ids)
+    steps = [
+        SharePartitionStep(partition=_message(key), is_dropped=True)
+        for key in share.partitions
+        if key[0] in named
+    ]
+    _journal(turn, command.group_id, steps)
+    return Reply(
+        share_offsets_deleted=ShareOffsetsDeleted(
+            error_codes=[ErrorCode.NONE for _ in command.topic_ids]
+        )
+    )
+
+
+def _found(turn: Turn, group_id: str) -> ShareGroup:
+    find_share_group(turn, group_id)
+    return turn.groups.shares[group_id]
+
+
+def _found_empty(turn: Turn, group_id: str) -> ShareGroup:
+    share = _found(turn, group_id)
+    if share.group.members:
+        raise Refused(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
+    return share
+
+
+def _journal(turn: Turn, group_id: str, steps: list[SharePartitionStep]) -> None:
+    if steps:
+        record = SharePartitionsStep(group_id=group_id, partitions=steps)
+        turn.journal_group(GroupRecord(share_partitions_step=record))
+
+
+def _message(key: PartitionKey) -> TopicPartition:
+    return TopicPartition(topic_id=key[0], partition=key[1])
+
+
+VERBS: Final = (
+    Verb(describe_share_offsets, looks=True),
+    Verb(alter_share_offsets),
+    Verb(delete_share_offsets),
+)

@@ -1,0 +1,440 @@
+"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932), and locks end.
+
+    available --acquire--> acquired --accept--> acknowledged
+        ^                     |  |  --reject, gap--> archived
+        +--release, time out--+  +--renew--> acquired
+
+A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. Acquired are
+available runs, and then live records after the end offset: offsets without a live record, as those of an aborted
+transaction, are passed over and cost nothing.
+
+An acknowledgement of a partition is applied as a whole or not at all. The records of one decision are journalled as
+one, so what was acknowledged and acquired survives any process.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import (
+    AUTO_OFFSET_RESET,
+    DELIVERY_COUNT_LIMIT,
+    ISOLATION_LEVEL,
+    MAX_RECORD_LOCKS,
+    RECORD_LOCK_DURATION,
+    RENEW_ENABLE,
+    duration_ms,
+)
+from lacuna.controlplane.shared.log.live import live_slices
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.state.groups.share import (
+    NO_OFFSET,
+    RecordState,
+    Run,
+    SharePartition,
+    overlapping,
+    painted,
+    settled,
+)
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.settings import GROUPS_PER_TICK
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.v1.share_pb2 import (
+    AcknowledgedRange,
+    AcquiredRecords,
+    RecordsShared,
+    SharedPartition,
+    SharePartitionRequest,
+    SharePartitionsStep,
+    SharePartitionStep,
+    ShareRecords,
+)
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
+
+_GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
+_AFTER: Final = {
+    _GAP: RecordState.ARCHIVED,
+    _ACCEPT: RecordState.ACKNOWLEDGED,
+    _RELEASE: RecordState.AVAILABLE,
+    _REJECT: RecordState.ARCHIVED,
+    _RENEW: RecordState.ACQUIRED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The configs of a share group that decide about its records."""
+
+    lock_ms: int
+    delivery_limit: int
+    most_held: int
+    is_committed: bool
+    may_renew: bool
+    reset: str
+
+    @classmethod
+    def of(cls, turn: Turn, group_id: str) -> "Terms":
+        """Read the configs of a group."""
+        groups = turn.groups
+        own = groups.configs.get(group_id, {})
+        return cls(
+            lock_ms=groups.share_config(group_id, RECORD_LOCK_DURATION),
+            delivery_limit=groups.share_config(group_id, DELIVERY_COUNT_LIMIT),
+            most_held=groups.share_config(group_id, MAX_RECORD_LOCKS),
+            is_committed=own.get(ISOLATION_LEVEL) == "read_committed",
+            may_renew=own.get(RENEW_ENABLE) != "false",
+            reset=own.get(AUTO_OFFSET_RESET, "latest"),
+        )
+
+    def released(self, run: Run) -> Run:
+        """Return a run that its member no longer holds: available, or archived after its last delivery."""
+        is_last = run.delivery_count >= self.delivery_limit
+        state = RecordState.ARCHIVED if is_last else RecordState.AVAILABLE
+        return replace(run, state=state, member_id="", locked_until_ms=0)
+
+
+class Progress:
+    """A share partition while a decision changes it. `step` returns what changed."""
+
+    __slots__ = ("_changed", "base", "end_offset", "runs", "start_offset")
+
+    def __init__(self, base: SharePartition) -> None:
+        self.base = base
+        self.start_offset, self.end_offset = base.start_offset, base.end_offset
+        self.runs = base.runs
+        self._changed: list[Run] = []
+
+    def paint(self, runs: list[Run]) -> None:
+        """Replace what the offsets of these ordered runs were."""
+        if runs:
+            self.runs = painted(self.runs, runs)
+            self._changed = painted(self._changed, runs)
+
+    def begin_at(self, offset: int) -> None:
+        """Drop everything below an offset, which may lie after the end."""
+        self.start_offset = max(self.start_offset, offset)
+        self.end_offset = max(self.end_offset, self.start_offset)
+        self.runs = list(overlapping(self.runs, self.start_offset, self.end_offset))
+
+    def step(self, key: PartitionKey) -> SharePartitionStep | None:
+        """Return what changed, or None. Finished records at the beginning are dropped."""
+        self.begin_at(settled(self.runs, self.end_offset))
+        offsets = self.start_offset, self.end_offset
+        if not self._changed and offsets == (self.base.start_offset, self.base.end_offset):
+            return None
+        return SharePartitionStep(
+            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            runs=[
+                run.record()
+                for run in overlapping(self._changed, self.start_offset, self.end_offset)
+            ],
+        )
+
+
+def share_records(turn: Turn, command: ShareRecords) -> Reply:
+    """Acknowledge and acquire. Each partition fails independently."""
+    share = turn.groups.shares.get(command.group_id)
+    terms = Terms.of(turn, command.group_id)
+    answers: list[SharedPartition] = []
+    steps: list[SharePartitionStep] = []
+    left = Left(command.max_records, command.max_bytes)
+    expiries: list[int] = []
+    is_member = share is not None and command.member_id in share.group.members
+    for asked in command.partitions:
+        key = key_of(asked.partition)
+        partition = turn.state.partitions.get(key)
+        if partition is None:
+            answers.append(SharedPartition(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+            continue
+        base = (share.partitions.get(key) if share is not None else None) or SharePartition()
+        progress = Progress(base)
+        answer = _acknowledge(turn, command, asked, terms, progress)
+        if command.releases:
+            _release(progress, {command.member_id}, terms)
+        elif asked.acquires and is_member:
+            _acquire(turn, command.member_id, asked, terms, partition, progress, left, answer)
+        step = progress.step(key)
+        if step is not None:
+            steps.append(step)
+        expiries += (
+            run.locked_until_ms for run in progress.runs if run.state is RecordState.ACQUIRED
+        )
+        answers.append(answer)
+    if steps:
+        turn.journal_group(
+            GroupRecord(
+                share_partitions_step=SharePartitionsStep(
+                    group_id=command.group_id, partitions=steps
+                )
+            )
+        )
+    shared = RecordsShared(partitions=answers, lock_duration_ms=terms.lock_ms)
+    if expiries:
+        shared.next_expiry_ms = max(min(expiries) - turn.now_ms, 0)
+    return Reply(records_shared=shared)
+
+
+def _acknowledge(
+    turn: Turn,
+    command: ShareRecords,
+    asked: SharePartitionRequest,
+    terms: Terms,
+    progress: Progress,
+) -> SharedPartition:
+    """Apply all acknowledgements of a partition, or none if one is refused."""
+    answer = SharedPartition()
+    changed: list[Run] = []
+    try:
+        for acknowledged in asked.acknowledged:
+            changed += _acknowledged(turn, command.member_id, acknowledged, terms, progress)
+    except Refused as refused:
+        answer.acknowledge_error_code = refused.code
+        answer.acknowledge_error_message = refused.message
+    else:
+        progress.paint(sorted(changed, key=lambda run: run.first_offset))
+    return answer
+
+
+def _acknowledged(
+    turn: Turn, member_id: str, asked: AcknowledgedRange, terms: Terms, progress: Progress
+) -> Iterator[Run]:
+    """Yield the runs that an acknowledgement makes of those that the member holds. Raises Refused."""
+    if asked.last_offset >= progress.end_offset:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST,
+            "Batch record not found. The last offset in request is past acquired records.",
+        )
+    for kind, first, end in _parts(asked, terms):
+        reached = first = max(first, progress.start_offset)
+        for run in overlapping(progress.runs, first, end):
+            if run.first_offset > reached or run.state is not RecordState.ACQUIRED:
+                break
+            if run.member_id != member_id:
+                raise Refused(
+                    ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record"
+                )
+            reached = run.end_offset
+            yield _after(run, kind, terms, turn.now_ms)
+        if reached < end:
+            raise Refused(
+                ErrorCode.INVALID_RECORD_STATE,
+                "The batch cannot be acknowledged. The batch is not in the acquired state.",
+            )
+
+
+def _parts(asked: AcknowledgedRange, terms: Terms) -> Iterator[tuple[int, int, int]]:
+    """Yield (type, first offset, end offset) for neighbours with one type. Raises Refused."""
+    count = asked.last_offset - asked.first_offset + 1
+    types = asked.types
+    if len(types) not in (1, count) or not set(types) <= _AFTER.keys():
+        raise Refused(ErrorCode.INVALID_REQUEST, f"Invalid acknowledge type: {list(types[:100])}")
+    if _RENEW in types and not terms.may_renew:
+        raise Refused(
+            ErrorCode.INVALID_REQUEST, "Renew acknowledgements are not enabled for the group."
+        )
+    if len(types) == 1:
+        yield types[0], asked.first_offset, asked.last_offset + 1
+        return
+    first = asked.first_offset
+    for kind, group in groupby(types):
+        end = first + sum(1 for _ in group)
+        yield kind, first, end
+        first = end
+
+
+def _after(run: Run, kind: int, terms: Terms, now_ms: int) -> Run:
+    if kind == _RENEW:
+        return replace(run, locked_until_ms=now_ms + terms.lock_ms)
+    if kind == _RELEASE:
+        return terms.released(run)
+    return replace(run, state=_AFTER[kind], member_id="", locked_until_ms=0)
+
+
+@dataclass(slots=True)
+class Left:
+    """How many records and bytes a request may still acquire."""
+
+    records: int
+    size: int
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more may be acquired."""
+        return self.records <= 0 or self.size <= 0
+
+
+def _acquire(
+    turn: Turn,
+    member_id: str,
+    asked: SharePartitionRequest,
+    terms: Terms,
+    partition: Partition,
+    progress: Progress,
+    left: Left,
+    answer: SharedPartition,
+) -> None:
+    """Acquire available records, and then new ones, as far as the limits allow."""
+    if progress.start_offset == NO_OFFSET:
+        begin = _beginning(turn, asked, terms, partition, answer)
+        if begin is None:
+            return
+        progress.begin_at(begin)
+    progress.begin_at(partition.log_start_offset)
+    taken: list[Run] = []
+    for first, end, count in [*_offered(terms, partition, progress)]:
+        if left.is_over:
+            break
+        size = _size_of(partition, first, end)
+        last = min(end, first + left.records)
+        left.records -= last - first
+        left.size -= size * (last - first) // (end - first)
+        taken.append(
+            Run(
+                first, last, RecordState.ACQUIRED, count + 1, member_id, turn.now_ms + terms.lock_ms
+            )
+        )
+    if taken:
+        progress.end_offset = max(progress.end_offset, taken[-1].end_offset)
+        progress.paint(taken)
+    elif not progress.runs and not left.is_over:
+        # Only holes lie before the bound, and they are finished.
+        progress.begin_at(_bound(terms, partition))
+    answer.acquired.extend(
+        AcquiredRecords(
+            first_offset=run.first_offset,
+            last_offset=run.end_offset - 1,
+            delivery_count=run.delivery_count,
+        )
+        for run in taken
+    )
+
+
+def _beginning(
+    turn: Turn,
+    asked: SharePartitionRequest,
+    terms: Terms,
+    partition: Partition,
+    answer: SharedPartition,
+) -> int | None:
+    """Return where a new share partition begins, or None if the agent has to find the offset of a time first."""
+    if terms.reset == "earliest":
+        return partition.log_start_offset
+    duration = duration_ms(terms.reset)
+    if duration is None:
+        return _bound(terms, partition)
+    if asked.HasField("start_offset"):
+        return min(max(asked.start_offset, partition.log_start_offset), partition.high_watermark)
+    answer.begins_at_ms = turn.now_ms - duration
+    return None
+
+
+def _bound(terms: Terms, partition: Partition) -> int:
+    return partition.last_stable_offset if terms.is_committed else partition.high_watermark
+
+
+def _offered(
+    terms: Terms, partition: Partition, progress: Progress
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (first offset, end offset, delivery count) of what may be acquired: available runs, then new records."""
+    for run in progress.runs:
+        if run.state is RecordState.AVAILABLE:
+            for first, end in _live(partition, run.first_offset, run.end_offset):
+                yield first, end, run.delivery_count
+    room = terms.most_held - sum(run.end_offset - run.first_offset for run in progress.runs)
+    for first, end in _live(partition, progress.end_offset, _bound(terms, partition)):
+        if room <= 0:
+            return
+        end = min(end, first + room)
+        room -= end - first
+        yield first, end, 0
+
+
+def _live(partition: Partition, first_offset: int, end_offset: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of [first_offset, end_offset) with live records, an extent at a time."""
+    extents = partition.extents
+    start = extents.first_ending_after(first_offset)
+    stop = extents.first_at_or_after(end_offset)
+    for begin, end in live_slices(extents, partition.dead, start, stop):
+        for index in range(begin, end):
+            first = max(extents.base_offsets[index], first_offset)
+            last = min(extents.next_offsets[index], end_offset)
+            if first < last:
+                yield first, last
+
+
+def _size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
+    """Return about how many bytes these offsets of one extent take."""
+    extents = partition.extents
+    index = extents.first_ending_after(first_offset)
+    count = extents.next_offsets[index] - extents.base_offsets[index]
+    return max(extents.sizes[index] * (end_offset - first_offset) // count, 1)
+
+
+def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> None:
+    """Make everything that the members hold available again."""
+    progress.paint(
+        [
+            terms.released(run)
+            for run in progress.runs
+            if run.state is RecordState.ACQUIRED and run.member_id in member_ids
+        ]
+    )
+
+
+def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> None:
+    """Make everything that members of a group hold available again, because they are gone."""
+    terms = Terms.of(turn, group_id)
+
+    def release(progress: Progress) -> None:
+        _release(progress, member_ids, terms)
+
+    _change_all(turn, group_id, release)
+
+
+def end_locks(turn: Turn) -> None:
+    """Make records whose locks have ended available again, in at most GROUPS_PER_TICK groups."""
+    for group_id in turn.groups.locks.due(turn.now_ms, GROUPS_PER_TICK):
+        terms = Terms.of(turn, group_id)
+
+        def end(progress: Progress, terms: Terms = terms) -> None:
+            progress.paint(
+                [
+                    terms.released(run)
+                    for run in progress.runs
+                    if run.state is RecordState.ACQUIRED and run.locked_until_ms <= turn.now_ms
+                ]
+            )
+
+        _change_all(turn, group_id, end)
+
+
+def _change_all(turn: Turn, group_id: str, change: Callable[[Progress], None]) -> None:
+    """Journal what `change` makes of the share partitions of a group."""
+    share = turn.groups.shares.get(group_id)
+    steps = []
+    for key, partition in share.partitions.items() if share is not None else ():
+        progress = Progress(partition)
+        change(progress)
+        if (step := progress.step(key)) is not None:
+            steps.append(step)
+    if steps:
+        record = SharePartitionsStep(group_id=group_id, partitions=steps)
+        turn.journal_group(GroupRecord(share_partitions_step=record))
+
+
+def replay_share_partitions_step(state: State, record: SharePartitionsStep, _now_ms: int) -> None:
+    """Apply changes of share partitions."""
+    state.groups.take_records_step(record)
+
+
+VERBS: Final = (Verb(share_records),)
+REPLAYS: Final = (replay_share_partitions_step,)

@@ -1,0 +1,267 @@
+"""ShareGroupHeartbeat, ShareGroupDescribe, ShareFetch, ShareAcknowledge, DescribeShareGroupOffsets,
+AlterShareGroupOffsets and DeleteShareGroupOffsets at every version, and their errors (KIP-932).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import SET
+from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
+from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.wire.messages import share_groups as groups
+from lacuna.wire.messages import share_records as records
+from lacuna.wire.messages.produce import (
+    PRODUCE_REQUEST,
+    PRODUCE_RESPONSE,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient
+
+GROUP = "queue"
+ACCEPT, RELEASE, RENEW = 1, 2, 4
+
+
+async def begin(setup: Setup, reset: str = "earliest") -> bytes:
+    """Create a topic with six records and a share group with the member `me`; return the topic's id."""
+    await setup.create("t")
+    for _ in range(2):
+        await produce(setup)
+    change = ConfigChange(name="share.auto.offset.reset", operation=SET, value=reset)
+    altered = AlterGroupConfigs(group_id=GROUP, changes=[change])
+    reply = await setup.running.control.call(Command(alter_group_configs=altered))
+    assert not reply.group_configs_altered.error_code
+    answer = await beat(setup, 0)
+    ((topic_id, partitions),) = answer.assignment.topic_partitions
+    assert partitions == (0,)
+    return bytes(topic_id)
+
+
+async def produce(setup: Setup) -> None:
+    """Append a batch of three records."""
+    now_ms = setup.running.context.clock.now_ms()
+    new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=b"v") for n in range(3))
+    part = PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
+    data = TopicProduceData("t", partition_data=[part])
+    asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+    answer = await setup.client.call(PRODUCE_REQUEST, PRODUCE_RESPONSE, 9, asked)
+    assert not answer.responses[0].partition_responses[0].error_code
+
+
+async def beat(setup: Setup, epoch: int, member_id: str = "me") -> Any:
+    return await setup.client.call(
+        groups.SHARE_GROUP_HEARTBEAT_REQUEST,
+        groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
+        1,
+        groups.ShareGroupHeartbeatRequest(
+            GROUP, member_id, epoch, subscribed_topic_names=("t",) if epoch == 0 else None
+        ),
+    )
+
+
+async def fetch(
+    setup: Setup,
+    epoch: int,
+    topic_id: bytes,
+    *acknowledged: tuple[int, int, int],
+    version: int = 2,
+    client: RawClient | None = None,
+    **fields: Any,
+) -> Any:
+    batches = [
+        records.AcknowledgementBatch(first, last, (kind,)) for first, last, kind in acknowledged
+    ]
+    asked = records.ShareFetchRequest(
+        group_id=GROUP,
+        member_id="me",
+        share_session_epoch=epoch,
+        max_records=fields.pop("max_records", 100),
+        is_renew_ack=any(kind == RENEW for _, _, kind in acknowledged),
+        topics=[records.FetchTopic(topic_id, [records.FetchPartition(0, batches)])],
+    )
+    async with asyncio.timeout(60):
+        return await (client or setup.client).call(
+            records.SHARE_FETCH_REQUEST,
+            records.SHARE_FETCH_RESPONSE,
+            version,
+            asked._replace(**fields),
+        )
+
+
+async def acknowledge(
+    setup: Setup, epoch: int, topic_id: bytes, first: int, last: int, kind: int = ACCEPT
+) -> Any:
+    batch = records.AcknowledgementBatch(first, last, (kind,))
+    partition = records.AcknowledgePartition(0, [batch])
+    return await setup.client.call(
+        records.SHARE_ACKNOWLEDGE_REQUEST,
+        records.SHARE_ACKNOWLEDGE_RESPONSE,
+        2,
+        records.ShareAcknowledgeRequest(
+            GROUP, "me", epoch, topics=[records.AcknowledgeTopic(topic_id, [partition])]
+        ),
+    )
+
+
+def acquired(answer: Any) -> list[tuple[int, int, int]]:
+    """Return what an answer acquired, after checking that its batches have these offsets."""
+    assert not answer.error_code
+    assert answer.acquisition_lock_timeout_ms == 30_000
+    (topic,) = answer.responses
+    (partition,) = topic.partitions
+    assert not partition.error_code
+    held = {
+        record.offset
+        for batch in read_batches(b"".join(partition.records))
+        for record in batch.records()
+    }
+    for first, last, _ in partition.acquired_records:
+        assert set(range(first, last + 1)) <= held
+    return [tuple(each) for each in partition.acquired_records]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_records_are_acquired_and_acknowledged(setup: Setup, version: int) -> None:
+    topic_id = await begin(setup)
+    answer = await fetch(setup, 0, topic_id, version=version, max_records=4)
+    assert acquired(answer) == [(0, 2, 1), (3, 3, 1)]
+    answer = await fetch(setup, 1, topic_id, (0, 1, ACCEPT), (2, 3, RELEASE), version=version)
+    assert acquired(answer) == [(2, 2, 2), (3, 3, 2), (4, 5, 1)]
+    assert answer.responses[0].partitions[0].acknowledge_error_code == 0
+    answer = await acknowledge(setup, 2, topic_id, 2, 5)
+    assert answer.responses[0].partitions[0].error_code == 0
+    again = await acknowledge(setup, 3, topic_id, 6, 6)
+    assert again.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_session_has_epochs(setup: Setup) -> None:
+    topic_id = await begin(setup)
+    missing = await fetch(setup, 1, topic_id)
+    assert missing.error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    early = await fetch(setup, 0, topic_id, (0, 1, ACCEPT))
+    assert early.error_code == ErrorCode.INVALID_REQUEST
+    assert acquired(await fetch(setup, 0, topic_id, max_records=3)) == [(0, 2, 1)]
+    wrong = await fetch(setup, 2, topic_id)
+    assert wrong.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    wrong = await acknowledge(setup, 7, topic_id, 0, 1)
+    assert wrong.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    closed = await acknowledge(setup, -1, topic_id, 0, 0)
+    assert not closed.responses[0].partitions[0].error_code
+    assert (await fetch(setup, -1, topic_id)).error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
+    # What the session held and did not acknowledge is available again.
+    assert acquired(await fetch(setup, 0, topic_id, max_records=3))[0] == (1, 2, 2)
+    assert not (await fetch(setup, -1, topic_id)).error_code
+
+
+async def test_a_fetch_waits_for_records_and_for_what_others_give_back(setup: Setup) -> None:
+    topic_id = await begin(setup)
+    second = await RawClient.connect(setup.running.server.port)
+    assert len(acquired(await fetch(setup, 0, topic_id))) == 2
+    waiting = asyncio.create_task(fetch(setup, 1, topic_id, client=second, max_wait_ms=60_000))
+    await asyncio.sleep(0)
+    await produce(setup)
+    assert acquired(await waiting) == [(6, 8, 1)]
+    waiting = asyncio.create_task(fetch(setup, 2, topic_id, client=second, max_wait_ms=60_000))
+    while setup.running.context.shares.wakes_of(GROUP) == 0:
+        await asyncio.sleep(0)
+    answer = await acknowledge(setup, 3, topic_id, 0, 2, RELEASE)
+    assert not answer.responses[0].partitions[0].error_code
+    assert acquired(await waiting) == [(0, 2, 2)]
+    await second.close()
+
+
+async def test_locks_are_renewed_without_fetching(setup: Setup) -> None:
+    topic_id = await begin(setup)
+    await fetch(setup, 0, topic_id, max_records=3)
+    answer = await fetch(setup, 1, topic_id, (0, 2, RENEW), max_records=0)
+    ((partition,),) = [topic.partitions for topic in answer.responses]
+    assert (partition.acknowledge_error_code, partition.acquired_records) == (0, ())
+    silent = await fetch(setup, 2, topic_id, (0, 2, RENEW), is_renew_ack=False)
+    assert silent.error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_what_does_not_exist_is_refused(setup: Setup) -> None:
+    topic_id = await begin(setup)
+    answer = await fetch(setup, 0, bytes(15) + b"x", max_wait_ms=60_000)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
+    topics = [records.FetchTopic(topic_id, [records.FetchPartition(9)])]
+    answer = await fetch(setup, 0, topic_id, topics=topics, max_wait_ms=60_000)
+    code = answer.responses[0].partitions[0].error_code
+    assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_a_group_begins_at_a_time(setup: Setup) -> None:
+    topic_id = await begin(setup, "by_duration:PT1H")
+    assert acquired(await fetch(setup, 0, topic_id))[0][0] == 0
+
+
+async def test_groups_are_described_and_offsets_altered(setup: Setup) -> None:
+    topic_id = await begin(setup)
+    await fetch(setup, 0, topic_id, max_records=3)
+    await acknowledge(setup, 1, topic_id, 0, 1)
+    described = await setup.client.call(
+        groups.SHARE_GROUP_DESCRIBE_REQUEST,
+        groups.SHARE_GROUP_DESCRIBE_RESPONSE,
+        1,
+        groups.ShareGroupDescribeRequest((GROUP, "other"), include_authorized_operations=True),
+    )
+    group, other = described.groups
+    assert (group.group_state, group.assignor_name) == ("Stable", "simple")
+    assert group.members[0].assignment.topic_partitions[0].topic_name == "t"
+    assert other.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    for version in (0, 1):
+        (offset,) = await offsets(setup, version)
+        assert (offset.start_offset, offset.lag) == (2, 4 if version else -1)
+    assert (await alter(setup, 1)).error_code == ErrorCode.NON_EMPTY_GROUP
+    assert not (await beat(setup, -1)).error_code
+    altered = await alter(setup, 1)
+    assert [part.error_code for each in altered.responses for part in each.partitions] == [0, 3]
+    (offset,) = await offsets(setup, 1)
+    assert (offset.start_offset, offset.lag) == (1, 5)
+    named = groups.DescribeShareGroupOffsetsRequestTopic
+    (offset, gone) = await offsets(setup, 1, named("t", (0,)), named("gone", (0,)))
+    assert (offset.start_offset, gone.start_offset) == (1, -1)
+    deleted = await setup.client.call(
+        groups.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+        groups.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+        0,
+        groups.DeleteShareGroupOffsetsRequest(
+            GROUP, [groups.DeleteShareGroupOffsetsRequestTopic(name) for name in ("t", "gone")]
+        ),
+    )
+    assert [each.error_code for each in deleted.responses] == [0, 3]
+    assert await offsets(setup, 1) == []
+
+
+async def offsets(setup: Setup, version: int, *topics: Any) -> list[Any]:
+    answer = await setup.client.call(
+        groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        version,
+        groups.DescribeShareGroupOffsetsRequest(
+            [groups.DescribeShareGroupOffsetsRequestGroup(GROUP, topics or None)]
+        ),
+    )
+    return [part for topic in answer.groups[0].topics for part in topic.partitions]
+
+
+async def alter(setup: Setup, offset: int) -> Any:
+    partition = groups.AlterShareGroupOffsetsRequestPartition(0, offset)
+    topics = [
+        groups.AlterShareGroupOffsetsRequestTopic(name, [partition]) for name in ("t", "gone")
+    ]
+    return await setup.client.call(
+        groups.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+        groups.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+        0,
+        groups.AlterShareGroupOffsetsRequest(GROUP, topics),
+    )
