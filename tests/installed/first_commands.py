@@ -24,9 +24,9 @@ def first_commands(readme: str, bootstrap: str, lacuna: list[str]) -> None:
     ((options, shown),) = re.findall(
         r"^\$ lacuna (explain .*)\n((?:.+\n)+?)```", readme, re.MULTILINE
     )
-    command = [*lacuna, *options.split()]
-    printed = subprocess.run(command, check=True, timeout=60, capture_output=True, text=True).stdout
-    assert printed == shown, f"README.md shows\n{shown}\nand the command printed\n{printed}"
+    command = [*lacuna, *options.split(), "-b", bootstrap]
+    ran = subprocess.run(command, check=True, timeout=60, stdout=subprocess.PIPE, text=True)
+    assert ran.stdout == shown, f"README.md shows\n{shown}\nand the command printed\n{ran.stdout}"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "test_readme.py").write_text(test)
         subprocess.run([sys.executable, "-m", "pytest", "-q", folder], check=True, timeout=120)
@@ -42,8 +42,7 @@ def main() -> None:
     if options.bootstrap:
         first_commands(readme, options.bootstrap, lacuna)
         return
-    # README's cluster keeps its data in ./data, where `explain` looks.
-    with ProcessCluster(Path("data")) as cluster:
+    with ProcessCluster() as cluster:
         first_commands(readme, cluster.bootstrap, lacuna)
 
 
