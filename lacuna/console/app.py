@@ -28,7 +28,7 @@ from lacuna.console import (
 )
 from lacuna.console.logins import Logins
 from lacuna.console.rights import NotAllowed, Rights, RightsOfUsers
-from lacuna.console.sampling import Sampler
+from lacuna.console.sampling import History, Sampler
 from lacuna.console.security import Guard, Tokens
 from lacuna.console.site import (
     Handler,
@@ -52,6 +52,7 @@ _PAGES: Final = (
     Page("/topics/{topic}/messages", messages.topic_page, reads_topic),
     Page("/topics/{topic}/{partition:int}", partition.page, reads_topic),
     Page("/topics/{topic}/{partition:int}/messages", messages.page, reads_topic),
+    Page("/search", cluster.search_page, leaves_out),
     Page("/holes", partition.holes_page, leaves_out),
     Page("/groups", groups.page, leaves_out, "Groups"),
     Page("/groups/group", groups.group_page, leaves_out),
@@ -67,10 +68,11 @@ _STATIC: Final = ("console.css", "console.js", "icon.svg")
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """The console: the handler of requests, and the event streams, which the caller must end."""
+    """The console: the handler of requests, the event streams, which the caller must end, and the lines."""
 
     answers: ASGIApp
     streams: live.Streams
+    history: History
     asks_for_passwords: bool
 
 
@@ -79,10 +81,13 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
     security = sources.agents().security
     needs_login = security.has_sasl and security.credentials is None
     logins = Logins(sources.seconds) if needs_login else None
+    sampler = Sampler(sources)
+    history = History(sources, sampler)
     site = Site(
         sources=sources,
         logins=logins,
-        sampler=Sampler(sources),
+        sampler=sampler,
+        history=history,
         tokens=Tokens(),
         rights=RightsOfUsers(sources.seconds, has_acls=sources.has_acls),
         may_write=may_write,
@@ -129,7 +134,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         routes += _observed(site, sources.shown)
     nothing = Page("/{path:path}", _nothing, leaves_out)
     routes.append(Route(nothing.path, answering(nothing.answer)))
-    return Application(Guard(Starlette(routes=routes), names), streams, needs_login)
+    return Application(Guard(Starlette(routes=routes), names), streams, history, needs_login)
 
 
 def _links(rights: Rights) -> list[tuple[str, str]]:

@@ -1,14 +1,18 @@
-"""The pages of the cluster: its parts, its contents, its load, and the cost of its store; its merges."""
+"""The pages of the cluster: its parts, its contents, its load, and the cost of its store; its merges; a search."""
 
 from collections import Counter
 from collections.abc import Iterable
 from operator import attrgetter
+from typing import Final, NamedTuple
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from lacuna.console.site import Paging, Site, rights_of
+from lacuna.console import limits
+from lacuna.console.rights import Rights
+from lacuna.console.site import Paging, Site, link, rights_of
 from lacuna.controlplane.client import confirm
+from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges
@@ -51,6 +55,7 @@ async def page(site: Site, request: Request) -> Response:
         ),
         index=described,
         load=load_of(each.report for each in described.agents if each.HasField("report")),
+        lines=site.history.lines(),
         silent=sum(not each.HasField("report") for each in described.agents),
     )
 
@@ -91,3 +96,68 @@ async def merges_page(site: Site, request: Request) -> Response:
         agents=[each for each in agents if each.report.HasField("merges")],
         failures=sum(each.report.merges.failures for each in agents),
     )
+
+
+class Hit(NamedTuple):
+    """A result of a search: the kind of a name, the name, what else is known of it, and the address of its page."""
+
+    kind: str
+    name: str
+    about: str
+    path: str
+
+
+async def search_page(site: Site, request: Request) -> Response:
+    """Answer with the topics, groups, transactional ids, producer ids and client ids that contain a text."""
+    wanted = request.query_params.get("q", "").strip()
+    hits = await _hits(site, rights_of(request), wanted) if wanted else []
+    return site.render(request, "search.html", q=wanted, hits=hits[: limits.ROWS], count=len(hits))
+
+
+async def _hits(site: Site, rights: Rights, wanted: str) -> list[Hit]:
+    """Return what contains a text, in upper or lower case; exact names first."""
+    control, text = site.sources.control, wanted.lower()
+    await confirm(control)
+    await control.cluster.ready()
+    found = [
+        Hit("topic", each.name, f"id {show_id(each.topic_id)}", f"/topics/{each.name}")
+        for each in control.cluster.topics_by_name.values()
+        if rights.topic(each.name)
+        and (text in each.name.lower() or wanted == show_id(each.topic_id))
+    ]
+    groups = await control.call(Command(list_groups=ListGroups()))
+    found += [
+        Hit("group", each.group_id, each.state, link("/groups/group", id=each.group_id))
+        for each in groups.groups_listed.groups
+        if rights.group(each.group_id) and text in each.group_id.lower()
+    ]
+    listing = ListTransactions(duration_ms=-1)
+    listed = await control.call(Command(list_transactions=listing))
+    found += [
+        Hit(
+            "transactional id",
+            each.transactional_id,
+            f"producer id {each.producer_id}, {each.state}",
+            link("/transactions", q=each.transactional_id),
+        )
+        for each in listed.transactions_listed.transactions
+        if rights.transaction(each.transactional_id)
+        and (text in each.transactional_id.lower() or wanted == str(each.producer_id))
+    ]
+    if rights.sees_cluster:
+        agents = (await site.sources.describe_cluster()).agents
+        clients = {
+            (of.name, each)
+            for agent in agents
+            for of in agent.report.clients
+            for each in of.client_ids
+        }
+        found += [
+            Hit("client id", each, name, "/clients")
+            for name, each in clients
+            if text in each.lower()
+        ]
+    return sorted(found, key=lambda hit: (hit.name != wanted, _KINDS.index(hit.kind), hit.name))
+
+
+_KINDS: Final = ("topic", "group", "transactional id", "client id")

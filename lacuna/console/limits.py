@@ -40,6 +40,11 @@ BLAMED_PARTITIONS: Final = 200
 #: Groups whose positions a partition shows, and groups that a page checks for a wait behind a transaction.
 GROUPS: Final = 200
 
+#: Moments of the lines of the last hour, the seconds between two, and the agents of one.
+MOMENTS: Final = 121
+MOMENT_SECONDS: Final = 30.0
+AGENTS: Final = 256
+
 #: Ranges that a strip shows before it sums them up, and the columns of the sums.
 RANGES: Final = 400
 COLUMNS: Final = 200

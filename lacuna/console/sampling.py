@@ -1,16 +1,28 @@
-"""The sizes of all topics, and their growth."""
+"""The sizes of all topics and their growth, and the lines of the last hour."""
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 
+from lacuna.console import formats, limits
 from lacuna.console.limits import SAMPLED_PARTITIONS
 from lacuna.console.sources import Sources
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import (
+    CommandRefused,
+    ControlClient,
+    ControlPlaneUnavailable,
+    confirm,
+)
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
 from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
+from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 
 #: A sample of up to this age is used again.
 _FRESH_SECONDS: Final = 1.0
@@ -46,6 +58,8 @@ class Sampler:
         self._samples: deque[Sample] = deque()
         self._newest: Sample | None = None
         self._lock = asyncio.Lock()
+        #: The last stable offsets of the newest sample, by topic id and partition.
+        self.stable: Mapping[tuple[bytes, int], int] = {}
 
     async def newest(self) -> Sample:
         """Return a sample that is at most a second old. Raises ControlPlaneUnavailable."""
@@ -90,9 +104,11 @@ class Sampler:
             ]
         states = await read_partitions(control, keys)
         topics: dict[bytes, TopicSize] = {}
+        stable: dict[tuple[bytes, int], int] = {}
         for key, state in zip(keys, states, strict=True):
             if state.error_code:
                 continue  # the topic was deleted in the meantime
+            stable[key.topic_id, key.partition] = state.last_stable_offset
             size = topics.get(key.topic_id, TopicSize())
             topics[key.topic_id] = TopicSize(
                 size.retained + state.high_watermark - state.log_start_offset,
@@ -100,6 +116,7 @@ class Sampler:
                 size.size + state.size,
                 size.waiting + state.high_watermark - state.last_stable_offset,
             )
+        self.stable = stable
         return Sample(self._sources.seconds(), topics, left_out)
 
 
@@ -113,3 +130,187 @@ async def read_partitions(
         reply = await control.call(Command(read_partitions=query))
         states += reply.partitions_read.partitions
     return states
+
+
+class Counts(NamedTuple):
+    """The counters of an agent since its start."""
+
+    requests: int
+    store_requests: int
+    dollars: float
+
+
+class Moment(NamedTuple):
+    """What the lines of the last hour show of one time. `agents` has the counters by lease id."""
+
+    seconds: float
+    offsets: int
+    lag: int
+    transactions: int
+    waiting: int
+    agents: Mapping[int, Counts]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the last hour: its name, its newest and its largest value as text, and the path that draws it."""
+
+    name: str
+    newest: str
+    largest: str
+    path: str
+
+
+#: The coordinates of a line: the time since the first moment, and the largest value.
+_WIDE: Final = 1000
+_HIGH: Final = 100
+_HOUR: Final = 3600.0
+
+
+class History:
+    """Keeps a moment every half minute, for an hour. Its memory is bounded, whatever the cluster holds."""
+
+    def __init__(self, sources: Sources, sampler: Sampler) -> None:
+        self._sources = sources
+        self._sampler = sampler
+        self._moments: deque[Moment] = deque(maxlen=limits.MOMENTS)
+
+    async def run(self) -> None:
+        """Take moments until the task is cancelled. While no control plane answers, the lines have a gap."""
+        while True:
+            with suppress(ControlPlaneUnavailable, CommandRefused, TimeoutError):
+                async with asyncio.timeout(limits.ANSWER_SECONDS):
+                    await self.take()
+            await asyncio.sleep(limits.MOMENT_SECONDS)
+
+    async def take(self) -> None:
+        """Add a moment. Raises ControlPlaneUnavailable."""
+        control = self._sources.control
+        sample = await self._sampler.newest()
+        listing = ListTransactions(duration_ms=-1, states=["Ongoing"])
+        listed = await control.call(Command(list_transactions=listing))
+        agents = (await self._sources.describe_cluster()).agents
+        moment = Moment(
+            sample.seconds,
+            sum(topic.offsets for topic in sample.topics.values()),
+            await self._lag(),
+            len(listed.transactions_listed.transactions),
+            sum(topic.waiting for topic in sample.topics.values()),
+            {
+                each.lease_id: _counts(each.report)
+                for each in islice(agents, limits.AGENTS)
+                if each.HasField("report")
+            },
+        )
+        self._moments.append(moment)
+
+    async def _lag(self) -> int:
+        """Return the offsets that groups have left before the last stable offsets, within a bound."""
+        control = self._sources.control
+        listed = await control.call(Command(list_groups=ListGroups()))
+        ids = [each.group_id for each in listed.groups_listed.groups[: limits.GROUPS]]
+        lag, left = 0, limits.OFFSETS
+        for first in range(0, len(ids), limits.GROUPS_AT_ONCE):
+            queries = [
+                OffsetFetchGroup(group_id=each, all_partitions=True)
+                for each in ids[first : first + limits.GROUPS_AT_ONCE]
+            ]
+            reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
+            for each in (each for group in reply.offsets_fetched.groups for each in group.offsets):
+                key = (each.partition.topic_id, each.partition.partition)
+                lag += max(self._sampler.stable.get(key, 0) - each.offset, 0)
+                left -= 1
+            if left <= 0:
+                break
+        return lag
+
+    def lines(self) -> list[Line]:
+        """Return the lines of the last hour; none before there are two moments."""
+        moments = list(self._moments)
+        if len(moments) < 2:
+            return []
+        return [
+            _line("Offsets written a second", _rates(moments, _offsets), moments),
+            _line("Requests of clients a second", _rates(moments, _of_agents("requests")), moments),
+            _line("Offsets that groups have not read", [each.lag for each in moments], moments),
+            _line("Open transactions", [each.transactions for each in moments], moments),
+            _line("Offsets held back", [each.waiting for each in moments], moments),
+            _line(
+                "Requests to the store a second",
+                _rates(moments, _of_agents("store_requests")),
+                moments,
+            ),
+            _line(
+                "Dollars an hour for the store",
+                [
+                    None if each is None else each * _HOUR
+                    for each in _rates(moments, _of_agents("dollars"))
+                ],
+                moments,
+            ),
+        ]
+
+
+def _counts(report: AgentReport) -> Counts:
+    store = report.store
+    requests = store.puts + store.gets + store.heads + store.lists + store.deletes
+    return Counts(report.requests, requests, store.dollars)
+
+
+_Growth = Callable[[Moment, Moment], float]
+
+
+def _offsets(one: Moment, other: Moment) -> float:
+    return max(other.offsets - one.offsets, 0)
+
+
+def _of_agents(name: str) -> _Growth:
+    """Return the growth of a counter. An agent that has started or ended in between is left out."""
+
+    def growth(one: Moment, other: Moment) -> float:
+        grown = (
+            getattr(counts, name) - getattr(one.agents[lease_id], name)
+            for lease_id, counts in other.agents.items()
+            if lease_id in one.agents
+        )
+        return float(sum(max(each, 0) for each in grown))
+
+    return growth
+
+
+def _rates(moments: Sequence[Moment], growth: _Growth) -> list[float | None]:
+    """Return the growth a second before each moment; None after a gap."""
+    return [None, *(_rate(one, other, growth) for one, other in pairwise(moments))]
+
+
+def _rate(one: Moment, other: Moment, growth: _Growth) -> float | None:
+    passed = other.seconds - one.seconds
+    return growth(one, other) / passed if 0 < passed < 3 * limits.MOMENT_SECONDS else None
+
+
+def _line(name: str, values: Sequence[float | None], moments: Sequence[Moment]) -> Line:
+    known = [each for each in values if each is not None]
+    largest = max(known, default=0.0)
+    newest = values[-1]
+    return Line(
+        name,
+        "\N{EN DASH}" if newest is None else formats.short(newest),
+        formats.short(largest),
+        " ".join(_path(values, moments, largest or 1.0)),
+    )
+
+
+def _path(
+    values: Sequence[float | None], moments: Sequence[Moment], largest: float
+) -> Iterator[str]:
+    """Yield the commands of a path, which begins anew after each gap."""
+    command, before, first = "M", moments[0].seconds, moments[0].seconds
+    span = moments[-1].seconds - first or 1.0
+    for value, moment in zip(values, moments, strict=True):
+        if value is None or moment.seconds - before > 3 * limits.MOMENT_SECONDS:
+            command = "M"
+        before = moment.seconds
+        if value is not None:
+            x = _WIDE * (moment.seconds - first) / span
+            yield f"{command}{x:.0f} {_HIGH * (1 - value / largest):.1f}"
+            command = "L"

@@ -75,12 +75,16 @@ async def console_served(
     quiet, logger = Quiet(), logging.getLogger("uvicorn.error")
     logger.addFilter(quiet)
     serving = asyncio.create_task(server.serve([listener]), name="console")
+    lines = asyncio.create_task(app.history.run(), name="lines of the console")
     try:
         yield join_address(host, port)
     finally:
+        lines.cancel()
         app.streams.end()
         server.end()
         await serving
+        with suppress(asyncio.CancelledError):
+            await lines
         logger.removeFilter(quiet)
 
 

@@ -14,7 +14,7 @@ from lacuna.base.errors import UserError
 from lacuna.console import formats, limits
 from lacuna.console.logins import Logins
 from lacuna.console.rights import NOTHING, NotAllowed, Rights, RightsOfUsers
-from lacuna.console.sampling import Sampler
+from lacuna.console.sampling import History, Sampler
 from lacuna.console.security import COOKIE, Tokens
 from lacuna.console.sources import Sources
 from lacuna.console.strip import MEANINGS
@@ -36,6 +36,7 @@ class Site:
 
     sources: Sources
     sampler: Sampler
+    history: History
     tokens: Tokens
     rights: RightsOfUsers
     #: The users that have logged in, if a login is required.

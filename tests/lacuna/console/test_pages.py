@@ -3,7 +3,9 @@
 import html
 import http.client
 import re
+import time
 from collections.abc import Iterator
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -11,6 +13,8 @@ import pytest
 from lacuna.agent.housekeeping import Merger, MergeSettings
 from lacuna.console import limits
 from lacuna.console.formats import name
+from lacuna.console.sampling import Counts, History, Moment, Sampler
+from lacuna.console.sources import Sources
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import (
     HOSTILE,
@@ -37,6 +41,7 @@ PAGES = [
     f"/groups/group?id={quote(HOSTILE)}",
     "/transactions",
     "/merges",
+    "/search?q=o",
     "/access",
     "/clients",
     "/nothing",
@@ -217,6 +222,61 @@ def test_ticks_come_and_streams_are_counted(
     connection.request("GET", "/live")
     assert re.fullmatch(rb"event: tick\n", connection.getresponse().readline())
     connection.close()
+
+
+def test_names_and_ids_are_found(browser: Browser, filled: Cluster) -> None:
+    shown = plain(browser.get("/search?q=ORD").text)
+    assert "orders topic id" in shown
+    topic_id = re.findall(r"orders topic id (\S+)", shown)[0]
+    assert "orders topic" in plain(browser.get(f"/search?q={topic_id}").text)
+    shown = plain(browser.get("/search?q=bill").text)
+    assert "billing group Empty" in shown
+    shown = plain(browser.get("/search?q=done").text)
+    producer_id = re.findall(r"done transactional id producer id (\d+), CompleteAbort", shown)[0]
+    assert "done transactional id" in plain(browser.get(f"/search?q={producer_id}").text)
+    assert "rdkafka client id confluent-kafka-python" in plain(browser.get("/search?q=rdk").text)
+    assert "No topic, group or id contains" in browser.get("/search?q=xyzzy").text
+    assert "Write a part of the name" in browser.get("/search").text
+    text = browser.get(f"/search?q={quote('<script>')}").text
+    assert "transactional id" in text
+    assert "<script>alert" not in text
+
+
+async def test_the_lines_of_the_last_hour() -> None:
+    """Rates are those of agents that were there before, too; after a gap, a line begins anew."""
+    sources = Mock(Sources)
+    history = History(sources, Mock(Sampler))
+    assert history.lines() == []
+    for seconds, offsets, lag, agents in (
+        (0.0, 100, 5, {1: Counts(10, 4, 0.1)}),
+        (30.0, 400, 0, {1: Counts(70, 10, 0.2), 2: Counts(1000, 9, 9.0)}),
+        (600.0, 500, 9, {2: Counts(1000, 9, 9.0)}),
+        (630.0, 440, 3, {2: Counts(1300, 24, 9.5)}),
+    ):
+        history._moments.append(Moment(seconds, offsets, lag, 1, 2, agents))
+    lines = {each.name: each for each in history.lines()}
+    written = lines["Offsets written a second"]
+    assert (written.newest, written.largest, written.path) == ("0", "10", "M48 0.0 M1000 100.0")
+    requests = lines["Requests of clients a second"]
+    assert (requests.newest, requests.largest, requests.path) == ("10", "10", "M48 80.0 M1000 0.0")
+    lag_line = lines["Offsets that groups have not read"]
+    assert lag_line.path == "M0 44.4 L48 100.0 M952 0.0 L1000 66.7"
+    assert lines["Requests to the store a second"].newest == "0.50"
+    assert lines["Dollars an hour for the store"].newest == "60"
+    assert lines["Open transactions"].largest == "1"
+
+
+def test_the_lines_have_what_the_cluster_holds(
+    lacuna_private_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MOMENT_SECONDS", 0.05)
+    cluster = lacuna_private_cluster
+    ends = time.monotonic() + SECONDS
+    with served(cluster) as browser:
+        while "Offsets held back" not in (shown := plain(browser.get("/").text)):
+            assert time.monotonic() < ends
+            time.sleep(0.05)
+    assert re.search(r"Open transactions 0 at most 0", shown)
 
 
 def test_gaps_are_explained_in_general_and_for_one_offset(browser: Browser) -> None:

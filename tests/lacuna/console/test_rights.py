@@ -61,6 +61,7 @@ _PAGES: Final = (
     "/topics/orders/0/messages",
     "/topics/orders/messages",
     "/holes?topic=orders",
+    "/search?q=o",
     "/groups",
     "/groups/group?id=billing",
     "/transactions",
@@ -158,7 +159,7 @@ def test_a_user_sees_what_acls_allow(browser: Browser, path: str) -> None:
     assert not [secret for secret in _SECRETS if secret in answer.text]
 
 
-@pytest.mark.parametrize("path", ["/topics", "/groups", "/transactions"])
+@pytest.mark.parametrize("path", ["/topics", "/groups", "/transactions", "/search?q=a"])
 def test_a_user_without_acls_sees_nothing(browser: Browser, path: str) -> None:
     answer = get(browser, "nobody", path)
     assert answer.code == HTTPStatus.OK
