@@ -1,21 +1,29 @@
-"""Serves the console in the event loop of its process, which keeps its own signal handlers."""
+"""Serves the console in the event loop of its process, which keeps its own signal handlers.
+
+A browser's connection has bounds that uvicorn does not have. The head of a request must arrive in time. Connections are
+bounded, for each address and in all. A new connection beyond the bound replaces the one that has been without a request
+for longest, so incomplete heads and idle connections do not exclude others.
+"""
 
 import asyncio
+import itertools
 import logging
 import socket
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Final
 
+import h11
 import uvicorn
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lacuna.base.addresses import is_loopback, join_address
+from lacuna.console import limits
 from lacuna.console.app import make_app
-from lacuna.console.doorkeeper import Doorkeeper, Quiet
-from lacuna.console.limits import CONNECTIONS, VIEWS
 from lacuna.console.sources import Sources, of_others
 from lacuna.controlplane.client import ControlPlace, SessionLimits
+from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.observing.endpoint import Shown
 from lacuna.operating.control import client_of
 from lacuna.operating.kafka import Agents
@@ -26,6 +34,83 @@ _HEAD_BYTES: Final = 16 << 10
 _IDLE_SECONDS: Final = 30
 #: An event stream may wait a second for a Fetch before it notices the end.
 _END_SECONDS: Final = 2
+_numbers: Final = itertools.count(1)
+
+
+class Doorkeeper(H11Protocol):
+    """One connection."""
+
+    #: Closes the connection if the head of a request does not arrive; None during a request.
+    _due: asyncio.TimerHandle | None = None
+    #: The number of the client's last data, counted over all connections.
+    _last_heard = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Wait for a request, and make room for the connection."""
+        super().connection_made(transport)
+        self._last_heard = next(_numbers)
+        self._await_head()
+        others = [each for each in self.connections if isinstance(each, Doorkeeper)]
+        of_address = [each for each in others if each._address == self._address]
+        if len(of_address) > limits.CONNECTIONS_OF_ADDRESS:
+            _close_one(of_address)
+        elif len(others) > limits.CONNECTIONS:
+            _close_one(others)
+
+    def data_received(self, data: bytes) -> None:
+        """Take in bytes. The rest of an incomplete head must arrive in time."""
+        self._last_heard = next(_numbers)
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._await_head()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting for a head."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is being answered."""
+        return self.cycle is not None and not self.cycle.response_complete
+
+    @property
+    def _address(self) -> str:
+        return "" if self.client is None else self.client[0]
+
+    def _await_head(self) -> None:
+        if self._due is None:
+            self._due = self.loop.call_later(limits.HEAD_SECONDS, self._close)
+
+    def _stop_waiting(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _close(self) -> None:
+        self._stop_waiting()
+        self.connections.discard(self)
+        self.transport.abort()
+
+
+def _close_one(connections: Iterable[Doorkeeper]) -> None:
+    """Close the connection that has been without a request for longest. The newest has none yet."""
+    idle = (each for each in connections if not each.is_busy)
+    min(idle, key=lambda each: each._last_heard)._close()
+
+
+class Quiet(logging.Filter):
+    """Passes on uvicorn's messages about requests once a minute, since any client can cause more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._complaints = Complaints()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log the record."""
+        return self._complaints.is_new("", record.getMessage(), record.created)
 
 
 class _Server(uvicorn.Server):
@@ -99,7 +184,7 @@ async def console_of_others(
     shown: Shown | None = None,
 ) -> AsyncIterator[str]:
     """Serves as `console_served` does, for control planes at a place and agents in other processes."""
-    async with client_of(place, SessionLimits(max_partitions=VIEWS)) as client:
+    async with client_of(place, SessionLimits(max_partitions=limits.VIEWS)) as client:
         sources = of_others(client, place, agents, shown)
         async with console_served(listener, sources, names=names, may_write=may_write) as served:
             yield served
@@ -115,7 +200,7 @@ def _config(app: ASGIApp) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=CONNECTIONS + 1,  # so that the doorkeeper's bound comes first
+        limit_concurrency=limits.CONNECTIONS + 1,  # so that the doorkeeper's bound comes first
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_END_SECONDS,
         h11_max_incomplete_event_size=_HEAD_BYTES,

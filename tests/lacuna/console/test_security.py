@@ -24,7 +24,7 @@ from lacuna.base.addresses import parse_address
 from lacuna.base.client_security import ClientSecurity
 from lacuna.base.sasl import scram
 from lacuna.console import app, limits, site
-from lacuna.console.doorkeeper import Quiet
+from lacuna.console.serving import Quiet
 from lacuna.console.site import Site
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
