@@ -1,6 +1,7 @@
 """`lacuna.read` and `lacuna.follow`: what they return is what a read_committed consumer gets."""
 
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from lacuna.base.errors import UserError
 from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.records.saving import FORMATS, point_of, save
 from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.location import find_cluster
@@ -453,3 +455,47 @@ def test_sql_reads_topics_as_they_were(running: Cluster) -> None:
     count = f"SELECT count(*) FROM {topic}"
     assert ask(running, count, as_of=then) == [(PARTITIONS,)]
     assert ask(running, count) == [(2 * PARTITIONS,)]
+
+
+#: The most memory is that of the process alone: getrusage would count that of the process that started it.
+READING = """
+import pathlib, re, sys, lacuna
+count = sum(batch.num_rows for batch in lacuna.read("large", data=sys.argv[1]))
+most = re.search(r"VmHWM:\\s+(\\d+) kB", pathlib.Path("/proc/self/status").read_text())
+print(count, int(most[1]) // 1024)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_topic(running: Cluster) -> None:
+    """Half a gibibyte that is stored as a few: each block is far larger once it is decompressed."""
+    running.create_topic("large")
+    producer = Producer(
+        {
+            "bootstrap.servers": running.bootstrap,
+            "compression.type": "zstd",
+            "linger.ms": 100,
+            "batch.size": 1_000_000,
+        }
+    )
+    count = 1 << 19
+    for number in range(count):
+        producer.produce("large", b"%01024d" % number)
+        if number % 50_000 == 0:
+            producer.flush(60)
+    producer.flush(60)
+    command = [sys.executable, "-c", READING, str(running.data)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    found, mebibytes = map(int, ran.stdout.split())
+    assert found == count
+    assert mebibytes <= 300
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cluster", ["moto"], indirect=True)
+def test_it_reads_from_s3(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in CREDENTIALS.items():
+        monkeypatch.setenv(name, value)
+    cluster.create_topic("orders", PARTITIONS)
+    write(cluster, "orders")
+    assert rows(cluster, headers=True) == consume(cluster, "orders")
