@@ -359,7 +359,9 @@ def family(api: str) -> str:
 def module_text(title: str, bodies: Iterable[str]) -> str:
     """Return the source of a module, not formatted yet."""
     body = "\n\n".join(bodies)
-    return f'"""{title}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+    return (
+        f'"""{title}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
+    )
 
 
 def body_text(apis: Iterable[tuple[Definition, Definition]]) -> str:

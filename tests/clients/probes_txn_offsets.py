@@ -20,7 +20,9 @@ def txn_commit(
     partition: int = 0,
 ) -> str:
     """Send TxnOffsetCommit for one partition; returns its error."""
-    more: Fields = {} if version < 3 else {"member_id": member, "generation_id_or_member_epoch": generation}
+    more: Fields = (
+        {} if version < 3 else {"member_id": member, "generation_id_or_member_epoch": generation}
+    )
     answer = t.settled(
         "txn_offset_commit",
         version,
