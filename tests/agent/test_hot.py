@@ -1,6 +1,7 @@
 """Hot segments through an agent: written with their commits, read back, refused, and merged into the bucket."""
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import cast
@@ -123,6 +124,26 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
         await (await log.writer()).send(bytes(5000))
         assert len(keys_in(log)) == 1
         assert not log.plane._journal.hot
+
+
+async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
+    """It is committed after the flush that is put. It does not wait until it is too large for a hot segment."""
+    store = TestStore()
+    store.gate = threading.Event()
+    async with open_log(store=store, produce=replace(HOT, hot_bytes=200_000)) as log:
+        await log.create_topic("t")
+        flusher = log.produce_service.flusher
+        slow = asyncio.create_task((await log.writer()).send(bytes(300_000)))
+        while not flusher._flights:
+            await asyncio.sleep(0)
+        quick = asyncio.create_task((await log.writer()).send(bytes(150_000)))
+        while len(flusher._flights) < 2:
+            await asyncio.sleep(0)
+        assert [flight.is_hot for flight in flusher._flights] == [False, True]
+        assert not quick.done()
+        store.gate.set()
+        assert [(await each).base_offset for each in (slow, quick)] == [0, 1]
+        assert len(log.plane._journal.hot) == 1
 
 
 async def test_readers_leave_room_for_what_waits_for_its_commit(

@@ -296,7 +296,7 @@ class Flusher:
             self._start = loop.call_soon(self._begin)
         elif seconds := self._wait():
             self._timer = loop.call_later(seconds, self._waited)
-        elif not self._puts_now and self._is_worth_a_flush():
+        elif self._may_begin() and self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def _wait(self) -> float:
@@ -324,6 +324,14 @@ class Flusher:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _may_begin(self) -> bool:
+        """Whether a flush may begin beside the PUTs under way.
+
+        A hot one may. Otherwise, the batches that arrive during a slow PUT would be too large for a hot segment, and so
+        would those that arrive during theirs.
+        """
+        return not self._puts_now or self.hot.takes(self._buffer.queued_bytes)
 
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
