@@ -51,7 +51,8 @@ class HotIntake:
 class HotRounds:
     """Rounds over all partitions, in which merging moves out hot extents however few there are.
 
-    Between them, it moves out only what fills an object, so that a trickle of records costs few PUTs.
+    A round ends once it has met all partitions in a row without hot extents. Between rounds, merging moves out only
+    what fills an object, so that a trickle of records costs few PUTs.
     """
 
     __slots__ = ("_ended_ms", "_left")
@@ -66,9 +67,13 @@ class HotRounds:
             self._left = partitions
 
     def visit(self, now_ms: int) -> bool:
-        """Go on to the next partition. Return whether it is one of a round."""
+        """Go on to the next partition. Return whether a round has met it."""
         if not self._left:
             return False
         self._left -= 1
         self._ended_ms = now_ms
         return True
+
+    def found(self, partitions: int) -> None:
+        """Note that a round met a partition with hot extents, one among this many."""
+        self._left = partitions

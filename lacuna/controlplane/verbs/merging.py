@@ -46,7 +46,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         if bytes_left <= 0 or extents_left <= 0 or found >= MERGE_PARTITIONS:
             break
         state.merge_cursor += 1
-        is_hot_due = state.hot_rounds.visit(now_ms) or state.hot_intake.is_half_full
+        is_of_round = state.hot_rounds.visit(now_ms)
         if state.merges_under_way.is_of_another(partition.key, command.lease_id, state.leases):
             continue
         extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
@@ -56,7 +56,10 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         run = _find_run(partition, command, bytes_left, end_offset, avoided)
         if run is not None:
             plan = _plan(partition, *run)
-            is_due = is_hot_due or not any(map(is_hot, plan.extents.lease_ids))
+            has_hot = any(map(is_hot, plan.extents.lease_ids))
+            if has_hot and is_of_round:
+                state.hot_rounds.found(len(state.partitions))
+            is_due = is_of_round or state.hot_intake.is_half_full or not has_hot
             (planned if is_due else waiting).append(plan)
             bytes_left -= sum(plan.extents.sizes)
     extents_waiting = sum(len(plan.extents.sizes) for plan in waiting)

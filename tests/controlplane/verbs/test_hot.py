@@ -1,5 +1,6 @@
 """Hot segments in the state machine: their commits, bounds, merges and ends. It never sees their bytes."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.hot import MAX_HOT_BYTES, HotIntake
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
-from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId
+from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId, SwapExtents
 from lacuna.controlplane.verbs.losses import leases_of
 from lacuna.logstore.segments.hot import (
     HOT,
@@ -23,6 +24,7 @@ from lacuna.logstore.segments.hot import (
     show_segment,
 )
 from tests.controlplane.verbs.cluster import Cluster, add_batch
+from tests.controlplane.verbs.test_merging import merged
 
 
 def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequence: int = 0) -> Any:
@@ -36,20 +38,13 @@ def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequen
     return cluster.do("commit_segment", command)
 
 
-def planned(
-    cluster: Cluster,
-    small_bytes: int = 50,
-    min_extents: int = 32,
-    max_bytes: int = 1 << 30,
-    min_age_ms: int = 0,
-) -> list[int]:
+def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> list[int]:
     """Return how many extents a merge plan has of each partition."""
     command = PlanMerge(
         lease_id=cluster.lease_id,
-        max_bytes=max_bytes,
+        max_bytes=1 << 30,
         small_bytes=small_bytes,
         min_extents=min_extents,
-        min_age_ms=min_age_ms,
     )
     plan = cluster.do("plan_merge", command)
     return [len(each.extents.sizes) for each in plan.partitions]
@@ -136,58 +131,103 @@ def test_a_few_hot_extents_are_merged_without_those_that_were_merged_before(
     assert planned(cluster, 1 << 20, min_extents) == expected
 
 
-def between_rounds(cluster: Cluster, *, commits: int) -> None:
-    """Commit hot extents that are old enough, and end a round before the next one begins."""
-    cluster.create("t", 2)
-    for _ in range(commits):
-        commit_hot(cluster, "t-0")
-    for _ in range(4):
-        planned(cluster, min_age_ms=40_000)
-        cluster.now_ms += 10_000
-    assert planned(cluster, min_age_ms=40_000) == [commits]
-    cluster.now_ms += 10_000
+AGE_MS = 40_000
+PAUSE_MS = AGE_MS // 2
+
+
+def moved_out(cluster: Cluster, max_bytes: int = 1 << 30) -> list[list[int]]:
+    """Merge as an agent does, until a plan has nothing. Return how many extents each plan has of each partition."""
+    command = PlanMerge(
+        lease_id=cluster.lease_id,
+        max_bytes=max_bytes,
+        small_bytes=150,
+        min_extents=2,
+        min_age_ms=AGE_MS,
+    )
+    moved = []
+    while plan := cluster.do("plan_merge", command).partitions:
+        moved.append([len(each.extents.sizes) for each in plan])
+        cluster.sequence += 1
+        segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
+        swap = SwapExtents(partitions=[merged(each, segment) for each in plan])
+        swap.segments.add(segment=segment, object_size=1 << 30)
+        assert set(cluster.do("swap_extents", swap).error_codes) == {ErrorCode.NONE}
+    return moved
+
+
+def old_enough(cluster: Cluster) -> list[list[int]]:
+    """Wait until what was committed is old enough, between two rounds. Return what that moves out."""
+    for _ in range(5):
+        cluster.now_ms += AGE_MS // 4
+        moved = moved_out(cluster)
+    return moved
 
 
 def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> None:
     """A plan for each partition with a new record would cost a PUT every few seconds."""
     cluster = Cluster()
-    between_rounds(cluster, commits=3)
-    took = []
-    for _ in range(20):
-        took.append(planned(cluster, min_age_ms=40_000))
+    cluster.create("t", 2)
+    waiting: list[int] = []
+    moved_at: list[int] = []
+    for _ in range(60):
+        for partition in ("t-0", "t-1"):
+            commit_hot(cluster, partition)
+        waiting.append(cluster.now_ms)
+        if moved := moved_out(cluster):
+            ((first, second),) = moved
+            assert first == second
+            moved_at.append(cluster.now_ms)
+            del waiting[:first]
+        oldest = cluster.now_ms - waiting[0]
+        assert oldest <= AGE_MS + AGE_MS // 4 + PAUSE_MS + 5_000
         cluster.now_ms += 5_000
-    assert took.count([3]) == 5
-    assert took.count([]) == 15
-    assert took[2] == took[6] == [3]
+    pauses = {later - earlier for earlier, later in itertools.pairwise(moved_at)}
+    assert pauses == {PAUSE_MS}
 
 
-@pytest.mark.parametrize(
-    ("commits", "max_bytes", "kept_bytes"),
-    [
-        pytest.param(3, 600, 0, id="half of a plan"),
-        pytest.param(1024, 1 << 30, 0, id="many"),
-        pytest.param(3, 1 << 30, MAX_HOT_BYTES // 2 + 1, id="half full"),
-    ],
-)
-def test_what_does_not_wait_for_a_round(commits: int, max_bytes: int, kept_bytes: int) -> None:
+def test_a_round_moves_out_everything() -> None:
+    """Larger extents lie between the hot ones, so that a plan can take only one of these."""
     cluster = Cluster()
-    between_rounds(cluster, commits=commits)
-    if commits < 1024:
-        assert planned(cluster, min_age_ms=40_000) == []
-    cluster.state.hot_intake.kept_bytes = kept_bytes
-    assert planned(cluster, max_bytes=max_bytes, min_age_ms=40_000) == [commits]
+    cluster.create("t")
+    moved_out(cluster)
+    for _ in range(3):
+        commit_hot(cluster, "t-0")
+        cluster.put("t-0", size=1000)
+    assert old_enough(cluster) == []
+    cluster.now_ms += AGE_MS // 4
+    assert moved_out(cluster) == [[1], [1], [1]]
+
+
+def test_many_do_not_wait_for_a_round() -> None:
+    for commits, expected in ((1023, []), (1024, [[1024]])):
+        cluster = Cluster()
+        cluster.create("t")
+        moved_out(cluster)
+        for _ in range(commits):
+            commit_hot(cluster, "t-0")
+        assert old_enough(cluster) == expected
+
+
+def test_what_fills_half_of_a_plan_or_of_the_journal_does_not_wait() -> None:
+    for max_bytes, kept_bytes in ((600, 0), (1 << 30, MAX_HOT_BYTES // 2 + 1)):
+        cluster = Cluster()
+        cluster.create("t")
+        moved_out(cluster)
+        for _ in range(3):
+            commit_hot(cluster, "t-0")
+        assert old_enough(cluster) == []
+        cluster.state.hot_intake.kept_bytes = kept_bytes
+        assert moved_out(cluster, max_bytes) == [[3]]
 
 
 def test_others_do_not_wait_for_hot_extents() -> None:
     cluster = Cluster()
-    between_rounds(cluster, commits=3)
+    cluster.create("t", 2)
+    moved_out(cluster)
+    commit_hot(cluster, "t-0")
     for _ in range(2):
         cluster.put("t-1")
-    took = []
-    for _ in range(6):
-        took.append(planned(cluster, 1 << 20, min_extents=2, min_age_ms=40_000))
-        cluster.now_ms += 10_000
-    assert took == [[], [3], [], [3], [2], [3, 2]]
+    assert old_enough(cluster) == [[2]]
 
 
 def test_a_read_waits_for_the_journal_and_changes_nothing() -> None:
