@@ -187,8 +187,8 @@ def test_the_examples_of_libraries_with_other_versions(wheel: Path, tmp_path: Pa
     run([python, "-m", "pip", "install", "--quiet", *wanted], tmp_path)
     for number, text in enumerate(APART):
         (tmp_path / f"test_{number}.py").write_text(text)
-    command = [python, "-m", "pytest", "-q", "--timeout=100", *tmp_path.glob("test_*.py")]
-    assert "2 passed" in run(command, tmp_path)
+    tests = sorted(tmp_path.glob("test_*.py"))
+    assert "2 passed" in run([python, "-m", "pytest", "-q", "--timeout=100", *tests], tmp_path)
 
 
 def test_a_script(python: Path, folder: Path) -> None:
