@@ -26,7 +26,7 @@ PAGES: Final = {
     ),
     "records": ("Records", ("produce", "consume", "sql", "time-travel", "explain")),
     "jobs": ("Jobs", ("compact", "export", "import", "verify", "metadata")),
-    "help": ("First steps and help", ("demo", "doctor", "config", "completion")),
+    "help": ("First steps and help", ("demo", "doctor", "profile", "config", "completion")),
 }
 _SECTION: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end -->)", re.DOTALL)
 _HELP: Final = "--help"  # every command has it, which the page says once

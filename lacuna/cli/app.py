@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from lacuna.cli.command_line import Option
-from lacuna.cli.config_file import take_file
+from lacuna.cli.config_file import take_file, take_profile
 from lacuna.cli.entries import CONTEXT, ENTRIES, LazyGroup
 
 
@@ -57,6 +57,16 @@ app = LazyGroup(
             callback=take_file,
             show_envvar=True,
             help="A TOML file with settings, and with options of any command.",
+        ),
+        Option(
+            ["--profile"],
+            envvar="LACUNA_PROFILE",
+            metavar="NAME",
+            is_eager=True,
+            expose_value=False,
+            callback=take_profile,
+            show_envvar=True,
+            help="The profile whose address and security commands use, instead of the current one.",
         ),
         Option(
             ["--version"],

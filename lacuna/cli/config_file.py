@@ -4,6 +4,7 @@ A key is the command and the option as they are typed, with dots: `groups.reset.
 share has a key without a command, after its variable: `bootstrap` is that of LACUNA_BOOTSTRAP.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,18 +13,23 @@ from pathlib import Path
 from typing import Final, Protocol, runtime_checkable
 
 import click
+from click.core import ParameterSource
 
 from lacuna.base.errors import UserError, did_you_mean
 
 #: Where the root context keeps the file, for all commands below it.
 _FILE: Final = "lacuna.config"
+#: Where the root context keeps the profile's name and its options.
+_PROFILE: Final = "lacuna.profile"
+_OF_PROFILE: Final = "lacuna.profile.options"
+_CURRENT: Final = "current"
 _PREFIX: Final = "LACUNA_"
 #: Variables of many commands. A command accepts them without importing the other commands.
 _SHARED: Final = frozenset(
     f"LACUNA_{name}"
     for name in (
         "BOOTSTRAP", "COMMAND_CONFIG", "CONFIG", "CONTROL", "DATA", "ENCRYPTION_KEYS", "ENCRYPTION_KEY_COMMAND",
-        "SPARK_MASTER", "STORE",
+        "PROFILE", "SPARK_MASTER", "STORE",
     )
 )  # fmt: skip
 #: The suffixes of Kubernetes' variables for the address of a service.
@@ -41,10 +47,23 @@ _INTERNAL: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The values of a config file by key. TOML reads the dots in keys as tables."""
+    """The tables of a config file. TOML reads the dots in keys as tables."""
 
     path: Path
-    values: Mapping[str, object]
+    tables: dict[str, object]
+
+    @property
+    def values(self) -> Mapping[str, object]:
+        """The values by key, with dots."""
+        return dict(_flattened(self.tables))
+
+
+@dataclass(frozen=True, slots=True)
+class Profiles:
+    """The name of the current profile, or "", and the options of each profile by their keys."""
+
+    current: str
+    options: Mapping[str, Mapping[str, str]]
 
 
 @runtime_checkable
@@ -66,6 +85,56 @@ class Vocabulary(Protocol):
     def variables(self) -> set[str]:
         """The environment variables of all settings, and of the options of all commands."""
         ...
+
+
+def profiles_path() -> Path:
+    """Return the path of the file of profiles."""
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(folder) / "lacuna" / "profiles.toml"
+
+
+def read_profiles(path: Path) -> Profiles:
+    """Reads the file of profiles, which need not exist. Raises UserError if it cannot be read or is not TOML."""
+    if not path.exists():
+        return Profiles("", {})
+    values = read_file(path).tables
+    current = values.pop(_CURRENT, "")
+    profiles = {name: each for name, each in values.items() if isinstance(each, dict)}
+    return Profiles(str(current), profiles)
+
+
+def take_profile(context: click.Context, _parameter: click.Parameter, name: str | None) -> None:
+    """Takes the options of the profile that the root command's option names, or of the current one.
+
+    Raises UserError if there is no profile of the given name.
+    """
+    if context.resilient_parsing:
+        return
+    profiles = read_profiles(profiles_path())
+    if name:
+        check_profile(name, profiles)
+    chosen = name or profiles.current
+    if chosen in profiles.options:
+        context.meta[_PROFILE] = chosen
+        context.meta[_OF_PROFILE] = profiles.options[chosen]
+
+
+def check_profile(name: str, profiles: Profiles) -> None:
+    """Raises UserError if there is no profile of this name."""
+    if name not in profiles.options:
+        hint = did_you_mean(name, profiles.options)
+        raise UserError(
+            f"there is no profile {name}; {hint or '`lacuna profile list` shows the existing ones'}"
+        )
+
+
+def profile_of(context: click.Context, option: click.Option) -> str:
+    """Return the name of the profile that gives the value of a command's option, or "" if none does."""
+    if context.get_parameter_source(option.name or "") is not ParameterSource.DEFAULT_MAP:
+        return ""
+    file, key = file_of(context), key_of(option, context)
+    is_of_file = file is not None and key in file.values
+    return "" if is_of_file else str(context.meta.get(_PROFILE, ""))
 
 
 def take_file(context: click.Context, _parameter: click.Parameter, path: Path | None) -> None:
@@ -106,18 +175,28 @@ def keys_of(context: click.Context) -> dict[str, click.Option]:
 
 
 def use_file(context: click.Context) -> None:
-    """Makes the values of the config file, if there is one, the defaults of a command's options.
+    """Makes the values of the profile and of the config file, if there are any, the defaults of a command's options.
 
     Raises UserError if the file has a key that no command has.
     """
-    file = file_of(context)
-    if file is None:
+    file, of_profile = file_of(context), context.meta.get(_OF_PROFILE, {})
+    if file is None and not of_profile:
         return
     own = keys_of(context)
+    defaults = {own[key].name or "": value for key, value in of_profile.items() if key in own}
+    if file is not None:
+        defaults |= _of_file(context, file, own)
+    context.default_map = defaults
+
+
+def _of_file(
+    context: click.Context, file: ConfigFile, own: Mapping[str, click.Option]
+) -> dict[str, object]:
+    """Return the values of a file for a command's options, by name. Raises UserError."""
     vocabulary = _vocabulary_of(context)
     if vocabulary is not None and not own.keys() >= file.values.keys():
         _check(file, vocabulary)
-    context.default_map = {
+    return {
         option.name or "": _given(file, key, option)
         for key, option in own.items()
         if key in file.values
@@ -127,7 +206,7 @@ def use_file(context: click.Context) -> None:
 def read_file(path: Path) -> ConfigFile:
     """Reads a config file. Raises UserError if it cannot be read or is not TOML."""
     try:
-        return ConfigFile(path, dict(_flattened(tomllib.loads(path.read_text(encoding="utf-8")))))
+        return ConfigFile(path, tomllib.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise UserError(f"the config file {path} cannot be read: {error.strerror}") from error
     except ValueError as error:

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from lacuna.base.errors import UserError
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
-from lacuna.cli.config_file import file_of, is_setting, keys_of, unknown, variable_of
+from lacuna.cli.config_file import file_of, is_setting, keys_of, profile_of, unknown, variable_of
 
 Settings = TypeVar("Settings")
 
@@ -145,6 +145,8 @@ def source_of(option: click.Option, context: click.Context) -> str:
         return option.opts[0]
     if source is ParameterSource.ENVIRONMENT:
         return variable_of(option, context)
+    if profile := profile_of(context, option):
+        return f"profile {profile}"
     file = file_of(context)
     if source is ParameterSource.DEFAULT_MAP and file is not None:
         return str(file.path)

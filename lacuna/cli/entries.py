@@ -144,6 +144,9 @@ ENTRIES: Final = {
         "lacuna.cli.agent:agent",
         "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
     ),
+    "profile": Entry(
+        "lacuna.cli.profiles:app", "Lists, sets and chooses profiles: names for clusters."
+    ),
     "config": Entry(
         "lacuna.cli.showing_config:config",
         "Shows the options of a command with their variables and values.",

@@ -13,6 +13,7 @@ from lacuna.base.errors import UserError
 from lacuna.base.setting import Setting, settings_of
 from lacuna.cli.command_line import SETTINGS, Described, Settings, option
 from lacuna.cli.command_line import TEXT as ANY_TEXT
+from lacuna.cli.config_file import profile_of
 from lacuna.cli.configuration import is_typed
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
 from lacuna.logstore.objects.url import SHARED_FORMS
@@ -198,9 +199,15 @@ def confirm(question: str, is_confirmed: bool) -> None:
     """
     if is_confirmed:
         return
+    context = click.get_current_context()
+    addresses = (each for each in context.command.params if each.name == "bootstrap")
+    profile = next(
+        (profile_of(context, each) for each in addresses if isinstance(each, click.Option)), ""
+    )
+    asked = f"[{profile}] {question}" if profile else question
     if not sys.stdin.isatty():
-        raise UserError(f"{question} Add --yes to confirm")
-    click.confirm(question, abort=True)
+        raise UserError(f"{asked} Add --yes to confirm")
+    click.confirm(asked, abort=True)
 
 
 AcceptLoss = Annotated[

@@ -90,7 +90,12 @@ def lacuna(tmp_path: Path) -> Command:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env={**_environment(), "COLUMNS": str(columns), **environment},
+            env={
+                **_environment(),
+                "COLUMNS": str(columns),
+                "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+                **environment,
+            },
             cwd=tmp_path,
         ) as process:
             out, err = process.communicate(stdin)

@@ -28,7 +28,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
     ran = lacuna("--help", columns=120)
     assert ran.code == 0
     listed = [line.split()[1] for line in ran.out.splitlines() if re.match("│ [-a-z]", line)]
-    assert listed == ["--config", "--version", "--help", *ENTRIES]
+    assert listed == ["--config", "--profile", "--version", "--help", *ENTRIES]
     assert "lacuna demo" in ran.out
 
 

@@ -5,6 +5,8 @@ tables.
 from __future__ import annotations
 
 import json
+import shlex
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -25,10 +27,12 @@ from lacuna.controlplane.v1.control_pb2 import (
 from lacuna.controlplane.v1.reports_pb2 import AgentReport, MergeCounts
 from lacuna.operating.checkup import Seen, SeenAgent, problems_of
 from lacuna.testing import Cluster
+from tests.forked import ForkedCluster
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
+ROOT = Path(__file__).parents[2]
 NOW_MS = 1_800_000_000_000
 
 
@@ -48,7 +52,7 @@ def asks(lacuna: Command, lacuna_cluster: Cluster) -> Any:
     return run
 
 
-def commit(cluster: Cluster, group: str, topic: str, offset: int) -> None:
+def commit(cluster: Cluster | ForkedCluster, group: str, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
     consumer.close()
@@ -532,3 +536,57 @@ def test_what_keda_asks_of_a_transactional_topic(
     asked = ConsumerGroupTopicPartitions(group, [place])
     (committed,) = admin.list_consumer_group_offsets([asked])[group].result(60).topic_partitions
     assert newest - committed.offset == 0
+
+
+def test_profiles_name_clusters(
+    lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
+) -> None:
+    topic = lacuna_topic()
+    for name, address in (("prod", lacuna_cluster.bootstrap), ("dev", "127.0.0.1:1")):
+        assert f"set {name}: {address}" in lacuna("profile", "set", name, "-b", address).out
+    assert lacuna("profile", "use", "prod").out == "using prod\n"
+    assert [topic] == [row[0] for row in lacuna("topics", "list").rows if row[0] == topic]
+    asked = refused("topics", "delete", topic)
+    assert asked.startswith(f"[prod] Delete {topic} and all its records?")
+    assert "no agent answers at 127.0.0.1:1" in refused("--profile", "dev", "topics", "list")
+    assert "no agent answers at 127.0.0.1:2" in refused("topics", "list", "-b", "127.0.0.1:2")
+    used = {row[0]: row for row in lacuna("config", "topics", "list").rows}
+    assert used["--bootstrap"][-2:] == [lacuna_cluster.bootstrap, "profile prod"]
+    rows = json.loads(lacuna("profile", "list", "--json").out)
+    assert [(row["profile"], row["current"]) for row in rows] == [("dev", False), ("prod", True)]
+    assert "did you mean prod?" in refused("profile", "use", "prd")
+    assert "did you mean dev?" in refused("--profile", "devs", "topics", "list")
+    assert lacuna("profile", "delete", "prod").out == "deleted prod\n"
+    assert lacuna("profile", "use").out == "using no profile\n"
+    assert "cannot be the name" in refused("profile", "set", "current", "-b", "a")
+
+
+def tasks() -> list[list[str]]:
+    """Return the commands of docs/tasks.md, without `lacuna`."""
+    rows = (ROOT / "docs" / "tasks.md").read_text().splitlines()
+    cells = [row.split("|")[2].strip() for row in rows if row.startswith("| ")]
+    return [shlex.split(cell.strip("`"))[1:] for cell in cells if cell.startswith("`lacuna ")]
+
+
+@pytest.mark.slow
+def test_every_task_needs_the_bootstrap_address_alone(
+    lacuna: Command, tmp_path: Path, clients: SimpleNamespace
+) -> None:
+    """The commands of docs/tasks.md, in their order, against one `lacuna up`."""
+    (tmp_path / "alice.password").write_text("secret")
+    (tmp_path / "records.jsonl").write_text('{"key": "order-7", "value": {"total": 3}}\n')
+    commands = tasks()
+    assert len(commands) >= 25
+    options = ("--authorizer", "--super-user", "User:ANONYMOUS")
+    with ForkedCluster(tmp_path / "data", options) as up:
+        clients.send(clients.plain(up.bootstrap), "orders", ["x"] * 12)
+        commit(up, "billing", "orders", 3)
+        shop = clients.transactional(up.bootstrap, "shop")
+        shop.begin_transaction()
+        clients.send(shop, "orders", ["open"])
+        failed = {}
+        for command in commands:
+            ran = lacuna(*command, "-b", up.bootstrap)
+            if ran.code:
+                failed[shlex.join(command)] = (ran.code, ran.err)
+        assert failed == {}
