@@ -128,7 +128,9 @@ class ControlPlane:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Returns once a partition's last stable offset exceeds the one in `reached`, or after `seconds`."""
+        """Returns once a partition's last stable offset exceeds the one in `reached`, or one is deleted, or after
+        `seconds`.
+        """
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
@@ -191,7 +193,10 @@ class ControlPlane:
             view.add_listener(changed.set)
         try:
             async with asyncio.timeout(seconds):
-                while all(view.last_stable_offset <= reached[key] for key, view in views.items()):
+                while not any(
+                    view.is_deleted or view.last_stable_offset > reached[key]
+                    for key, view in views.items()
+                ):
                     changed.clear()
                     await changed.wait()
         except TimeoutError:

@@ -65,15 +65,14 @@ def find_cluster(
         _check_store_url(store)
     if data:
         folder = Path(data).resolve()
+        if not folder.is_dir():
+            raise PipelineError(
+                f"there is no folder {data}: check the path, or start a cluster there with `lacuna up --data {data}`"
+            )
         control = control or left(folder, ADDRESS_NAME)
         store = store or left(folder, STORE_NAME) or _objects_url(folder)
         if not control and needs_control:
             raise PipelineError(not_running(data))
-    if store is None and data:
-        what = "is no lacuna data folder" if Path(data).is_dir() else "does not exist"
-        raise PipelineError(
-            f"the folder {data} {what}: check the path, or start a cluster there with `lacuna up --data {data}`"
-        )
     if store is None:
         raise PipelineError(
             "no bucket is named: give the data folder of a running `lacuna up` (data=FOLDER, "

@@ -1,5 +1,6 @@
 """`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
+import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
@@ -19,7 +20,7 @@ from lacuna.pipeline.decoding import Bounds, first_offset_since
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
-from lacuna.pipeline.location import ClusterLocation, find_cluster
+from lacuna.pipeline.location import STORE_VARIABLE, ClusterLocation, find_cluster
 from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_metadata
 from lacuna.pipeline.record_batches import Span, record_batches, schema_of
 from lacuna.pipeline.stores import check_store, shared_store
@@ -151,6 +152,7 @@ class Source:
         tls: Mapping[str, str | None] | None = None,
     ) -> Self:
         """The cluster that the arguments or the environment name. Raises PipelineError."""
+        is_bucket_named = bool(store or (not data and os.environ.get(STORE_VARIABLE)))
         return cls(
             find_cluster(
                 data=None if data is None else str(data),
@@ -158,7 +160,7 @@ class Source:
                 store=store,
                 keys=encryption_keys,
                 tls=tls or {},
-                needs_control=False,
+                needs_control=not is_bucket_named,
             )
         )
 

@@ -208,13 +208,21 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
         ({"end": 5, "as_of": "-1m"}, PipelineError, "leave one of them out"),
         ({"as_of": "-1m", "isolation": "uncommitted"}, PipelineError, "leave isolation out"),
         ({"as_of": "-10d"}, PipelineError, "as_of: the visible part of orders at that time"),
-        ({"data": "no/such/folder"}, PipelineError, "no/such/folder does not exist"),
+        ({"data": "no/such/folder"}, PipelineError, "there is no folder no/such/folder: check"),
+        ({"data": "."}, PipelineError, "no cluster is running on the data folder .: start it"),
+        ({"data": None}, PipelineError, "no bucket is named: give the data folder"),
     ],
 )
 def test_errors_say_what_to_do(
-    running: Cluster, arguments: dict[str, Any], error: type[Exception], says: str
+    running: Cluster,
+    arguments: dict[str, Any],
+    error: type[Exception],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"topics": "orders", "data": str(running.data), **arguments}
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(error) as caught:
         lacuna.read(**given)
     assert says in str(caught.value)
