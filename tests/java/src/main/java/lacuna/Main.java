@@ -32,6 +32,7 @@ public final class Main {
         Administration.register(all);
         Refusals.register(all);
         ConsumerGroups.register(all);
+        ShareGroups.register(all);
         return all;
     }
 
