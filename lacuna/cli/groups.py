@@ -19,6 +19,7 @@ from lacuna.operating.control import open_control
 from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
+from lacuna.wire.messages import share_groups
 from lacuna.wire.messages.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
@@ -48,9 +49,19 @@ from lacuna.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
 )
+from lacuna.wire.messages.share_groups import (
+    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+    SHARE_GROUP_DESCRIBE_REQUEST,
+    SHARE_GROUP_DESCRIBE_RESPONSE,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    ShareGroupDescribeRequest,
+)
 
 CLASSIC_MEMBER = 0
 CONSUMER = "consumer"
+SHARE = "share"
 _GROUPS_AT_ONCE = 500
 
 app = Group(
@@ -63,7 +74,7 @@ GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
 @app.adds("list", shows=True)
 @asynchronous
 async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
-    """Lists the groups with their states, members and lags.
+    """Lists the groups of all kinds with their states, members and lags.
 
     The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
     groups whose offsets the user may not see.
@@ -76,7 +87,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     groups = sorted(group for response in responses for group in response.groups)
     async with KafkaConnection(bootstrap) as connection:
         members = await _members(connection, groups)
-        lags = {each.group_id: await _lag_of(connection, each.group_id) for each in groups}
+        lags = {each.group_id: await _lag_of(connection, each) for each in groups}
     table(
         ("group", "state", "members", "lag", "protocol", "type"),
         (
@@ -96,7 +107,18 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -> dict[str, int]:
     """Return the number of members of each group that the user may describe."""
     counts: dict[str, int] = {}
-    for some in _in_parts([each.group_id for each in groups if each.group_type != CONSUMER]):
+    for some in _in_parts([each.group_id for each in groups if each.group_type == SHARE]):
+        shares = await connection.ask(
+            SHARE_GROUP_DESCRIBE_REQUEST,
+            SHARE_GROUP_DESCRIBE_RESPONSE,
+            1,
+            ShareGroupDescribeRequest(some),
+        )
+        counts |= {
+            each.group_id: len(each.members) for each in shares.groups if not each.error_code
+        }
+    modern = (CONSUMER, SHARE)
+    for some in _in_parts([each.group_id for each in groups if each.group_type not in modern]):
         classic = await connection.ask(
             DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest(some)
         )
@@ -121,9 +143,11 @@ def _in_parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
         yield ids[start : start + _GROUPS_AT_ONCE]
 
 
-async def _lag_of(connection: KafkaConnection, group: str) -> int | None:
+async def _lag_of(connection: KafkaConnection, group: ListedGroup) -> int | None:
     try:
-        return sum(row[-1] for row in await _lags(connection, group))
+        if group.group_type == SHARE:
+            return sum(max(row[-1], 0) for row in await _share_offsets(connection, group.group_id))
+        return sum(row[-1] for row in await _lags(connection, group.group_id))
     except BootstrapUnavailable:
         raise
     except UserError:
@@ -145,6 +169,8 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
             ConsumerGroupDescribeRequest([group]),
         )
         (consumers,) = response.groups
+        if await _describe_share(connection, group):
+            return
         if consumers.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _describe_classic(connection, group)
         else:
@@ -152,6 +178,57 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
             _show_consumers(consumers)
         lags = await _lags(connection, group)
     table(("topic", "partition", "committed", "last stable", "lag"), lags, name="offsets")
+
+
+async def _describe_share(connection: KafkaConnection, group: str) -> bool:
+    """Show a group if it is a share group, and return whether it is one."""
+    response = await connection.ask(
+        SHARE_GROUP_DESCRIBE_REQUEST,
+        SHARE_GROUP_DESCRIBE_RESPONSE,
+        1,
+        ShareGroupDescribeRequest([group]),
+    )
+    (shares,) = response.groups
+    if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return False
+    check(shares.error_code, f"group {group}", shares.error_message)
+    print_line(f"{group}: {shares.group_state}, epoch {shares.group_epoch}, shares partitions")
+    table(
+        ("member", "client", "host", "epoch", "partitions"),
+        (
+            (
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                member.member_epoch,
+                _shown(member.assignment),
+            )
+            for member in shares.members
+        ),
+        name="members",
+    )
+    rows = await _share_offsets(connection, group)
+    table(("topic", "partition", "first unfinished", "lag"), rows, name="offsets")
+    return True
+
+
+async def _share_offsets(
+    connection: KafkaConnection, group: str
+) -> list[tuple[str, int, int, int]]:
+    """Return (topic, partition, first unfinished offset, lag) of each partition of a share group."""
+    response = await connection.ask(
+        DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        1,
+        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)]),
+    )
+    (described,) = response.groups
+    check(described.error_code, f"group {group}", described.error_message)
+    return [
+        (topic.topic_name, each.partition_index, each.start_offset, each.lag)
+        for topic in described.topics
+        for each in topic.partitions
+    ]
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:
@@ -194,7 +271,7 @@ def _show_consumers(group: DescribedGroup) -> None:
     )
 
 
-def _shown(assignment: Assignment) -> str:
+def _shown(assignment: Assignment | share_groups.Assignment) -> str:
     """Return an assignment as text, for example `topic: 0,1  other: 2`."""
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"

@@ -12,6 +12,7 @@ from lacuna.agent.metrics import DURATIONS, AgentMetrics
 from lacuna.agent.produce.budget import RequestBudget
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.registry import api_names
+from lacuna.agent.share_sessions import MOST_SESSIONS, ShareSessions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.compiled import interpreted
 from lacuna.logstore.objects.store import StoreMetrics
@@ -33,6 +34,7 @@ def observe_agent(observed: Observed, running: RunningAgent) -> None:
         await families.add(_CLIENTS, context.metrics)
         await families.add(_PRODUCE, context.produce)
         await families.add(_FETCH, context.fetch)
+        await families.add(_SHARES, context.shares)
         if context.fetch.shared is not None:
             await families.add(_ZONE, context.fetch.shared)
         if running.housekeeping is not None:
@@ -322,6 +324,15 @@ _PRODUCE: Final[tuple[Metric[ProduceService], ...]] = (
         "lacuna_sequence_gaps",
         "Failed batches of idempotent producers that the clients have not sent again yet.",
         lambda produce: len(produce.flusher.gaps),
+    ),
+)
+
+_SHARES: Final[tuple[Metric[ShareSessions], ...]] = (
+    gauge("lacuna_share_sessions", "Sessions of members of share groups.", len),
+    gauge(
+        "lacuna_share_sessions_limit",
+        "The limit of share sessions. Beyond it, members get SHARE_SESSION_LIMIT_REACHED.",
+        lambda _: MOST_SESSIONS,
     ),
 )
 

@@ -216,7 +216,19 @@ def _groups(seen: _Summed) -> list[tuple[str, str, int]]:
         counts["classic", live.state.value] += 1
     for group in groups.consumers.values():
         counts["consumer", group.state.value] += 1
+    for share in groups.shares.values():
+        counts["share", share.state] += 1
     return [(kind, name, count) for (kind, name), count in sorted(counts.items())]
+
+
+def _share_records(seen: _Summed) -> list[tuple[str, int]]:
+    counts = {"available": 0, "acquired": 0}
+    for share in seen.state.groups.shares.values():
+        for partition in share.partitions.values():
+            for run in partition.runs:
+                if not run.is_final:
+                    counts[run.state.name.lower()] += run.end_offset - run.first_offset
+    return [*counts.items()]
 
 
 def _furthest_behind(state: State) -> list[tuple[str, str, Partition]]:
@@ -414,6 +426,19 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         "Groups in memory by protocol and state.",
         ("type", "state"),
         _groups,
+    ),
+    gauges(
+        "lacuna_share_records",
+        "Records that share groups have not finished, by state: acquired by a member, or available again.",
+        ("state",),
+        _share_records,
+    ),
+    counters(
+        "lacuna_share_records_decided",
+        "Records of share groups by what happened to them: acquired, or acknowledged in one of the ways of KIP-932, "
+        "or given back because a lock timed out or a member left.",
+        ("what",),
+        lambda seen: sorted(seen.state.groups.shared.items()),
     ),
 )
 

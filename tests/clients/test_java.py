@@ -1,4 +1,4 @@
-"""Tests the Java 4.1 client, the only one here that speaks TV2 (tests/java). Each scenario is one test.
+"""Tests the Java 4.4 client, the only one here that speaks TV2 (tests/java). Each scenario is one test.
 
 To run them by hand: `mvn -q compile dependency:copy-dependencies -DoutputDirectory=target/libs` in tests/java, then
 `java -cp "target/classes:target/libs/*" lacuna.Main --bootstrap HOST:PORT [--kafka] [scenario ...]`.

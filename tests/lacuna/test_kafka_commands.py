@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -15,6 +16,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.messages.share_groups import (
+    SHARE_GROUP_HEARTBEAT_REQUEST,
+    SHARE_GROUP_HEARTBEAT_RESPONSE,
+    ShareGroupHeartbeatRequest,
+)
 from tests.lacuna.console.conftest import served
 
 if TYPE_CHECKING:
@@ -204,6 +211,27 @@ def test_consumer_groups_show_epochs_and_targets(
     assert rows[2][3:] == ["consumer", "1", f"{topic}: 0", f"{topic}: 0"]
     assert ["modern", "Stable", "consumer", "consumer"] in ask("groups", "list").rows
     consumer.close()
+
+
+def test_share_groups_show_what_they_have_not_finished(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    joining = ShareGroupHeartbeatRequest("queue", "me", 0, subscribed_topic_names=[topic])
+
+    async def join() -> None:
+        async with KafkaConnection(Agents(lacuna_cluster.bootstrap)) as connection:
+            answer = await connection.ask(
+                SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE, 1, joining
+            )
+            assert not answer.error_code
+
+    asyncio.run(join())
+    rows = ask("groups", "describe", "queue").rows
+    assert rows[0] == ["queue: Stable, epoch 1, shares partitions"]
+    assert rows[2][0] == "me"
+    assert rows[2][3:] == ["1", f"{topic}: 0"]
+    assert ["queue", "Stable", "1", "0", "share", "share"] in ask("groups", "list").rows
 
 
 @pytest.mark.parametrize("name", ["[red]r[/red]", "[/b]", ":x:", "a\tb\nc", "\x1b[2Jé☃"])

@@ -1,5 +1,6 @@
 """All groups and their offsets: the durable and the volatile state."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -30,7 +31,7 @@ class Groups:
 
     `generations` (of classic groups), `consumers`, `shares`, `offsets` and `configs` (group id → configs set on it,
     even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of share
-    groups), `locks` and the cache of `resolver` are volatile.
+    groups), `locks`, `shared` and the cache of `resolver` are volatile.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
@@ -42,6 +43,8 @@ class Groups:
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
+    #: Records of share groups by what was decided about them, for metrics.
+    shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.

@@ -12,6 +12,7 @@ An acknowledgement of a partition is applied as a whole or not at all. The recor
 one, so what was acknowledged and acquired survives any process.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -59,6 +60,7 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
+_WORDS: Final = ("gap", "accepted", "released", "rejected", "renewed")
 _AFTER: Final = {
     _GAP: RecordState.ARCHIVED,
     _ACCEPT: RecordState.ACKNOWLEDGED,
@@ -103,16 +105,19 @@ class Terms:
 class Progress:
     """A share partition while a decision changes it. `step` returns what changed."""
 
-    __slots__ = ("_changed", "base", "end_offset", "runs", "start_offset")
+    __slots__ = ("_changed", "base", "counts", "end_offset", "runs", "start_offset")
 
     def __init__(self, base: SharePartition) -> None:
         self.base = base
         self.start_offset, self.end_offset = base.start_offset, base.end_offset
         self.runs = base.runs
         self._changed: list[Run] = []
+        self.counts: Counter[str] = Counter()
 
-    def paint(self, runs: list[Run]) -> None:
-        """Replace what the offsets of these ordered runs were."""
+    def paint(self, runs: list[Run], what: str = "") -> None:
+        """Replace what the offsets of these ordered runs were, and count them as `what`."""
+        if what:
+            self.counts[what] += sum(run.end_offset - run.first_offset for run in runs)
         if runs:
             self.runs = painted(self.runs, runs)
             self._changed = painted(self._changed, runs)
@@ -165,6 +170,7 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
         step = progress.step(key)
         if step is not None:
             steps.append(step)
+        turn.groups.shared += progress.counts
         expiries += (
             run.locked_until_ms for run in progress.runs if run.state is RecordState.ACQUIRED
         )
@@ -193,21 +199,25 @@ def _acknowledge(
     """Apply all acknowledgements of a partition, or none if one is refused."""
     answer = SharedPartition()
     changed: list[Run] = []
+    counts: Counter[str] = Counter()
     try:
         for acknowledged in asked.acknowledged:
-            changed += _acknowledged(turn, command.member_id, acknowledged, terms, progress)
+            for kind, run in _acknowledged(turn, command.member_id, acknowledged, terms, progress):
+                changed.append(run)
+                counts[_WORDS[kind]] += run.end_offset - run.first_offset
     except Refused as refused:
         answer.acknowledge_error_code = refused.code
         answer.acknowledge_error_message = refused.message
     else:
         progress.paint(sorted(changed, key=lambda run: run.first_offset))
+        progress.counts += counts
     return answer
 
 
 def _acknowledged(
     turn: Turn, member_id: str, asked: AcknowledgedRange, terms: Terms, progress: Progress
-) -> Iterator[Run]:
-    """Yield the runs that an acknowledgement makes of those that the member holds. Raises Refused."""
+) -> Iterator[tuple[int, Run]]:
+    """Yield the runs that an acknowledgement makes of those that the member holds, with its type. Raises Refused."""
     if asked.last_offset >= progress.end_offset:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -223,7 +233,7 @@ def _acknowledged(
                     ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record"
                 )
             reached = run.end_offset
-            yield _after(run, kind, terms, turn.now_ms)
+            yield kind, _after(run, kind, terms, turn.now_ms)
         if reached < end:
             raise Refused(
                 ErrorCode.INVALID_RECORD_STATE,
@@ -304,7 +314,7 @@ def _acquire(
         )
     if taken:
         progress.end_offset = max(progress.end_offset, taken[-1].end_offset)
-        progress.paint(taken)
+        progress.paint(taken, "acquired")
     elif not progress.runs and not left.is_over:
         # Only holes lie before the bound, and they are finished.
         progress.begin_at(_bound(terms, partition))
@@ -386,7 +396,8 @@ def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> N
             terms.released(run)
             for run in progress.runs
             if run.state is RecordState.ACQUIRED and run.member_id in member_ids
-        ]
+        ],
+        "given back",
     )
 
 
@@ -411,7 +422,8 @@ def end_locks(turn: Turn) -> None:
                     terms.released(run)
                     for run in progress.runs
                     if run.state is RecordState.ACQUIRED and run.locked_until_ms <= turn.now_ms
-                ]
+                ],
+                "timed out",
             )
 
         _change_all(turn, group_id, end)
@@ -426,6 +438,7 @@ def _change_all(turn: Turn, group_id: str, change: Callable[[Progress], None]) -
         change(progress)
         if (step := progress.step(key)) is not None:
             steps.append(step)
+        turn.groups.shared += progress.counts
     if steps:
         record = SharePartitionsStep(group_id=group_id, partitions=steps)
         turn.journal_group(GroupRecord(share_partitions_step=record))
