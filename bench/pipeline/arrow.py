@@ -9,7 +9,6 @@ and server together, because other work on the machine makes wall times longer.
 
 import argparse
 import os
-import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -42,11 +41,15 @@ TYPES = (pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """A way to read a log: it returns the number of records. `server` takes part, if one does."""
+    """A way to read a log: `read` returns the number of records. `pids`, and their children, take part in it."""
 
     name: str
     read: Callable[[], int]
-    server: Target | None = None
+    pids: tuple[int, ...] = ()
+
+    def cpu(self) -> float:
+        """The CPU time of all that takes part, so far."""
+        return time.process_time() + cpu_seconds(process_tree(self.pids) if self.pids else ())
 
 
 def main() -> None:
@@ -78,7 +81,7 @@ def main() -> None:
                 for server in servers
                 for way in _ways(server, topics[server.label][log], log, folder, pipeline)
             ]
-            _compare(ways, servers, log, given)
+            _compare(ways, log, given)
 
 
 def _start(stack: ExitStack) -> Iterator[Target]:
@@ -105,16 +108,17 @@ def _ways(
 ) -> Iterator[Way]:
     if isinstance(server, Lacuna):
         data = str(server.data)
-        yield Way("lacuna.read", partial(read, topic, data), server)
+        yield Way("lacuna.read", partial(read, topic, data), server.pids)
         file = write_parquet(topic, data, folder, log[0])
         yield Way("pyarrow from Parquet", partial(read_parquet, file))
-    yield Way(f"confluent_kafka, {server.label}", partial(loop, server, topic), server)
+    yield Way(f"confluent_kafka, {server.label}", partial(loop, server, topic), server.pids)
     if pipeline is not None:
-        source = f"Spark's source, {server.label}"
-        yield Way(source, lambda: read_with_spark(pipeline, server, topic)[0], server)
+        source = f"Spark's source for {server.label}"
+        pids = (*server.pids, pipeline.spark.pid)
+        yield Way(source, lambda: read_with_spark(pipeline, server, topic)[0], pids)
 
 
-def _compare(ways: list[Way], servers: list[Target], log: Log, given: argparse.Namespace) -> None:
+def _compare(ways: list[Way], log: Log, given: argparse.Namespace) -> None:
     """Prints a line for each way: its least CPU and wall time after a round that does not count, and its ratio."""
     codec, share = log
     print(f"\n{given.mib} MiB, {codec}, {share} % aborted", flush=True)
@@ -122,24 +126,17 @@ def _compare(ways: list[Way], servers: list[Target], log: Log, given: argparse.N
     for way in ways:
         found, records = [], 0
         for _ in range(given.rounds + 1):
-            before, began = _cpu(way, servers), time.perf_counter()
+            before, began = way.cpu(), time.perf_counter()
             records = way.read()
-            found.append((_cpu(way, servers) - before, time.perf_counter() - began))
+            found.append((way.cpu() - before, time.perf_counter() - began))
         cpu, wall = (min(times) for times in zip(*found[1:], strict=True))
         first = first or (records, cpu)
         if records != first[0]:
             raise BenchError(f"{way.name} read {records} records, not {first[0]}")
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
         print(
-            f"{way.name:26} {records} records {cpu:8.3f} CPU s {wall:8.3f} s  x {cpu / first[1]:6.2f}  ({peak} MiB)",
+            f"{way.name:26} {records} records {cpu:8.3f} CPU s {wall:8.3f} s  x {cpu / first[1]:6.2f}",
             flush=True,
         )
-
-
-def _cpu(way: Way, servers: list[Target]) -> float:
-    """The CPU time of this process and its children, of which one server may take part, so far."""
-    others = process_tree(pid for each in servers if each is not way.server for pid in each.pids)
-    return cpu_seconds(process_tree([os.getpid()]) - others)
 
 
 def read(topic: str, data: str) -> int:
