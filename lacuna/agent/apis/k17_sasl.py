@@ -1,4 +1,11 @@
-"""SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
+"""SaslHandshake v0-v1 (KIP-43, KIP-152): the client chooses a mechanism.
+
+After v1, the client sends its tokens in SaslAuthenticate; after v0, without headers. A listener without SASL returns
+ILLEGAL_SASL_STATE, which tells a client configured to authenticate that it need not. A client that need not
+authenticate again gets the same error. Listeners without SASL advertise this API too, because some clients derive a
+broker's release from the advertised APIs and would assume 0.9.
+
+SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
 
 After a failed authentication, the answer is delayed, which slows down guessing, and the connection ends. The answer
 reveals nothing about users. The log has all details except secrets.
@@ -9,19 +16,38 @@ import logging
 
 from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
-from lacuna.agent.security.session import NotNow
+from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.sasl import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
+    SASL_HANDSHAKE_REQUEST,
+    SASL_HANDSHAKE_RESPONSE,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
+    SaslHandshakeRequest,
+    SaslHandshakeResponse,
 )
+
+
+async def handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    """Begin the exchange of the mechanism."""
+    session = call.peer.session
+    try:
+        session.choose(request.mechanism, sends_tokens=call.version == 0)
+    except NotNow:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+    except UnsupportedMechanism:
+        return SaslHandshakeResponse(
+            ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=session.mechanisms
+        )
+    return SaslHandshakeResponse(mechanisms=session.mechanisms)
+
 
 log = logging.getLogger("lacuna.agent")
 
 
-async def handle(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+async def authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
     """Pass the token to the exchange, and answer."""
     session = call.peer.session
     began = asyncio.get_running_loop().time()
@@ -73,12 +99,23 @@ def _log(call: Call, error: AuthenticationFailed) -> None:
         )
 
 
-API = Api(
-    request=SASL_AUTHENTICATE_REQUEST,
-    response=SASL_AUTHENTICATE_RESPONSE,
-    max_version=2,
-    handle=handle,
-    refuse=error_in(SASL_AUTHENTICATE_RESPONSE),
-    guard=None,  # clients begin with it
-    notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
+APIS = (
+    Api(
+        request=SASL_HANDSHAKE_REQUEST,
+        response=SASL_HANDSHAKE_RESPONSE,
+        max_version=1,
+        handle=handshake,
+        refuse=error_in(SASL_HANDSHAKE_RESPONSE),
+        guard=None,  # clients begin with it
+        notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
+    ),
+    Api(
+        request=SASL_AUTHENTICATE_REQUEST,
+        response=SASL_AUTHENTICATE_RESPONSE,
+        max_version=2,
+        handle=authenticate,
+        refuse=error_in(SASL_AUTHENTICATE_RESPONSE),
+        guard=None,  # clients begin with it
+        notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
+    ),
 )

@@ -1,0 +1,113 @@
+"""DeleteGroups v0-v3: deletes groups without members, and their offsets (KIP-229).
+
+A group with members returns NON_EMPTY_GROUP, and one that does not exist GROUP_ID_NOT_FOUND.
+
+OffsetDelete v0 (KIP-496): deletes offsets of a group, including those that a transaction has staged.
+
+If a member is subscribed to a topic, its offsets are kept and the answer is GROUP_SUBSCRIBED_TO_TOPIC. A group whose
+members are not consumers returns NON_EMPTY_GROUP.
+"""
+
+from collections.abc import Sequence
+
+from lacuna.agent.api import Api, Call, Pieces, error_in
+from lacuna.agent.commits import merged
+from lacuna.agent.guards.groups import offset_delete as guard
+from lacuna.agent.guards.guard import on_each
+from lacuna.agent.partitions import find_partitions
+from lacuna.controlplane.shared.acls import Operation, ResourceType
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import DeleteGroups
+from lacuna.wire.messages.delete_groups import (
+    DELETE_GROUPS_REQUEST,
+    DELETE_GROUPS_RESPONSE,
+    DeletableGroupResult,
+    DeleteGroupsRequest,
+    DeleteGroupsResponse,
+)
+from lacuna.wire.messages.offset_delete import (
+    OFFSET_DELETE_REQUEST,
+    OFFSET_DELETE_RESPONSE,
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+
+
+async def delete(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
+    """Send one command for all groups."""
+    command = Command(delete_groups=DeleteGroups(group_ids=request.groups_names))
+    deleted = (await call.context.control.call(command)).groups_deleted
+    return _answer(request, deleted.error_codes)
+
+
+def _refuse_delete(
+    _call: Call, request: DeleteGroupsRequest, error_code: int
+) -> DeleteGroupsResponse:
+    """Answer every group with the error."""
+    return _answer(request, [error_code] * len(request.groups_names))
+
+
+def _answer(request: DeleteGroupsRequest, error_codes: Sequence[int]) -> DeleteGroupsResponse:
+    return DeleteGroupsResponse(
+        results=[
+            DeletableGroupResult(group_id, error_code)
+            for group_id, error_code in zip(request.groups_names, error_codes, strict=True)
+        ]
+    )
+
+
+async def delete_offsets(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+    """Send one command for all partitions that exist."""
+    asked = [
+        (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
+    ]
+    found = await find_partitions(call.context, asked)
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    error_codes = [unknown if each is None else ErrorCode.NONE for each in found]
+    partitions = [each for each in found if each is not None]
+    command = DeleteOffsets(group_id=request.group_id, partitions=partitions)
+    deleted = (await call.context.control.call(Command(delete_offsets=command))).offsets_deleted
+    if deleted.error_code:
+        return OffsetDeleteResponse(error_code=deleted.error_code)
+    codes = merged(error_codes, deleted.error_codes)
+    return OffsetDeleteResponse(
+        topics=[
+            OffsetDeleteResponseTopic(
+                topic.name,
+                [
+                    OffsetDeleteResponsePartition(each.partition_index, next(codes))
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+APIS = (
+    Api(
+        request=DELETE_GROUPS_REQUEST,
+        response=DELETE_GROUPS_RESPONSE,
+        max_version=3,
+        handle=delete,
+        refuse=_refuse_delete,
+        guard=on_each("groups_names", "results", Operation.DELETE, ResourceType.GROUP),
+        pieces=(Pieces(("groups_names",), ("results",)),),
+        moved=ErrorCode.NOT_COORDINATOR,
+    ),
+    Api(
+        request=OFFSET_DELETE_REQUEST,
+        response=OFFSET_DELETE_RESPONSE,
+        max_version=0,
+        handle=delete_offsets,
+        refuse=error_in(OFFSET_DELETE_RESPONSE),
+        guard=guard,
+        pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
+        moved=ErrorCode.NOT_COORDINATOR,
+        notes="KIP-496",
+    ),
+)
