@@ -38,6 +38,7 @@ from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
 from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import FoundRange, Share, Unit, make_units
 from lacuna.pipeline.compaction.rewriting import (
     Dropped,
@@ -47,7 +48,6 @@ from lacuna.pipeline.compaction.rewriting import (
     rewrite,
 )
 from lacuna.pipeline.compaction.settings import RewriteSettings
-from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import check
 from lacuna.pipeline.errors import (
     DamagedDataError,

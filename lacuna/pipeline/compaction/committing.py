@@ -1,20 +1,28 @@
 """Makes the tasks of a unit, swaps in the extents that they rewrote, and reports the outcome of its ranges."""
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import COLUMNS, ExtentTable
 from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped, SwapExtents
+from lacuna.controlplane.v1.log_pb2 import (
+    ExtentsSwapped,
+    ExtentSwap,
+    SegmentId,
+    SwapExtents,
+    SwapPartition,
+    SwapSegment,
+)
 from lacuna.pipeline.compaction.planning import PlannedRange, Unit
 from lacuna.pipeline.compaction.report import Trouble, Work
-from lacuna.pipeline.compaction.rewriting import RewriteTask, TaskResult
+from lacuna.pipeline.compaction.rewriting import RewriteTask, ShareResult, TaskResult
 from lacuna.pipeline.compaction.settings import RewriteSettings
-from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import ControlPlane, check
 from lacuna.pipeline.holding import JobHold, hold_lost
 from lacuna.pipeline.spark_errors import explain_spark_error
@@ -148,3 +156,64 @@ def failed(unit: Unit, error: BaseException) -> UnitOutcome:
     if reason is None:
         raise error
     return UnitOutcome(failed=troubles((found, reason) for found in unit.ranges))
+
+
+# The command of a swap.
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedSwap:
+    """The command that swaps `ranges`, in their order; `errors` has the reasons of failed ranges, by unit index."""
+
+    command: SwapExtents
+    ranges: Sequence[PlannedRange]
+    errors: Mapping[int, str]
+
+
+def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> PreparedSwap:
+    """Makes the command for the ranges whose shares all succeeded. A range is swapped completely or not at all."""
+    shares = [share for result in results for share in result.shares]
+    errors = {share.range_index: share.error for share in reversed(shares) if share.error}
+    by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}
+    for share in sorted(shares, key=_first_offset):
+        by_range[share.range_index].append(share)
+    command = SwapExtents()
+    ranges = []
+    for index, found in enumerate(unit.ranges):
+        if index in errors:
+            continue
+        command.partitions.append(_swap_partition(found, by_range[index]))
+        ranges.append(found)
+    sizes = {sequence: size for result in results for sequence, size in result.segments}
+    used = {each for swap in command.partitions for each in swap.swap.extents.sequences}
+    command.segments.extend(
+        SwapSegment(
+            segment=SegmentId(lease_id=lease_id, sequence=sequence), object_size=sizes[sequence]
+        )
+        for sequence in sorted(used)
+    )
+    return PreparedSwap(command, ranges, errors)
+
+
+def _first_offset(share: ShareResult) -> int:
+    return share.first_offset
+
+
+def _swap_partition(found: PlannedRange, shares: Sequence[ShareResult]) -> SwapPartition:
+    extents = ExtentTable()
+    for share in shares:
+        for name in COLUMNS:
+            getattr(extents, name).extend(getattr(share.extents, name))
+    due = [share.tombstones_due_ms for share in shares if share.tombstones_due_ms]
+    return SwapPartition(
+        partition=TopicPartition(topic_id=found.topic_id, partition=found.partition),
+        swap=ExtentSwap(
+            first_offset=found.first_offset,
+            end_offset=found.end_offset,
+            extents=extents.slice(0, len(extents)) if len(extents) else None,
+        ),
+        fence=found.fence,
+        compacted_to=found.end_offset if found.is_cleaned else 0,
+        log_start_offset=found.log_start_offset,
+        compact_again_ms=min(due, default=0) if found.is_cleaned else 0,
+    )

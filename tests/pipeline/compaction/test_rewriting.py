@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.logstore.segments.paths import lease_prefix
+from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import make_units
 from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
 from lacuna.pipeline.compaction.settings import RewriteSettings
-from lacuna.pipeline.compaction.swapping import prepare_swap
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import JobHold
