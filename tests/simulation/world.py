@@ -27,7 +27,7 @@ from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import InvalidPathError, parse_segment_key
 from lacuna.pipeline.errors import PipelineError
 from tests.messages import REQUESTS, make, nested
-from tests.simulation import admins, eos, faults, groups, hot, importers, keyed, merges, swaps
+from tests.simulation import admins, eos, faults, groups, hot, importers, keyed, rewrites
 from tests.simulation.audits import audit
 from tests.simulation.cast import LOOP_GROUP, Cast
 from tests.simulation.cluster import KAFKA_PORT, AgentHost, Host, Surroundings
@@ -182,9 +182,9 @@ class World:
             _short_times(),
             self.planes.in_place(),
             self.watch.of_agents(),
-            merges.watched(self.loop, self.history),
+            rewrites.watched_merges(self.loop, self.history),
             hot.watched(self.around, self.history),
-            swaps.watched(
+            rewrites.watched_swaps(
                 self.around.bucket.objects,
                 lambda: self.planes.cluster_id,
                 self.history,

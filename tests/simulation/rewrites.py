@@ -1,11 +1,16 @@
-"""Checks every swap of a topic that is compacted by key: it may remove records, but never restore one."""
+"""Checks what rewrites extents. A swap of a topic that is compacted by key may remove records, but never restore one.
+A missing or damaged object affects only the merges that have to read it, and only occasionally.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, Final
 from unittest import mock
 
+from lacuna.agent.housekeeping.merging import Merger, MergeReport
+from lacuna.agent.housekeeping.rewriting import SegmentKey
 from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey
@@ -20,14 +25,17 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.objects.memory import MemoryStore
+from lacuna.logstore.objects.store import DamagedObjectError, ObjectNotFoundError, ShortReadError
 from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.segments import CorruptSegmentError
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.loading import load_blocks
 from tests.simulation.history import History
+from tests.simulation.loop import SimulatedLoop
 
 
 @contextmanager
-def watched(
+def watched_swaps(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
     """Compare the result of a swap of `topic` with what it replaces, using the objects and the hot segments."""
@@ -84,3 +92,46 @@ def _replaced(state: State, command: SwapExtents, topic: str) -> Iterator[Extent
             yield extents.slice(*extents.range_of(given.first_offset, given.end_offset))
         else:
             yield None
+
+
+#: For how long merging leaves a segment alone at which it has failed.
+ALONE_SECONDS: Final = 30.0
+OF_ONE_OBJECT: Final = (
+    CorruptSegmentError,
+    DamagedObjectError,
+    ObjectNotFoundError,
+    ShortReadError,
+)
+
+
+@contextmanager
+def watched_merges(loop: SimulatedLoop, history: History) -> Iterator[None]:
+    """Checks every merge of the agents."""
+    run_once, note = Merger.run_once, Merger._note
+    failed: dict[tuple[Merger, SegmentKey], float] = {}
+
+    async def run(self: Merger) -> MergeReport | None:
+        try:
+            report = await run_once(self)
+        except OF_ONE_OBJECT as error:
+            history.wrong(f"merging has stopped at one object: {error}")
+            raise
+        if report is not None:
+            history.counts["partitions merged"] += report.partitions
+            history.counts["partitions not merged, for an object"] += report.failed
+        return report
+
+    def noted(self: Merger, merged: Sequence[Any], reasons: Mapping[SegmentKey, Exception]) -> None:
+        note(self, merged, reasons)
+        now = loop.time()
+        for segment, error in reasons.items():
+            if now - failed.get((self, segment), -ALONE_SECONDS) < ALONE_SECONDS:
+                history.wrong(f"merging does not leave alone what has failed: {error}")
+            failed[self, segment] = now
+        for each in merged:
+            extents = each.plan.extents
+            for segment in zip(extents.lease_ids, extents.sequences, strict=True):
+                failed.pop((self, segment), None)
+
+    with mock.patch.multiple(Merger, run_once=run, _note=noted):
+        yield
