@@ -2,6 +2,8 @@
 # cython: initializedcheck=False
 """Batches in, other batches with the same records out: coalesced, recompressed, or with some records dropped.
 
+`KeyTable` finds the records to drop from topics that are compacted by key.
+
 One source, compiled by Cython or interpreted by Python; the types for callers are in `rewriting.pyi`. Checksums are not
 verified here, since the input was checked when it was read.
 """
@@ -48,6 +50,11 @@ _FIRST_CAPACITY = cython.declare(cython.Py_ssize_t, 1 << 14)
 # A loop copies shorter bodies faster than a call.
 _SHORT = cython.declare(cython.Py_ssize_t, 16)
 _NOTHING = array("q")
+# Words of a slot of a KeyTable: both halves of the key's hash, and the offset plus one (0: the slot is free).
+_SLOT = cython.declare(cython.Py_ssize_t, 3)
+_SLOT_BYTES = 24
+_FIRST_SLOTS = 1 << 12
+_MASK = cython.declare(cython.ulonglong, 0xFFFFFFFFFFFFFFFF)
 
 
 @cython.ccall
@@ -84,6 +91,8 @@ class _Section:
     timestamp_delta: cython.longlong
     offset_delta: cython.longlong
     attributes: cython.int
+    key_at: cython.Py_ssize_t
+    key_length: cython.longlong
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -162,6 +171,20 @@ class _Section:
         length = self.varint(32)
         self.position = start
         return length < 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def read_key(self) -> cython.int:
+        """Read the record, whose head was read, up to its value. Return whether the value is null: 0 or 1."""
+        self.key_length = self.varint(32)
+        self.key_at = self.position
+        if self.key_length > self.end - self.position:
+            raise InvalidRecordError(
+                f"a key of {self.key_length} bytes does not fit in the record", self.index
+            )
+        if self.key_length > 0:
+            self.position += self.key_length
+        return self.varint(32) < 0
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -505,3 +528,312 @@ def has_tombstones(
         section.position = section.end
     section.finish()
     return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _turned(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
+    """Return the word with its bits rotated to the left."""
+    return ((word << bits) & _MASK) | (word >> (64 - bits))
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _slot_of(
+    slots: cython.ulonglong[::1],
+    count: cython.Py_ssize_t,
+    high: cython.ulonglong,
+    low: cython.ulonglong,
+) -> cython.Py_ssize_t:
+    """Return the index of the slot of a hash, or of the free one where it belongs; `count` slots are not all full."""
+    at: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, high % count) * _SLOT
+    while slots[at + 2] != 0 and (slots[at] != high or slots[at + 1] != low):
+        at += _SLOT
+        if at == count * _SLOT:
+            at = 0
+    return at
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _move_slots(
+    slots: cython.ulonglong[::1],
+    count: cython.Py_ssize_t,
+    larger: cython.ulonglong[::1],
+    larger_count: cython.Py_ssize_t,
+) -> cython.int:
+    """Copy the used slots to an empty table."""
+    index: cython.Py_ssize_t
+    at: cython.Py_ssize_t
+    to: cython.Py_ssize_t
+    for index in range(count):
+        at = index * _SLOT
+        if slots[at + 2] != 0:
+            to = _slot_of(larger, larger_count, slots[at], slots[at + 1])
+            larger[to] = slots[at]
+            larger[to + 1] = slots[at + 1]
+            larger[to + 2] = slots[at + 2]
+    return 0
+
+
+@cython.final
+@cython.cclass
+class KeyTable:
+    """The newest offset of each key, for compaction by key. Keys are kept as hashes, in bounded memory.
+
+    First `note` batches in the order of their offsets, then ask `sweep` for the records to drop. The hash is
+    SipHash-2-4 with 128 bits under the 16 random bytes of `secret`, so nobody can choose keys that collide. A chance
+    collision, which would lose a record, has a probability of 1e-24 among ten million keys.
+
+    The table grows up to `max_bytes`, of which at least two thirds hold slots of 24 bytes, three quarters of them used.
+    Growing takes a second table for a moment, and both are within `max_bytes`.
+    """
+
+    slots: cython.ulonglong[::1]
+    slot_count: cython.Py_ssize_t
+    key_count: cython.Py_ssize_t
+    max_bytes: cython.Py_ssize_t
+    secret_low: cython.ulonglong
+    secret_high: cython.ulonglong
+    high: cython.ulonglong
+    low: cython.ulonglong
+    section: _Section
+    max_decompressed_bytes: cython.Py_ssize_t
+    superseded_count: cython.longlong
+    tombstone_count: cython.longlong
+    latest_horizon: cython.longlong
+    found_new: cython.bint
+
+    def __init__(
+        self,
+        max_bytes: int,
+        secret: bytes,
+        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
+    ) -> None:
+        if len(secret) != 16:
+            raise ValueError(f"the secret has {len(secret)} bytes instead of 16")
+        self.max_bytes = max_bytes
+        self.max_decompressed_bytes = max_decompressed_bytes
+        self.secret_low = int.from_bytes(secret[:8], "little")
+        self.secret_high = int.from_bytes(secret[8:], "little")
+        self.slot_count = _FIRST_SLOTS
+        self.slots = _empty_slots(_FIRST_SLOTS)
+        self.key_count = 0
+        self.section = _Section()
+        self.superseded_count = 0
+        self.tombstone_count = 0
+        self.latest_horizon = 0
+        self.found_new = False
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that the table takes now."""
+        return self.slot_count * _SLOT_BYTES
+
+    @property
+    def keys(self) -> int:
+        """The number of different keys."""
+        return self.key_count
+
+    @property
+    def superseded(self) -> int:
+        """The number of superseded records that `sweep` has returned."""
+        return self.superseded_count
+
+    @property
+    def tombstones(self) -> int:
+        """The number of tombstones past their delete horizon that `sweep` has returned."""
+        return self.tombstone_count
+
+    @property
+    def last_horizon(self) -> int:
+        """The latest delete horizon (ms) of the tombstones that `sweep` has left, or 0 if none has one."""
+        return self.latest_horizon
+
+    def note(
+        self, batch: object, first_offset: cython.longlong, end_offset: cython.longlong
+    ) -> cython.longlong:
+        """Note the keys of the records of one batch with offsets in [first_offset, end_offset), which may be none.
+
+        Return -1 if all are noted. If the table is full, return the offset of the first record that is not noted. The
+        offsets must be higher than those noted before. Raises the errors of `Rewriter.add`.
+        """
+        data: cython.const[cython.uchar][::1] = batch
+        section: _Section = self.section
+        base_offset: cython.longlong = self.enter(batch, data)
+        offset: cython.longlong
+        at: cython.Py_ssize_t
+        for _ in range(int32_at(data, 57)):
+            section.next_record()
+            offset = self.offset_of(base_offset)
+            if offset >= end_offset:
+                return -1
+            section.read_key()
+            if offset >= first_offset and section.key_length >= 0:
+                self.hash_key()
+                at = _slot_of(self.slots, self.slot_count, self.high, self.low)
+                if self.slots[at + 2] == 0:
+                    if 4 * (self.key_count + 1) > 3 * self.slot_count:
+                        if not self.grow():
+                            return offset
+                        at = _slot_of(self.slots, self.slot_count, self.high, self.low)
+                    self.slots[at] = self.high
+                    self.slots[at + 1] = self.low
+                    self.key_count += 1
+                self.slots[at + 2] = offset + 1
+            section.position = section.end
+        section.finish()
+        return -1
+
+    def sweep(
+        self, batch: object, now_ms: cython.longlong, drops_tombstones: cython.bint
+    ) -> object:
+        """Return the offsets of the records of one batch to drop, ascending, as an array("q").
+
+        A record is dropped if a noted one with its key is later. A tombstone is dropped as well if `drops_tombstones`,
+        which says that no older record of its key remains, and its delete horizon is at or before `now_ms`. Raises the
+        errors of `Rewriter.add`.
+        """
+        data: cython.const[cython.uchar][::1] = batch
+        section: _Section = self.section
+        base_offset: cython.longlong = self.enter(batch, data)
+        horizon: cython.longlong = -1
+        offset: cython.longlong
+        is_tombstone: cython.bint
+        at: cython.Py_ssize_t
+        dropped = array("q")
+        if data[22] & _DELETE_HORIZON:
+            horizon = int64_at(data, 27)
+        for _ in range(int32_at(data, 57)):
+            section.next_record()
+            offset = self.offset_of(base_offset)
+            is_tombstone = section.read_key()
+            if section.key_length >= 0:
+                self.hash_key()
+                at = _slot_of(self.slots, self.slot_count, self.high, self.low)
+                if self.slots[at + 2] > cython.cast(cython.ulonglong, offset) + 1:
+                    self.superseded_count += 1
+                    dropped.append(offset)
+                elif is_tombstone and drops_tombstones and 0 <= horizon <= now_ms:
+                    self.tombstone_count += 1
+                    dropped.append(offset)
+                elif is_tombstone and horizon >= 0:
+                    self.latest_horizon = max(self.latest_horizon, horizon)
+                elif is_tombstone:
+                    self.found_new = True
+            section.position = section.end
+        section.finish()
+        return dropped
+
+    def take_new(self) -> bool:
+        """Return whether `sweep` has left a tombstone without a delete horizon since the last call."""
+        found: bool = self.found_new
+        self.found_new = False
+        return found
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter(self, batch: object, data: cython.const[cython.uchar][::1]) -> cython.longlong:
+        """Begin with the records of one batch. Return its base offset."""
+        size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
+        if data[22] & _CONTROL:
+            raise ValueError("a control batch has no keys; leave it out")
+        self.section.enter(batch, data, 0, size, self.max_decompressed_bytes)
+        return int64_at(data, 0)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def offset_of(self, base_offset: cython.longlong) -> cython.longlong:
+        """Return the offset of the section's record."""
+        section: _Section = self.section
+        if section.offset_delta < 0 or overflows(base_offset, section.offset_delta):
+            raise InvalidRecordError(
+                f"its offset delta {section.offset_delta} is not an offset's", section.index
+            )
+        return base_offset + section.offset_delta
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def grow(self) -> cython.int:
+        """Make the table larger. Return 0 if it may not grow, otherwise 1."""
+        count: cython.Py_ssize_t = 2 * self.slot_count
+        most: cython.Py_ssize_t = self.max_bytes // _SLOT_BYTES
+        if 3 * count > most:
+            count = most - self.slot_count
+        if count <= self.slot_count:
+            return 0
+        larger = _empty_slots(count)
+        new: cython.ulonglong[::1] = larger
+        old: cython.ulonglong[::1] = self.slots
+        old_count: cython.Py_ssize_t = self.slot_count
+        with cython.nogil:
+            _move_slots(old, old_count, new, count)
+        self.slots = larger
+        self.slot_count = count
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def hash_key(self) -> cython.int:
+        """Set `high` and `low` to the hash of the section's key (SipHash-2-4 with an output of 128 bits)."""
+        data: cython.const[cython.uchar][::1] = self.section.data
+        at: cython.Py_ssize_t = self.section.key_at
+        length: cython.Py_ssize_t = self.section.key_length
+        end: cython.Py_ssize_t = at + length
+        word: cython.ulonglong
+        v0: cython.ulonglong = self.secret_low ^ 0x736F6D6570736575
+        v1: cython.ulonglong = self.secret_high ^ 0x646F72616E646F6D ^ 0xEE
+        v2: cython.ulonglong = self.secret_low ^ 0x6C7967656E657261
+        v3: cython.ulonglong = self.secret_high ^ 0x7465646279746573
+        step: cython.int
+        i: cython.Py_ssize_t
+        rounds: cython.int
+        is_last: cython.bint = False
+        # Whole words, then the rest with the length (2 rounds each), then the two halves of the result (4 rounds each).
+        self.high = 0
+        step = 0
+        while step < 3:
+            word = 0
+            rounds = 4
+            if step == 0:
+                rounds = 2
+                is_last = end - at < 8
+                for i in range(end - at if is_last else 8):
+                    word |= cython.cast(cython.ulonglong, data[at + i]) << (8 * i)
+                at += 8
+                if is_last:
+                    word |= cython.cast(cython.ulonglong, length & 0xFF) << 56
+                    step = 1
+                v3 ^= word
+            elif step == 1:
+                v2 ^= 0xEE
+                step = 2
+            else:
+                v1 ^= 0xDD
+                step = 3
+            for _ in range(rounds):
+                v0 = (v0 + v1) & _MASK
+                v2 = (v2 + v3) & _MASK
+                v1 = _turned(v1, 13) ^ v0
+                v3 = _turned(v3, 16) ^ v2
+                v0 = _turned(v0, 32)
+                v2 = (v2 + v1) & _MASK
+                v0 = (v0 + v3) & _MASK
+                v1 = _turned(v1, 17) ^ v2
+                v3 = _turned(v3, 21) ^ v0
+                v2 = _turned(v2, 32)
+            if rounds == 2:
+                v0 ^= word
+            elif step == 2:
+                self.low = v0 ^ v1 ^ v2 ^ v3
+            else:
+                self.high = v0 ^ v1 ^ v2 ^ v3
+        return 0
+
+
+def _empty_slots(count: int) -> memoryview:
+    """Return the memory of so many free slots. It becomes resident where it is written."""
+    return memoryview(bytearray(count * _SLOT_BYTES)).cast("Q")

@@ -19,7 +19,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, 
 from lacuna.logstore.records.errors import CorruptBatchError, RecordsError, TruncatedBatchError
 from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
 from lacuna.logstore.records.layout import NO_TIMESTAMP, Codec, TimestampType
-from lacuna.logstore.records.rewriting import Rewriter, has_tombstones
+from lacuna.logstore.records.rewriting import KeyTable, Rewriter, batch_size, has_tombstones
 from lacuna.logstore.segments.layout import MAX_BLOCK_SIZE, CorruptSegmentError
 
 RUN_SIZE = 1024 * 1024
@@ -129,6 +129,51 @@ def merge_ranges(
         ready.add(batch, header)
     if ready is not None:
         yield ready.finish(position, end_offset)
+
+
+def with_true_offsets(live: LiveRange) -> LiveRange:
+    """Check the batches of a range and write their offsets into them. Raises CorruptSegmentError."""
+    for _ in _batches_with_offsets(live):
+        pass
+    return replace(live, has_true_offsets=True)
+
+
+def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: int) -> int:
+    """Note the keys of a checked range as `KeyTable.note` does. Return -1, or the offset at which the table is full.
+
+    Raises CorruptSegmentError.
+    """
+    for batch in _checked_batches(live):
+        try:
+            full_at = table.note(batch.data, first_offset, end_offset)
+        except (RecordsError, ValueError) as error:
+            raise batch.corrupt(error) from error
+        if full_at >= 0:
+            return full_at
+    return -1
+
+
+def sweep_keys(
+    live: LiveRange, table: KeyTable, now_ms: int, *, drops_tombstones: bool
+) -> LiveRange:
+    """Return a checked range with the records to drop, as `KeyTable.sweep` names them. Raises CorruptSegmentError."""
+    dropped = array("q")
+    for batch in _checked_batches(live):
+        try:
+            dropped.extend(table.sweep(batch.data, now_ms, drops_tombstones))
+        except (RecordsError, ValueError) as error:
+            raise batch.corrupt(error) from error
+    return replace(live, dropped=dropped or None)
+
+
+def _checked_batches(live: LiveRange) -> Iterator[_StoredBatch]:
+    """Yield the batches of a range that was checked before."""
+    view = memoryview(live.data)
+    start = 0
+    while start < len(view):
+        stop = start + batch_size(view, start, len(view))
+        yield _StoredBatch(live, start, view[start:stop])
+        start = stop
 
 
 def _merged_batches(

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from array import array
+from collections.abc import Iterable
 from types import ModuleType
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord, Record, read_batches
 from lacuna.logstore.records.compression import compress, decompress
 from lacuna.logstore.records.errors import (
     CorruptBatchError,
@@ -20,6 +22,8 @@ from lacuna.logstore.records.errors import (
     UnsupportedCodecError,
 )
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
+from tests.forms import interpreted
+from tests.logstore.records.conftest import REWRITING
 from tests.logstore.records.test_coalesce import plain, records_of, stored_batches
 from tests.logstore.records.test_columns import with_horizon_bit
 from tests.logstore.records.test_kernel import LOG, edited, edits
@@ -264,3 +268,122 @@ def test_any_records_give_an_answer_or_a_typed_error(
         except (InvalidRecordError, CorruptBatchError) as error:
             found.append((type(error), str(error)))
     assert found[0] == found[1]
+
+
+# The newest record of each key.
+
+SECRET = bytes(range(16))
+
+
+def _stored(batch: bytes) -> tuple[BatchHeader, list[Record]]:
+    (found,) = read_batches(batch)
+    return found.header, list(found.records())
+
+
+@settings(max_examples=25)
+@given(cleaned_batches(), st.booleans())
+def test_a_table_of_keys_drops_all_but_the_newest(
+    rewriting: ModuleType, batches: list[bytes], drops: bool
+) -> None:
+    table = rewriting.KeyTable(1 << 20, SECRET)
+    newest: dict[bytes, int] = {}
+    for batch in batches:
+        assert table.note(batch, 0, 1 << 60) == -1
+        newest.update((bytes(r.key), r.offset) for r in _stored(batch)[1] if r.key is not None)
+    now_ms = OLD_HORIZONS[0]
+    dropped, tombstones = [], 0
+    for batch in batches:
+        header, records = _stored(batch)
+        is_past = drops and header.has_delete_horizon and header.base_timestamp <= now_ms
+        for record in records:
+            if record.key is None:
+                continue
+            is_old = newest[bytes(record.key)] > record.offset
+            is_gone = record.value is None and is_past and not is_old
+            tombstones += is_gone
+            if is_old or is_gone:
+                dropped.append(record.offset)
+    assert [at for batch in batches for at in table.sweep(batch, now_ms, drops)] == dropped
+    assert table.keys == len(newest)
+    assert (table.superseded, table.tombstones) == (len(dropped) - tombstones, tombstones)
+
+
+def test_only_records_of_the_given_offsets_supersede(rewriting: ModuleType) -> None:
+    (batch,) = _of_keys(b"aab", 10)
+    table = rewriting.KeyTable(1 << 20, SECRET)
+    assert table.note(batch, 10, 11) == -1
+    assert list(table.sweep(batch, 0, False)) == []
+    assert table.note(batch, 11, 13) == -1
+    assert list(table.sweep(batch, 0, False)) == [10]
+
+
+def test_a_full_table_names_the_first_record_that_does_not_fit(rewriting: ModuleType) -> None:
+    """At most its bytes are used, even while it grows, and two thirds of them hold slots."""
+    max_bytes = 1 << 20
+    table = rewriting.KeyTable(max_bytes, SECRET)
+    full_at, sizes = -1, [table.size_bytes]
+    for first in itertools.count(0, 500):
+        keys = [b"%d" % number for number in range(first, first + 500)]
+        (batch,) = _of_keys(keys, first)
+        full_at = table.note(batch, 0, 1 << 60)
+        if table.size_bytes != sizes[-1]:
+            assert sizes[-1] + table.size_bytes <= max_bytes
+            sizes.append(table.size_bytes)
+        if full_at >= 0:
+            break
+    assert full_at == table.keys == sizes[-1] // 24 * 3 // 4
+    assert sizes[-1] >= max_bytes * 2 // 3
+    (again,) = _of_keys([b"1", b"2"], 1_000_000)
+    assert table.note(again, 0, 1 << 60) == -1, "a known key takes no more room"
+    assert list(table.sweep(_of_keys([b"0", b"1"], 0)[0], 0, False)) == [1]
+
+
+def test_new_tombstones_and_the_last_horizon_are_reported(rewriting: ModuleType) -> None:
+    table = rewriting.KeyTable(1 << 20, SECRET)
+    (old,) = _of_keys([b"a"], 5, value=None)
+    table.sweep(old, 0, True)
+    assert (table.take_new(), table.take_new(), table.last_horizon) == (True, False, 0)
+    table.sweep(with_horizon_bit(old), 0, True)
+    header, _ = _stored(old)
+    assert (table.take_new(), table.last_horizon) == (False, header.base_timestamp)
+
+
+@pytest.mark.parametrize(
+    ("length", "digest"),
+    [
+        (0, "a3817f04ba25a8e66df67214c7550293"),
+        (1, "da87c1d86b99af44347659119b22fc45"),
+        (15, "5493e99933b0a8117e08ec0f97cfc3d9"),
+    ],
+)
+def test_keys_are_hashed_by_siphash(length: int, digest: str) -> None:
+    """The digests are from SipHash's reference implementation. Only the interpreted form shows them."""
+    table = interpreted(REWRITING).KeyTable(1 << 20, SECRET)
+    table.note(_of_keys([bytes(range(length))], 0)[0], 0, 1)
+    assert (table.low.to_bytes(8, "little") + table.high.to_bytes(8, "little")).hex() == digest
+
+
+def test_a_control_batch_has_no_keys(rewriting: ModuleType) -> None:
+    (batch,) = _of_keys([b"a"], 0)
+    control = bytearray(batch)
+    control[22] |= 0x20
+    with pytest.raises(ValueError, match="a control batch has no keys"):
+        rewriting.KeyTable(1 << 20, SECRET).note(bytes(control), 0, 1)
+    with pytest.raises(ValueError, match="16"):
+        rewriting.KeyTable(1 << 20, b"short")
+
+
+def _of_keys(
+    keys: Iterable[bytes | int], base_offset: int, value: bytes | None = b"v"
+) -> list[bytes]:
+    """Return one batch with a record for each key."""
+    records = tuple(
+        NewRecord(
+            offset_delta=index,
+            timestamp=1_000_000,
+            key=bytes([key]) if isinstance(key, int) else key,
+            value=value,
+        )
+        for index, key in enumerate(keys)
+    )
+    return [BatchToWrite(records=records, base_offset=base_offset).encode()]
