@@ -10,7 +10,7 @@ from typing import Final
 
 from lacuna.agent.client import Peer
 from lacuna.agent.context import AgentContext
-from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
+from lacuna.agent.housekeeping.service import HousekeepingMetrics
 from lacuna.controlplane.v1.reports_pb2 import (
     AgentReport,
     ConnectedClients,

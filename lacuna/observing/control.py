@@ -15,10 +15,11 @@ from lacuna.controlplane.shared.log.behind import Behind, behind
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared_service import RunningNode
 from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.rewriting import waiting_in
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.totals import Totals, totals
-from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.controlplane.v1.log_pb2 import Rewritten
+from lacuna.controlplane.verbs.cleaning import compacted, dirt_in
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
@@ -56,6 +57,7 @@ async def _add_leader(families: Families, plane: Runtime, settings: RuntimeSetti
     state, now_ms = plane.state, plane.now_ms()
     await families.add(_STATE, _Summed(state, now_ms, totals(state, now_ms)))
     await families.add(_WAITING, await _waiting_in(state))
+    await families.add(_DIRT, await _dirt_in(state, now_ms))
     await families.add(_LAGS, await _lags_in(state, now_ms))
 
 
@@ -490,6 +492,46 @@ _WAITING: Final[tuple[Metric[_Waiting], ...]] = (
 )
 
 
+class _Dirt(NamedTuple):
+    """The bytes of compacted topics that wait for a pass, the age of the oldest, and the partitions left out."""
+
+    size: int = 0
+    seconds: float = 0.0
+    left_out: int = 0
+
+
+async def _dirt_in(state: State, now_ms: int) -> _Dirt:
+    candidates = [(topic, each) for topic in state.topics.values() for each in compacted(topic)]
+    size = oldest_ms = 0
+    for count, (topic, partition) in enumerate(candidates[:_MOST_WAITING], 1):
+        dirt = dirt_in(state, partition, topic, 0, now_ms)
+        size += dirt.size
+        oldest_ms = min(oldest_ms or dirt.since_ms, dirt.since_ms or oldest_ms)
+        if not count % _AT_A_TIME:
+            await asyncio.sleep(0)
+    seconds = max(now_ms - oldest_ms, 0) / 1000 if oldest_ms else 0.0
+    return _Dirt(size, seconds, max(0, len(candidates) - _MOST_WAITING))
+
+
+_DIRT: Final[tuple[Metric[_Dirt], ...]] = (
+    gauge(
+        "lacuna_clean_waiting_bytes",
+        "Bytes of compacted topics that no pass has compacted yet, though their configs allow it.",
+        lambda dirt: dirt.size,
+    ),
+    gauge(
+        "lacuna_clean_waiting_seconds",
+        "Age of the oldest of these records.",
+        lambda dirt: dirt.seconds,
+    ),
+    gauge(
+        "lacuna_clean_waiting_left_out",
+        "Partitions that these two metrics leave out, because there are too many.",
+        lambda dirt: dirt.left_out,
+    ),
+)
+
+
 class _Lag(NamedTuple):
     """The lag of a group in a partition."""
 
@@ -596,6 +638,7 @@ METRICS: Final[tuple[Metric[Any], ...]] = (
     *_RUNTIME,
     *_STATE,
     *_WAITING,
+    *_DIRT,
     *_LAGS,
 )
 """The rows of a control plane."""

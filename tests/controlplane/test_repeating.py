@@ -62,9 +62,12 @@ from lacuna.controlplane.v1.log_pb2 import (
     DeleteRecordsPartition,
     DescribeMerges,
     FilterUncommitted,
+    FinishCleaning,
     ImportedSlice,
     ImportSegment,
     PinReads,
+    PlanCleaning,
+    PlanCleaningRange,
     PlanCollection,
     PlanCompaction,
     PlanMerge,
@@ -309,6 +312,13 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "unpin_reads": lambda scene: UnpinReads(pin_id=_pinned(scene)),
     "plan_compaction": lambda scene: PlanCompaction(
         partitions=[scene.partition("a-0")], small_bytes=1 << 20
+    ),
+    "plan_cleaning": lambda scene: PlanCleaning(lease_id=scene.lease_id),
+    "plan_cleaning_range": lambda scene: PlanCleaningRange(
+        lease_id=scene.lease_id, partition=scene.partition("a-0"), end_offset=2, max_bytes=1 << 20
+    ),
+    "finish_cleaning": lambda scene: FinishCleaning(
+        lease_id=scene.lease_id, partition=scene.partition("a-0"), cleaned_to=2, clean_again_ms=7
     ),
     "read_hot": lambda scene: ReadHot(segments=[SegmentId(lease_id=scene.lease_id, sequence=1)]),
     "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),

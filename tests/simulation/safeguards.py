@@ -387,14 +387,14 @@ def _swaps_without_lease() -> AbstractContextManager[Any]:
 
 def _plans_without_dead_ranges() -> AbstractContextManager[Any]:
     """A compaction does not learn which records were aborted."""
-    planned = compaction._range
+    planned = compaction.range_of
 
     def undead(*given: Any, **named: Any) -> CompactionRange:
         found = planned(*given, **named)
         found.dead = b""
         return found
 
-    return patch(compaction, "_range", undead)
+    return patch(compaction, "range_of", undead)
 
 
 async def _sweep_nothing(*_: Any) -> int:

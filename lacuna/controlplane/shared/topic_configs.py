@@ -128,8 +128,8 @@ _CONFIGS: Final = (
         name="cleanup.policy",
         type=ConfigType.LIST,
         default="delete",
-        documentation="delete: retention deletes old records. compact: every record needs a key, and `lacuna compact` "
-        "keeps the last record of each key; without delete, retention deletes nothing. "
+        documentation="delete: retention deletes old records. compact: every record needs a key, and agents keep the "
+        "last record of each key; without delete, retention deletes nothing. "
         "Neither: all records are kept.",
         check=some_of("compact", "delete"),
     ),
@@ -178,7 +178,7 @@ _CONFIGS: Final = (
         "max.compaction.lag.ms",
         LONG_MAX,
         1,
-        "Every run of `lacuna compact` compacts all records that are old enough: run it at least this often.",
+        "Records older than this are compacted as soon as possible, whatever min.cleanable.dirty.ratio says.",
     ),
     _int(
         "max.message.bytes",
@@ -209,7 +209,8 @@ _CONFIGS: Final = (
         name="min.cleanable.dirty.ratio",
         type=ConfigType.DOUBLE,
         default="0.5",
-        documentation="No effect: `lacuna compact` compacts all records that are old enough.",
+        documentation="Agents compact a partition once a larger share of its bytes than this is new. `lacuna compact` "
+        "compacts all records that are old enough.",
         check=ratio,
     ),
     _long(

@@ -1,14 +1,16 @@
-"""The partitions that agents are merging now, so that no two agents merge the same one. Volatile, since the swap is
-fenced anyway.
+"""The partitions that agents are merging or cleaning now, so that no two agents work on the same one. Volatile, since
+swaps are fenced anyway.
 """
 
 from collections.abc import Container
-from typing import Final
+from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.partitions import PartitionKey
 
 #: An agent that has not swapped by then has given up, or lost its plan.
 _LIFETIME_MS: Final = 30_000
+#: An agent that has not asked for the next range of a pass by then has given up.
+_CLEANING_MS: Final = 60_000
 
 
 class MergesUnderWay:
@@ -37,3 +39,38 @@ class MergesUnderWay:
     def end(self, key: PartitionKey) -> None:
         """Record that a partition's extents were swapped, or that the swap was rejected."""
         self._kept.pop(key, None)
+
+
+class _Pass(NamedTuple):
+    lease_id: int
+    end_offset: int
+    until_ms: int
+
+
+class Cleanings:
+    """The partitions that agents are cleaning by key, one for each agent. Merges leave alone what a pass rewrites."""
+
+    def __init__(self) -> None:
+        self._passes: dict[PartitionKey, _Pass] = {}
+
+    def forget_old(self, now_ms: int) -> None:
+        """Drop the passes whose agents have given up."""
+        self._passes = {key: each for key, each in self._passes.items() if each.until_ms > now_ms}
+
+    def is_of_another(self, key: PartitionKey, lease_id: int, leases: Container[int]) -> bool:
+        """Whether an agent with another live lease is cleaning a partition."""
+        found = self._passes.get(key)
+        return found is not None and found.lease_id != lease_id and found.lease_id in leases
+
+    def end_offset(self, key: PartitionKey, now_ms: int) -> int:
+        """Return the end of the pass over a partition, or 0 if there is none."""
+        found = self._passes.get(key)
+        return found.end_offset if found is not None and found.until_ms > now_ms else 0
+
+    def go_on(self, key: PartitionKey, lease_id: int, end_offset: int, now_ms: int) -> None:
+        """Record that an agent begins or continues a pass, which ends at `end_offset`."""
+        self._passes[key] = _Pass(lease_id, end_offset, now_ms + _CLEANING_MS)
+
+    def end(self, key: PartitionKey) -> None:
+        """Record that a pass has ended."""
+        self._passes.pop(key, None)

@@ -1,10 +1,16 @@
-"""The work of merges and compaction since this control plane started to lead. Volatile: no decision uses it."""
+"""The work of merges and compaction since this control plane started to lead, and what waits for merges.
+
+Volatile: no decision uses it.
+"""
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.log.live import dead_slices
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.settings import MERGE_WINDOW
 from lacuna.controlplane.v1.log_pb2 import MergeRun, Rewritten
 
 #: The number of runs remembered.
@@ -63,3 +69,26 @@ def add(total: Rewritten, more: Rewritten) -> None:
     total.bytes_before += more.bytes_before
     total.bytes_after += more.bytes_after
     total.aborted_offsets += more.aborted_offsets
+
+
+class Waiting(NamedTuple):
+    """Small extents and their bytes, aborted offsets and their bytes, and the number of extents examined."""
+
+    small_extents: int
+    small_bytes: int
+    aborted_offsets: int
+    aborted_bytes: int
+    looked_at: int
+
+
+def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
+    """Return the waiting part of the extents that merging examines. Extents below `small_bytes` count as small."""
+    extents = partition.extents
+    end = extents.first_ending_after(partition.last_stable_offset)
+    start = max(0, end - MERGE_WINDOW)
+    small = [size for size in extents.sizes[start:end] if size < small_bytes]
+    offsets = size = 0
+    for first, stop in dead_slices(extents, partition.dead, start, end):
+        size += sum(extents.sizes[first:stop])
+        offsets += sum(extents.next_offsets[first:stop]) - sum(extents.base_offsets[first:stop])
+    return Waiting(len(small), sum(small), offsets, size, end - start)

@@ -79,6 +79,11 @@ MERGE_WINDOW: Final = 2_048
 MERGE_SCAN: Final = 8_192
 MERGE_PARTITIONS: Final = 1_000
 
+#: The topics, and the extents that are not clean, that one plan of a cleaning examines, and the extents of one range.
+CLEANING_TOPICS: Final = 10_000
+CLEANING_SCAN: Final = 65_536
+CLEANING_EXTENTS: Final = 8_192
+
 #: The extents that one DescribeMerges examines, which takes about 10 ms.
 DESCRIBED_EXTENTS: Final = 65_536
 

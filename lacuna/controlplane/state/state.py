@@ -15,7 +15,7 @@ from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.hot import HotIntake, HotRounds
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.state.merges_under_way import MergesUnderWay
+from lacuna.controlplane.state.merges_under_way import Cleanings, MergesUnderWay
 from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.rewriting import Rewriting
@@ -182,6 +182,8 @@ class State:
         self.is_journal_shared = False
         self.merge_cursor = 0
         self.merges_under_way = MergesUnderWay()
+        self.cleaning_cursor = 0
+        self.cleanings = Cleanings()
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
 

@@ -11,7 +11,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class JournalRecord(_message.Message):
-    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "import_recorded", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group")
+    __slots__ = ("now_ms", "format_version", "cluster_founded", "agent_joined", "leases_ended", "job_lease_opened", "loss_accepted", "leases_used_late", "time_set", "topics_added", "topics_removed", "partitions_added", "configs_changed", "segment_recorded", "log_starts_moved", "extents_replaced", "segments_collected", "pin_taken", "pins_ended", "pin_prolonged", "segments_released", "import_recorded", "partition_cleaned", "producer_initialized", "transaction_joined", "transaction_ended", "transactional_ids_expired", "producers_expired", "security_changed", "group")
     NOW_MS_FIELD_NUMBER: _ClassVar[int]
     FORMAT_VERSION_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_FOUNDED_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +34,7 @@ class JournalRecord(_message.Message):
     PIN_PROLONGED_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_RELEASED_FIELD_NUMBER: _ClassVar[int]
     IMPORT_RECORDED_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_CLEANED_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_INITIALIZED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_JOINED_FIELD_NUMBER: _ClassVar[int]
     TRANSACTION_ENDED_FIELD_NUMBER: _ClassVar[int]
@@ -63,6 +64,7 @@ class JournalRecord(_message.Message):
     pin_prolonged: PinProlonged
     segments_released: SegmentsReleased
     import_recorded: ImportRecorded
+    partition_cleaned: PartitionCleaned
     producer_initialized: ProducerInitialized
     transaction_joined: TransactionJoined
     transaction_ended: TransactionEnded
@@ -70,7 +72,7 @@ class JournalRecord(_message.Message):
     producers_expired: ProducersExpired
     security_changed: _security_pb2.SecurityChanges
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., import_recorded: _Optional[_Union[ImportRecorded, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., import_recorded: _Optional[_Union[ImportRecorded, _Mapping]] = ..., partition_cleaned: _Optional[_Union[PartitionCleaned, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -214,18 +216,30 @@ class LogStartsMoved(_message.Message):
     def __init__(self, moves: _Optional[_Iterable[_Union[LogStartMove, _Mapping]]] = ...) -> None: ...
 
 class PartitionSwap(_message.Message):
-    __slots__ = ("partition", "swap", "compacted_to", "compact_again_ms", "log_start_offset")
+    __slots__ = ("partition", "swap", "compacted_to", "compact_again_ms", "log_start_offset", "is_superseding")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    IS_SUPERSEDING_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     swap: _log_pb2.ExtentSwap
     compacted_to: int
     compact_again_ms: int
     log_start_offset: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    is_superseding: bool
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[_log_pb2.ExtentSwap, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., is_superseding: _Optional[bool] = ...) -> None: ...
+
+class PartitionCleaned(_message.Message):
+    __slots__ = ("partition", "compacted_to", "compact_again_ms")
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    partition: _cluster_pb2.TopicPartition
+    compacted_to: int
+    compact_again_ms: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ...) -> None: ...
 
 class ExtentsReplaced(_message.Message):
     __slots__ = ("partitions", "segments")

@@ -356,20 +356,22 @@ class PlanMerge(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., avoided: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
 
 class MergePlanPartition(_message.Message):
-    __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets")
+    __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets", "superseded_to")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
     DEAD_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
     DEAD_END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    SUPERSEDED_TO_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     first_offset: int
     end_offset: int
     extents: Extents
     dead_first_offsets: _containers.RepeatedScalarFieldContainer[int]
     dead_end_offsets: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+    superseded_to: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., superseded_to: _Optional[int] = ...) -> None: ...
 
 class MergePlan(_message.Message):
     __slots__ = ("error_code", "partitions")
@@ -444,7 +446,7 @@ class CompactionPlan(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., planned_at_ms: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[CompactionRange, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class SwapPartition(_message.Message):
-    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms", "log_start_offset")
+    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms", "log_start_offset", "is_superseding")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     REPLACED_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
@@ -452,6 +454,7 @@ class SwapPartition(_message.Message):
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
     COMPACT_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    IS_SUPERSEDING_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     replaced: Extents
     swap: ExtentSwap
@@ -459,7 +462,8 @@ class SwapPartition(_message.Message):
     compacted_to: int
     compact_again_ms: int
     log_start_offset: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ...) -> None: ...
+    is_superseding: bool
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., is_superseding: _Optional[bool] = ...) -> None: ...
 
 class SwapSegment(_message.Message):
     __slots__ = ("segment", "object_size")
@@ -484,6 +488,76 @@ class ExtentsSwapped(_message.Message):
     error_code: int
     error_codes: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class PlanCleaning(_message.Message):
+    __slots__ = ("lease_id", "min_age_ms", "min_bytes", "avoided")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    MIN_AGE_MS_FIELD_NUMBER: _ClassVar[int]
+    MIN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    AVOIDED_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    min_age_ms: int
+    min_bytes: int
+    avoided: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    def __init__(self, lease_id: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., min_bytes: _Optional[int] = ..., avoided: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
+
+class CleaningPlan(_message.Message):
+    __slots__ = ("error_code", "partition", "planned_at_ms", "first_dirty_offset", "end_offset", "delete_retention_ms", "dirty_bytes")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    FIRST_DIRTY_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DELETE_RETENTION_MS_FIELD_NUMBER: _ClassVar[int]
+    DIRTY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    partition: _cluster_pb2.TopicPartition
+    planned_at_ms: int
+    first_dirty_offset: int
+    end_offset: int
+    delete_retention_ms: int
+    dirty_bytes: int
+    def __init__(self, error_code: _Optional[int] = ..., partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., planned_at_ms: _Optional[int] = ..., first_dirty_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., delete_retention_ms: _Optional[int] = ..., dirty_bytes: _Optional[int] = ...) -> None: ...
+
+class PlanCleaningRange(_message.Message):
+    __slots__ = ("lease_id", "partition", "from_offset", "end_offset", "max_bytes")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FROM_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    MAX_BYTES_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    partition: _cluster_pb2.TopicPartition
+    from_offset: int
+    end_offset: int
+    max_bytes: int
+    def __init__(self, lease_id: _Optional[int] = ..., partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., from_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., max_bytes: _Optional[int] = ...) -> None: ...
+
+class CleaningRange(_message.Message):
+    __slots__ = ("error_code", "range")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    RANGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    range: CompactionRange
+    def __init__(self, error_code: _Optional[int] = ..., range: _Optional[_Union[CompactionRange, _Mapping]] = ...) -> None: ...
+
+class FinishCleaning(_message.Message):
+    __slots__ = ("lease_id", "partition", "cleaned_to", "clean_again_ms")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    CLEANED_TO_FIELD_NUMBER: _ClassVar[int]
+    CLEAN_AGAIN_MS_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    partition: _cluster_pb2.TopicPartition
+    cleaned_to: int
+    clean_again_ms: int
+    def __init__(self, lease_id: _Optional[int] = ..., partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., cleaned_to: _Optional[int] = ..., clean_again_ms: _Optional[int] = ...) -> None: ...
+
+class CleaningFinished(_message.Message):
+    __slots__ = ("error_code",)
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class DescribeMerges(_message.Message):
     __slots__ = ("topic_ids",)

@@ -73,17 +73,20 @@ def _plan_partition(
     from_offset: int,
 ) -> tuple[CompactionRange, int] | None:
     configs = state.topics[partition.key[0]].configs
-    end = partition.extents.first_ending_after(_end_offset(state, partition, command, now_ms))
+    end = partition.extents.first_ending_after(
+        stable_end(state, partition, command.min_age_ms, now_ms)
+    )
     if is_compacted(configs):
         lag_ms = int(effective(configs, "min.compaction.lag.ms"))
-        end = _without_young(partition, end, now_ms - lag_ms) if lag_ms else end
+        clean = min(end, partition.extents.first_ending_after(partition.compacted_to))
+        end = first_young(partition, clean, end, now_ms - lag_ms) if lag_ms else end
         run = _superseding_run(partition, command, end, now_ms, most, from_offset)
     else:
         run = _worth_run(partition, command, end, from_offset)
     if run is None:
         return None
     start, stop = run[0], min(run[1], run[0] + most)
-    found = _range(partition, start, stop, has_more=stop < run[1])
+    found = range_of(partition, start, stop, has_more=stop < run[1])
     found.cleanup_policy = effective(configs, "cleanup.policy")
     found.retention_ms = int(effective(configs, "retention.ms"))
     found.delete_retention_ms = int(effective(configs, "delete.retention.ms"))
@@ -91,15 +94,16 @@ def _plan_partition(
     return found, stop - start
 
 
-def _end_offset(state: State, partition: Partition, command: PlanCompaction, now_ms: int) -> int:
-    """Return the offset up to which the partition has been stable for at least the command's minimum age."""
-    if not command.min_age_ms:
+def stable_end(state: State, partition: Partition, min_age_ms: int, now_ms: int) -> int:
+    """Return the offset up to which the partition has been stable for at least `min_age_ms`."""
+    if not min_age_ms:
         return partition.last_stable_offset
     horizons = (state.merge_horizons, state.compaction_horizons)
-    return max(each.stable_for(partition.key, command.min_age_ms, now_ms) for each in horizons)
+    return max(each.stable_for(partition.key, min_age_ms, now_ms) for each in horizons)
 
 
-def _range(partition: Partition, start: int, stop: int, *, has_more: bool) -> CompactionRange:
+def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> CompactionRange:
+    """Return the extents with index in [start, stop) with the fence of their swap, without the topic's configs."""
     extents = partition.extents
     first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
     if not start:
@@ -123,14 +127,12 @@ def _range(partition: Partition, start: int, stop: int, *, has_more: bool) -> Co
 # Topics that are compacted by key.
 
 
-def _without_young(partition: Partition, end: int, youngest_ms: int) -> int:
-    """Return the index, at most `end`, of the first extent that min.compaction.lag.ms forbids to compact.
+def first_young(partition: Partition, start: int, end: int, youngest_ms: int) -> int:
+    """Return the index of the first extent in [start, end) that min.compaction.lag.ms forbids to compact, or `end`.
 
-    Extents that were compacted before are old enough. Those without a timestamp count from the time when they could be
-    read.
+    Extents without a timestamp count from the time when they could be read.
     """
     extents = partition.extents
-    start = min(end, extents.first_ending_after(partition.compacted_to))
     are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])
     end = next(compress(count(start), are_young), end)
     start = max(start, extents.first_ending_after(partition.stable_at(youngest_ms)))

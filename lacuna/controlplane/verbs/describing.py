@@ -5,11 +5,10 @@ from typing import Final
 
 from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.partition import Partition
-from lacuna.controlplane.state.rewriting import TopicRewritten
+from lacuna.controlplane.state.rewriting import TopicRewritten, waiting_in
 from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
 from lacuna.controlplane.state.state import NO_NODE
 from lacuna.controlplane.state.totals import totals
-from lacuna.controlplane.state.waiting import waiting_in
 from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges

@@ -6,6 +6,7 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import live_mask
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
@@ -13,6 +14,7 @@ from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
+from lacuna.controlplane.verbs.compaction import first_young
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
@@ -53,9 +55,11 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         end_offset = partition.last_stable_offset
         if min_age_ms > 0:
             end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
-        run = _find_run(partition, command, bytes_left, end_offset, avoided)
+        cleaned_to = state.cleanings.end_offset(partition.key, now_ms)
+        run = _find_run(partition, command, bytes_left, cleaned_to, end_offset, avoided)
         if run is not None:
             plan = _plan(partition, *run)
+            plan.superseded_to = _superseded_to(turn, partition, *run)
             has_hot = any(map(is_hot, plan.extents.lease_ids))
             if has_hot and is_of_round:
                 state.hot_rounds.found(len(state.partitions))
@@ -83,10 +87,11 @@ def _find_run(
     partition: Partition,
     command: PlanMerge,
     max_bytes: int,
+    cleaned_to: int,
     end_offset: int,
     avoided: Set[SegmentKey],
 ) -> tuple[int, int] | None:
-    """Return the indexes [start, stop) of the first run below `end_offset` that is worth merging, or None.
+    """Return the indexes [start, stop) of the first run in [cleaned_to, end_offset) that is worth merging, or None.
 
     A run is worth merging if it has enough extents or a dead one. Otherwise, if it has hot extents, whose bytes are to
     leave the journal, it is reduced to these, so that what was merged lately is not written again with every few
@@ -97,7 +102,7 @@ def _find_run(
     extents = partition.extents
     end = extents.first_ending_after(end_offset)
     least = max(1, command.min_extents)
-    start = max(0, end - MERGE_WINDOW)
+    start = min(end, max(0, end - MERGE_WINDOW, extents.first_at_or_after(cleaned_to)))
     hot = [*map(is_hot, extents.lease_ids[start:end])]
     if end - start < least and not len(partition.dead) and not any(hot):
         return None
@@ -123,6 +128,16 @@ def _find_run(
     if end - run_start >= least or has_dead:
         return run_start, end
     return _hot_part(hot, start, run_start, end) if any(hot[run_start - start :]) else None
+
+
+def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> int:
+    """Return the offset below which later records of a merge supersede earlier ones; 0 if none may."""
+    configs = turn.state.topics[partition.key[0]].configs
+    if not is_compacted(configs) or turn.context.is_time_doubtful:
+        return 0
+    if lag_ms := int(effective(configs, "min.compaction.lag.ms")):
+        stop = first_young(partition, start, stop, turn.now_ms - lag_ms)
+    return partition.extents.next_offsets[stop - 1] if start < stop else 0
 
 
 def _hot_part(hot: Sequence[bool], start: int, run_start: int, run_end: int) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.rights import Need, on_topics
+from lacuna.controlplane.shared.topic_configs import is_compacted
 from lacuna.controlplane.state.front import (
     Expiry,
     account,
@@ -109,6 +110,7 @@ def _accepted(wanted: SwapPartition) -> PartitionSwap:
         compacted_to=wanted.compacted_to,
         compact_again_ms=wanted.compact_again_ms if wanted.compacted_to else 0,
         log_start_offset=wanted.log_start_offset,
+        is_superseding=wanted.is_superseding,
     )
 
 
@@ -197,6 +199,8 @@ def _judge_swap(
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE
     if not _is_as_planned(partition, wanted, start, stop):
         return ErrorCode.PLAN_STALE
+    if wanted.is_superseding and not is_compacted(state.topics[partition.key[0]].configs):
+        return ErrorCode.PLAN_STALE
     extents = partition.extents
     edge = start > 0 and extents.next_offsets[start - 1] > swap.first_offset
     is_stable = extents.next_offsets[stop - 1] <= swap.end_offset <= partition.last_stable_offset
@@ -208,8 +212,8 @@ def _judge_swap(
 def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, now_ms: int) -> bool:
     """Whether everything that the swap removes from the front of the log was not live or has expired.
 
-    Only the plan knows the superseded records, so `compacted_to` is trusted. Retention is checked again, since its
-    configs may have changed since the plan was made.
+    Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
+    again, since its configs may have changed since the plan was made.
     """
     log_start_offset = wanted.log_start_offset
     if log_start_offset > partition.log_start_offset:
@@ -217,7 +221,8 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
         expiry = Expiry.of(partition, now_ms - retention_ms)
         if retention_ms < 0 or not expiry.covers_all_below(partition.extents, log_start_offset):
             return False
-    return bool(wanted.compacted_to) or not takes_live(partition, wanted.swap, log_start_offset)
+    is_superseding = bool(wanted.compacted_to) or wanted.is_superseding
+    return is_superseding or not takes_live(partition, wanted.swap, log_start_offset)
 
 
 def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop: int) -> bool:
@@ -257,7 +262,7 @@ def _swap(state: State, record: PartitionSwap) -> References:
     if record.compacted_to:
         partition.compacted_to = max(partition.compacted_to, record.compacted_to)
         partition.compact_again_ms = record.compact_again_ms
-    if not takes:
+    if not takes or record.is_superseding:
         account(partition)
     check_front(partition)  # what was live and went was superseded, or is lost
     delta = state.changed(partition)

@@ -1,4 +1,7 @@
-"""Tests PlanCompaction: what is worth rewriting, what bounds a range, and when a compacted topic is due."""
+"""Tests PlanCompaction: what is worth rewriting, what bounds a range, and when a compacted topic is due.
+
+Also tests PlanCleaning, PlanCleaningRange and FinishCleaning, with which agents compact topics by key.
+"""
 
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,7 +14,15 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable, fence_of
 from lacuna.controlplane.state.settings import COMPACTION_EXTENTS
-from lacuna.controlplane.v1.log_pb2 import CompactionRange, PlanCompaction
+from lacuna.controlplane.v1.log_pb2 import (
+    CleaningPlan,
+    CompactionRange,
+    FinishCleaning,
+    PlanCleaning,
+    PlanCleaningRange,
+    PlanCompaction,
+    PlanMerge,
+)
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, LOG_APPEND_TIME, TRANSACTIONAL, Cluster
 from tests.controlplane.verbs.compacting import plan, swap, swap_of
@@ -444,3 +455,197 @@ def test_dead_ranges_within_are_cut_at_the_edges(
     found = dead.within(first, end)
     assert list(zip(found.firsts, found.ends, strict=True)) == expected
     assert len(dead) == 2
+
+
+# Cleaning by agents.
+
+
+def _cleaning(cluster: Cluster, **wanted: Any) -> CleaningPlan:
+    command = PlanCleaning(lease_id=cluster.lease_id, **wanted)
+    found: CleaningPlan = cluster.do("plan_cleaning", command)
+    return found
+
+
+def _next(cluster: Cluster, from_offset: int, end_offset: int, **wanted: Any) -> Any:
+    given = {"lease_id": cluster.lease_id, "max_bytes": 1 << 30} | wanted
+    partition = given.pop("partition", None) or cluster.partition("a-0")
+    command = PlanCleaningRange(
+        partition=partition, from_offset=from_offset, end_offset=end_offset, **given
+    )
+    return cluster.do("plan_cleaning_range", command)
+
+
+def _offsets(cluster: Cluster, from_offset: int, end_offset: int, **wanted: Any) -> list[int]:
+    answer = _next(cluster, from_offset, end_offset, **wanted)
+    assert answer.error_code == 0
+    return [*ExtentTable.from_columns(answer.range.extents).base_offsets]
+
+
+def _finish(cluster: Cluster, cleaned_to: int, again_ms: int = 0) -> int:
+    command = FinishCleaning(
+        lease_id=cluster.lease_id,
+        partition=cluster.partition("a-0"),
+        cleaned_to=cleaned_to,
+        clean_again_ms=again_ms,
+    )
+    code: int = cluster.do("finish_cleaning", command).error_code
+    return code
+
+
+def _compacted(**configs: str) -> Cluster:
+    cluster = Cluster()
+    cluster.create("a", 1, cleanup_policy="compact", **configs)
+    return cluster
+
+
+def test_a_pass_covers_what_is_stable_and_not_clean() -> None:
+    cluster = put(_compacted(), "sss")
+    cluster.create("b")
+    put(cluster, "ssss", "b-0")
+    plan = _cleaning(cluster)
+    assert plan.partition == cluster.partition("a-0")
+    assert (plan.first_dirty_offset, plan.end_offset, plan.dirty_bytes) == (0, 3, 300)
+    assert plan.delete_retention_ms == 86_400_000
+    assert _finish(cluster, 3) == 0
+    assert not _cleaning(cluster).HasField("partition")
+    put(cluster, "ssss")
+    again = _cleaning(cluster)
+    assert (again.first_dirty_offset, again.end_offset, again.dirty_bytes) == (3, 7, 400)
+    cluster.check()
+
+
+@pytest.mark.parametrize(
+    ("configs", "dirty", "min_bytes", "is_worth"),
+    [
+        ({}, "ss", 0, False),  # half of it is not more than half
+        ({}, "sss", 0, True),
+        ({}, "sss", 301, False),
+        ({"min_cleanable_dirty_ratio": "0"}, "s", 0, True),
+        ({"min_cleanable_dirty_ratio": "0.9"}, "sss", 0, False),
+        ({"min_cleanable_dirty_ratio": "0.9", "max_compaction_lag_ms": "999"}, "s", 301, True),
+        ({"min_cleanable_dirty_ratio": "0.9", "max_compaction_lag_ms": "1000"}, "s", 301, False),
+        ({"min_cleanable_dirty_ratio": "0", "min_compaction_lag_ms": "1000"}, "s", 0, True),
+        ({"min_cleanable_dirty_ratio": "0", "min_compaction_lag_ms": "1001"}, "s", 0, False),
+    ],
+)
+def test_when_a_pass_is_worth_it(
+    configs: dict[str, str], dirty: str, min_bytes: int, is_worth: bool
+) -> None:
+    cluster = put(_compacted(**configs), "ss")
+    _finish(cluster, 2)
+    put(cluster, dirty)
+    cluster.now_ms += 1000
+    assert _cleaning(cluster, min_bytes=min_bytes).HasField("partition") == is_worth
+    cluster.is_time_doubtful = True
+    assert not _cleaning(cluster, min_bytes=min_bytes).HasField("partition")
+
+
+def test_tombstones_that_can_go_are_worth_a_pass() -> None:
+    cluster = put(_compacted(), "ss")
+    _finish(cluster, 2, cluster.now_ms + 50)
+    assert not _cleaning(cluster).HasField("partition")
+    cluster.now_ms += 50
+    plan = _cleaning(cluster)
+    assert (plan.first_dirty_offset, plan.end_offset) == (2, 2)
+    assert _offsets(cluster, 0, 2) == [0, 1]
+
+
+def test_the_dirtiest_partition_is_first_and_one_agent_cleans_it() -> None:
+    cluster = put(_compacted(), "ss")
+    _finish(cluster, 1)
+    cluster.create("b", 1, cleanup_policy="compact", min_cleanable_dirty_ratio="0")
+    put(cluster, "sssss", "b-0")
+    b = cluster.partition("b-0")
+    assert _cleaning(cluster, avoided=[b]).partition != b
+    assert _cleaning(cluster).partition == b
+    first, second = cluster.lease_id, cluster.register(9999)
+    assert _cleaning(cluster).partition != b
+    cluster.lease_id = first
+    assert _cleaning(cluster).partition == b
+    cluster.lease_id, cluster.now_ms = second, cluster.now_ms + 60_000
+    assert _cleaning(cluster).partition == b, "the first one has given up"
+
+
+def test_a_merge_leaves_alone_what_a_pass_rewrites() -> None:
+    cluster = put(_compacted(), "sss")
+    merge = PlanMerge(lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=1000, min_extents=2)
+    _cleaning(cluster)
+    put(cluster, "ss")
+    (planned,) = cluster.do("plan_merge", merge).partitions
+    assert (planned.first_offset, planned.end_offset, planned.superseded_to) == (3, 5, 5)
+    _finish(cluster, 3)
+    (planned,) = cluster.do("plan_merge", merge).partitions
+    assert (planned.first_offset, planned.end_offset, planned.superseded_to) == (0, 5, 5)
+
+
+def test_ranges_follow_each_other_up_to_the_end_of_the_pass() -> None:
+    cluster = Cluster()
+    cluster.create("a", 1, cleanup_policy="compact,delete")
+    put(cluster, "LLsLs")
+    assert _offsets(cluster, 0, 5) == [0, 1, 2, 3, 4]
+    assert _offsets(cluster, 0, 5, max_bytes=LARGE * 2 + 150) == [0, 1, 2]
+    assert _offsets(cluster, 3, 5, max_bytes=1) == [3]
+    assert _offsets(cluster, 4, 4) == []
+    run("delete-records a-0 2 -> 2", cluster)
+    assert _offsets(cluster, 0, 3) == [2]
+
+
+def test_an_extent_that_reaches_over_the_end_is_a_range_of_its_own() -> None:
+    cluster = _compacted()
+    for _ in range(2):
+        cluster.put("a-0", 3)
+    assert _offsets(cluster, 0, 4) == [0]
+    assert _offsets(cluster, 3, 4) == [3]
+    assert _offsets(cluster, 6, 6) == []
+
+
+def test_who_may_go_on() -> None:
+    cluster = put(_compacted(), "ss")
+    gone = cluster.partition("nothing-0")
+    assert _next(cluster, 0, 2, partition=gone).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    for answer in (_next(cluster, 0, 2, lease_id=99), _cleaning_under(cluster, 99)):
+        assert answer.error_code == ErrorCode.LEASE_EXPIRED
+    assert _finish(cluster, 1) == 0
+    assert _finish(cluster, 0) == 0
+    assert cluster.found("a-0").compacted_to == 1, "what was clean stays so"
+    assert _finish(cluster, 99) == 0
+    assert cluster.found("a-0").compacted_to == 2
+    cluster.create("b")
+    put(cluster, "ss", "b-0")
+    other = cluster.partition("b-0")
+    assert _next(cluster, 0, 2, partition=other).error_code == ErrorCode.PLAN_STALE
+    cluster.lease_id = 99
+    assert _finish(cluster, 2) == ErrorCode.LEASE_EXPIRED
+    cluster.check()
+
+
+def _cleaning_under(cluster: Cluster, lease_id: int) -> CleaningPlan:
+    found: CleaningPlan = cluster.do("plan_cleaning", PlanCleaning(lease_id=lease_id))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verb", "message"),
+    [
+        ("plan_cleaning", PlanCleaning(min_bytes=-1)),
+        ("plan_cleaning_range", PlanCleaningRange(from_offset=2, end_offset=1, max_bytes=1)),
+        ("plan_cleaning_range", PlanCleaningRange(end_offset=1)),
+        ("finish_cleaning", FinishCleaning(cleaned_to=-1)),
+    ],
+)
+def test_what_makes_no_sense_is_refused(verb: str, message: Any) -> None:
+    cluster = _compacted()
+    message.lease_id = cluster.lease_id
+    assert cluster.do(verb, message).error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_swap_may_drop_what_is_superseded_at_the_front_of_a_compacted_topic_only() -> None:
+    for policy, outcome in (("compact", "NONE"), ("delete", "PLAN_STALE")):
+        cluster = Cluster()
+        cluster.create("a", 1, cleanup_policy=policy)
+        put(cluster, "sss")
+        (found,) = plan(cluster, "a-0", rewrites_all=True).ranges
+        command = swap_of(cluster, found, keeps_from=2, is_superseding=True)
+        assert swap(cluster, command) == [outcome]
+        cluster.check()
+    assert cluster.found("a-0").log_start_offset == 0
