@@ -445,6 +445,45 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
             ("read", keeping.metrics.bytes_read),
         ),
     ),
+    counter(
+        "lacuna_cleans",
+        "Passes over partitions of compacted topics.",
+        lambda keeping: keeping.cleaner.metrics.passes,
+    ),
+    counter(
+        "lacuna_cleans_cut",
+        "Passes that left out a part of a partition, because an object cannot be read or the extents kept changing.",
+        lambda keeping: keeping.cleaner.metrics.passes_cut,
+    ),
+    counter(
+        "lacuna_cleans_failed",
+        "Passes that failed.",
+        lambda keeping: keeping.metrics.cleanings_failed,
+    ),
+    counters(
+        "lacuna_clean_records",
+        "Records dropped from compacted topics: superseded ones, by merges or passes, and tombstones, by passes.",
+        ("kind", "by"),
+        lambda keeping: (
+            ("superseded", "merge", keeping.metrics.records_superseded),
+            ("superseded", "pass", keeping.cleaner.metrics.superseded),
+            ("tombstone", "pass", keeping.cleaner.metrics.tombstones),
+        ),
+    ),
+    counters(
+        "lacuna_clean_bytes",
+        "Bytes that passes read and wrote.",
+        ("direction",),
+        lambda keeping: (
+            ("read", keeping.cleaner.metrics.bytes_read),
+            ("written", keeping.cleaner.metrics.bytes_written),
+        ),
+    ),
+    gauge(
+        "lacuna_clean_memory_bytes",
+        "Memory for the keys of the pass under way.",
+        lambda keeping: keeping.cleaner.metrics.memory_bytes,
+    ),
     counters(
         "lacuna_collected_objects",
         "Deleted objects: replaced ones, and ones that were never committed.",

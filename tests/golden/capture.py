@@ -3,7 +3,8 @@
 DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
 tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
 `--bootstrap` uses a running broker. The versions of APIs are those of Kafka 4.4 (`--version 4.4.0 api_versions`), and
-the other answers those of Kafka 4.1.
+the other answers those of Kafka 4.1. `--bootstrap` leaves out the
+part "cleaning", which looks at the broker's files.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import Any
 from tests.clients import probes
 from tests.clients.probing import Target
 from tests.clients.wire import Connection
-from tests.golden import capture_frames, capture_records
+from tests.golden import capture_frames, capture_records, cleaning
 from tests.golden.broker import VERSION, kafka
 from tests.golden.messages import API_NAMES
 
@@ -111,8 +112,13 @@ def main() -> None:
     arguments = parser.parse_args()
     with contextlib.ExitStack() as stack:
         bootstrap = arguments.bootstrap or stack.enter_context(
-            kafka(arguments.kafka, version=arguments.version)
+            kafka(arguments.kafka, version=arguments.version, extra=cleaning.BROKER)
         )
+        if arguments.kafka:
+            data = arguments.kafka / "data"
+            PARTS["cleaning"] = lambda bootstrap: cleaning.capture(
+                bootstrap, lambda: cleaning.clean_offsets(data)
+            )
         for part in arguments.parts or PARTS:
             PARTS[part](bootstrap)
 

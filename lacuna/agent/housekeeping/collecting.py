@@ -12,7 +12,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import chain
 
-from lacuna.agent.housekeeping.merging import SegmentKey, segment_messages
+from lacuna.agent.housekeeping.merging import segment_messages
+from lacuna.agent.housekeeping.rewriting import SegmentKey
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient

@@ -1,5 +1,7 @@
 """Merging: turns many small extents into a few large ones, without the aborted records among them.
 
+In topics that are compacted by key, a merge also leaves out the records that later ones of the same merge supersede.
+
 The control plane plans a merge and checks its result. The agent reads the extents, merges them
 (lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of a
 partition changed in the meantime, only that partition is rejected, and its part of the segment is garbage to be
@@ -9,32 +11,22 @@ the object and merge the extents before and after it.
 
 import asyncio
 import logging
-from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from functools import partial
-from itertools import accumulate
-from typing import TypeAlias
 
 from lacuna.agent.hot import Holding, nothing_held
+from lacuna.agent.housekeeping.rewriting import FailedError, Rewriting, SegmentKey, segment_of
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import (
-    FLAG_LOG_APPEND_TIME,
-    FLAG_TRUE_OFFSETS,
-    DeadRanges,
-    ExtentTable,
-)
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log.live import live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, Pieces, pieces_in
-from lacuna.controlplane.shared.log.reads import plan_reads
+from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
-    Extents,
     ExtentSwap,
     MergePlanPartition,
     PlanMerge,
@@ -43,24 +35,19 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapPartition,
 )
 from lacuna.logstore.objects import ObjectStore
-from lacuna.logstore.objects.store import Reads
-from lacuna.logstore.records.layout import TimestampType
-from lacuna.logstore.segments import (
-    CorruptSegmentError,
-    SliceInput,
-    WrittenSlice,
-    parse_segment_key,
-    segment_key,
-    write_segment,
-)
+from lacuna.logstore.records.rewriting import KeyTable
+from lacuna.logstore.segments import CorruptSegmentError, parse_segment_key, segment_key
 from lacuna.logstore.segments import SegmentId as StoredSegmentId
-from lacuna.logstore.segments.merge import LiveRange, MergedRun, merge_ranges
-from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.logstore.segments.merge import (
+    LiveRange,
+    MergedRun,
+    merge_ranges,
+    note_keys,
+    sweep_keys,
+    with_true_offsets,
+)
 
 log = logging.getLogger("lacuna.housekeeping")
-
-#: (lease id, sequence)
-SegmentKey: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +86,8 @@ class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
     `refused` partitions are among `partitions`. `failed` ones are not: some of their objects could not be merged, and
-    `last_failure` describes one of these failures. `bytes_read` includes the bytes between live extents.
+    `last_failure` describes one of these failures. `bytes_read` includes the bytes between live extents. `superseded`
+    records were left out, because later ones of the same merge have their keys.
     """
 
     partitions: int = 0
@@ -110,6 +98,7 @@ class MergeReport:
     extents_after: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    superseded: int = 0
 
     def __str__(self) -> str:
         refused = f", {self.refused} of them rejected" if self.refused else ""
@@ -126,18 +115,14 @@ class _Merged:
 
     plan: MergePlanPartition
     runs: Sequence[MergedRun]
-
-
-class _FailedError(Exception):
-    """The objects because of which one partition could not be merged, each with the reason."""
-
-    def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
-        super().__init__(reasons)
-        self.reasons = reasons
+    superseded: int
 
 
 class Merger:
-    """Carries out the control plane's merge plans. `executor` runs the reads, the merge and the write."""
+    """Carries out the control plane's merge plans. `executor` runs the reads, the merge and the write.
+
+    In topics that are compacted by key, a merge with a `new_table` also leaves out superseded records.
+    """
 
     def __init__(
         self,
@@ -147,12 +132,14 @@ class Merger:
         executor: Executor,
         settings: MergeSettings,
         holding: Holding = nothing_held,
+        new_table: Callable[[], KeyTable] | None = None,
     ) -> None:
         self._control = control
-        self._store = store
         self._lease = lease
         self._executor = executor
         self._settings = settings
+        self._new_table = new_table
+        self._rewriting = Rewriting(control, store, lease, executor)
         self._holding = holding
         #: The segments that cannot be read or merged.
         self.set_aside: SetAside[SegmentKey] = SetAside("merging")
@@ -183,7 +170,7 @@ class Merger:
         last_failure = "".join(str(error) for error in list(reasons.values())[-1:])
         if not merged:
             return MergeReport(failed=failed, last_failure=last_failure)
-        swap, bytes_written = await self._write(merged)
+        swap = await self._write(merged)
         reply = (await self._control.call(Command(swap_extents=swap))).extents_swapped
         if reply.error_code != ErrorCode.NONE:
             return None
@@ -196,7 +183,8 @@ class Merger:
             extents_before=sum(len(each.plan.extents.base_offsets) for each in merged),
             extents_after=sum(len(each.runs) for each in merged),
             bytes_read=bytes_read,
-            bytes_written=bytes_written,
+            bytes_written=sum(new.object_size for new in swap.segments),
+            superseded=sum(each.superseded for each in merged),
         )
 
     def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
@@ -214,7 +202,7 @@ class Merger:
     def _keys_in(self, partitions: Iterable[MergePlanPartition]) -> Iterator[str]:
         for each in partitions:
             for piece in live_pieces(each):
-                yield self._key_of(piece)
+                yield self._rewriting.key_of(piece)
 
     def _merge(
         self, partitions: Sequence[MergePlanPartition]
@@ -226,111 +214,71 @@ class Merger:
         for plan in partitions:
             live = live_pieces(plan)
             try:
-                data, reads = self._load(live)
+                ranges, reads = self._rewriting.load(live)
                 bytes_read += sum(reads.spans)
-                merged.append(_Merged(plan, self._merge_live(plan, live, data)))
-            except _FailedError as failed:
+                merged.append(self._merge_live(plan, live, ranges))
+            except FailedError as failed:
                 reasons.update(failed.reasons)
         return merged, bytes_read, reasons
 
     def _merge_live(
-        self, plan: MergePlanPartition, live: Sequence[Piece], data: memoryview
-    ) -> list[MergedRun]:
+        self, plan: MergePlanPartition, live: Sequence[Piece], ranges: Sequence[LiveRange]
+    ) -> _Merged:
+        superseded = 0
         try:
-            return list(merge_ranges(self._ranges(live, data), plan.end_offset))
+            if plan.superseded_to and self._new_table is not None:
+                table = self._new_table()
+                ranges = without_superseded(ranges, plan.superseded_to, table)
+                superseded = table.superseded
+            return _Merged(plan, list(merge_ranges(ranges, plan.end_offset)), superseded)
         except CorruptSegmentError as error:
-            damaged = parse_segment_key(error.key)[1]
-            raise _FailedError({(damaged.lease_id, damaged.sequence): error}) from error
+            raise FailedError({segment_with(error): error}) from error
         except Exception as error:
             # A bug that these batches trigger would otherwise stop all merging.
             log.exception("unexpected error in merging, please report it")
-            raise _FailedError({_segment_of(piece): error for piece in live}) from error
+            raise FailedError({segment_of(piece): error for piece in live}) from error
 
-    def _load(self, pieces: Sequence[Piece]) -> tuple[memoryview, Reads]:
-        """Read the pieces into one buffer, one after another; neighbours in an object share a read."""
-        starts = array("q", accumulate((piece.size for piece in pieces), initial=0))
-        data = bytearray(starts[-1])
-        reads = plan_reads(
-            Pieces.of(pieces),
-            starts,
-            array("q", range(len(pieces))),
-            partial(key_in_lease, self._lease.cluster_id),
-            read_gap=self._store.read_gap,
+    async def _write(self, merged: Sequence[_Merged]) -> SwapExtents:
+        """Write the merged batches, if any. Return the command that swaps them in."""
+        segments, extents = await self._rewriting.write(
+            [(each.plan.partition, each.runs) for each in merged]
         )
-        outcomes = zip(reads.keys, self._store.get_into(reads, data), strict=True)
-        failures = {key: error for key, error in outcomes if error is not None}
-        if failures:
-            raise _FailedError(
-                {
-                    _segment_of(piece): failures[self._key_of(piece)]
-                    for piece in pieces
-                    if self._key_of(piece) in failures
-                }
-            )
-        return memoryview(data), reads
-
-    def _ranges(self, pieces: Sequence[Piece], data: memoryview) -> Iterator[LiveRange]:
-        start = 0
-        for piece in pieces:
-            yield LiveRange(
-                key=self._key_of(piece),
-                position=piece.position,
-                data=data[start : start + piece.size],
-                base_offset=piece.base_offset,
-                next_offset=piece.next_offset,
-                has_true_offsets=piece.has_true_offsets,
-            )
-            start += piece.size
-
-    def _key_of(self, piece: Piece) -> str:
-        return piece.key(self._lease.cluster_id)
-
-    async def _write(self, merged: Sequence[_Merged]) -> tuple[SwapExtents, int]:
-        """Write the merged batches, if any. Return the command that swaps them in, and the size written."""
-        slices = [
-            SliceInput(
-                each.plan.partition.topic_id,
-                each.plan.partition.partition,
-                [batch for run in each.runs for batch in run.batches],
-            )
-            for each in merged
-            if each.runs
-        ]
-        swap = SwapExtents()
-        written: Iterator[WrittenSlice] = iter(())
-        if slices:
-            segment_id = self._lease.next_segment_id()
-            segment = write_segment(
-                self._lease.cluster_id,
-                segment_id,
-                slices,
-                has_true_offsets=True,
-                journal_position=self._control.journal_position,
-            )
-            key = segment_key(self._lease.cluster_id, segment_id)
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._executor, self._store.put, key, segment.parts)
-            written = iter(segment.slices)
-            new = swap.segments.add(object_size=segment.size)
-            new.segment.lease_id = segment_id.lease_id
-            new.segment.sequence = segment_id.sequence
-        for each in merged:
-            position = next(written).position if each.runs else 0
-            extents = (
-                _extents_of(each.runs, swap.segments[0].segment, position) if each.runs else None
-            )
-            swap.partitions.append(
+        return SwapExtents(
+            segments=segments,
+            partitions=[
                 SwapPartition(
                     partition=each.plan.partition,
                     replaced=each.plan.extents,
                     swap=ExtentSwap(
                         first_offset=each.plan.first_offset,
                         end_offset=each.plan.end_offset,
-                        extents=extents,
+                        extents=new,
                     ),
+                    is_superseding=each.plan.superseded_to > 0,
                 )
-            )
-        return swap, sum(new.object_size for new in swap.segments)
+                for each, new in zip(merged, extents, strict=True)
+            ],
+        )
+
+
+def without_superseded(
+    ranges: Iterable[LiveRange], superseded_to: int, table: KeyTable
+) -> Sequence[LiveRange]:
+    """Return the ranges, without the records that later ones below `superseded_to` supersede.
+
+    Keys that the table cannot hold supersede nothing. Raises CorruptSegmentError.
+    """
+    checked = [with_true_offsets(live) for live in ranges]
+    for live in checked:
+        if note_keys(live, table, 0, superseded_to) >= 0:
+            break
+    return [sweep_keys(live, table, 0, drops_tombstones=False) for live in checked]
+
+
+def segment_with(error: CorruptSegmentError) -> SegmentKey:
+    """Return the segment with corrupt bytes."""
+    damaged = parse_segment_key(error.key)[1]
+    return damaged.lease_id, damaged.sequence
 
 
 def live_pieces(plan: MergePlanPartition) -> list[Piece]:
@@ -344,29 +292,7 @@ def live_pieces(plan: MergePlanPartition) -> list[Piece]:
     return [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
 
 
-def _segment_of(piece: Piece) -> SegmentKey:
-    return piece.lease_id, piece.sequence
-
-
 def segment_messages(segments: Iterable[SegmentKey]) -> Iterator[SegmentId]:
     """Yield the segments as messages."""
     for lease_id, sequence in segments:
         yield SegmentId(lease_id=lease_id, sequence=sequence)
-
-
-def _extents_of(runs: Sequence[MergedRun], segment: SegmentId, position: int) -> Extents:
-    extents = Extents()
-    for run in runs:
-        extents.lease_ids.append(segment.lease_id)
-        extents.sequences.append(segment.sequence)
-        extents.positions.append(position + run.position)
-        extents.sizes.append(run.size)
-        extents.base_offsets.append(run.base_offset)
-        extents.next_offsets.append(run.next_offset)
-        extents.max_timestamps.append(run.max_timestamp)
-        extents.producer_ids.append(-1)
-        extents.producer_epochs.append(-1)
-        extents.transactions.append(0)
-        is_append_time = run.timestamp_type is TimestampType.LOG_APPEND_TIME
-        extents.flags.append(FLAG_TRUE_OFFSETS | (FLAG_LOG_APPEND_TIME if is_append_time else 0))
-    return extents

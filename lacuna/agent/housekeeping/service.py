@@ -1,4 +1,4 @@
-"""The tasks that run merging and collection at intervals."""
+"""The tasks that run merging, cleaning and collection at intervals."""
 
 import asyncio
 import logging
@@ -8,24 +8,26 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from lacuna.agent.context import AgentContext
+from lacuna.agent.housekeeping.cleaning import Cleaner, CleanSettings
 from lacuna.agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
-from lacuna.agent.housekeeping.metrics import HousekeepingMetrics
 from lacuna.agent.lease import NoLeaseError
 from lacuna.base.setting import check_settings, setting
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.logstore.objects import ObjectStoreError
+from lacuna.logstore.records.rewriting import KeyTable
 
 log = logging.getLogger("lacuna.housekeeping")
 
 _MERGING: Final = "merging"
+_CLEANING: Final = "cleaning"
 _COLLECTION: Final = "collection"
 _MOST_OF_FAILURE: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HousekeepingSettings:
-    """The intervals of merging and collection, and the settings of a merge. Raises SettingsError."""
+    """The intervals of merging, cleaning and collection, and their settings. Raises SettingsError."""
 
     merge_interval_ms: int = setting(
         "merge.interval.ms",
@@ -36,14 +38,48 @@ class HousekeepingSettings:
     collect_interval_ms: int = setting(
         "collect.interval.ms", 15_000, "How often the agent looks for objects to delete.", least=10
     )
+    clean_interval_ms: int = setting(
+        "clean.interval.ms",
+        15_000,
+        "How often the agent looks for compacted topics to compact by key.",
+        least=10,
+    )
     merge: MergeSettings = field(default_factory=MergeSettings)
+    clean: CleanSettings = field(default_factory=CleanSettings)
 
     def __post_init__(self) -> None:
         check_settings(self)
 
 
+@dataclass(slots=True, kw_only=True)
+class HousekeepingMetrics:
+    """Counters, sizes in bytes, and the last failure: its text ("" without one) and its time.
+
+    `partitions_refused` counts partitions whose extents had changed since the plan, and `partitions_failed` those with
+    an object that could not be read or merged. `deletions_failed` counts objects, and leases with objects, that remain.
+    """
+
+    merges: int = 0
+    merges_failed: int = 0
+    records_superseded: int = 0
+    cleanings_failed: int = 0
+    partitions_merged: int = 0
+    partitions_refused: int = 0
+    partitions_failed: int = 0
+    extents_before: int = 0
+    extents_after: int = 0
+    bytes_read: int = 0
+    bytes_written: int = 0
+    collections_failed: int = 0
+    deletions_failed: int = 0
+    objects_deleted: int = 0
+    uncommitted_deleted: int = 0
+    last_failure: str = ""
+    last_failure_ms: int = 0
+
+
 class Housekeeping:
-    """The agent's merging and collection tasks. Failures are logged and retried."""
+    """The agent's merging, cleaning and collection tasks. Failures are logged and retried."""
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
@@ -51,7 +87,16 @@ class Housekeeping:
         self.metrics = HousekeepingMetrics()
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="housekeeping")
         store, control, lease = context.store, context.control, context.lease
-        self.merger = Merger(control, store, lease, self._executor, settings.merge, context.holding)
+        memory_bytes, randomness = settings.clean.memory_bytes, context.randomness
+
+        def new_table() -> KeyTable:
+            return KeyTable(memory_bytes, randomness.getrandbits(128).to_bytes(16))
+
+        merge, holding = settings.merge, context.holding
+        self.merger = Merger(control, store, lease, self._executor, merge, holding, new_table)
+        self.cleaner = Cleaner(
+            control, store, lease, self._executor, settings.clean, merge, new_table, holding
+        )
         self.collector = Collector(control, store, lease, self._executor)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -60,6 +105,7 @@ class Housekeeping:
         loop = asyncio.get_running_loop()
         jobs = (
             (self.merge, self._settings.merge_interval_ms, _MERGING),
+            (self.clean, self._settings.clean_interval_ms, _CLEANING),
             (self.collect, self._settings.collect_interval_ms, _COLLECTION),
         )
         self._tasks = [loop.create_task(self._repeat(*job), name=job[2]) for job in jobs]
@@ -89,7 +135,16 @@ class Housekeeping:
             metrics.extents_after += report.extents_after
             metrics.bytes_read += report.bytes_read
             metrics.bytes_written += report.bytes_written
+            metrics.records_superseded += report.superseded
             if report.refused == report.partitions:
+                return
+
+    async def clean(self) -> None:
+        """Clean until no partition is worth a pass, or a part of one was left out."""
+        while report := await self.cleaner.run_once():
+            log.info("cleaned: %s", report)
+            if report.failure:
+                self._note_failure(_CLEANING, report.failure)
                 return
 
     async def collect(self) -> None:
@@ -132,6 +187,8 @@ class Housekeeping:
         metrics = self.metrics
         if name == _MERGING:
             metrics.merges_failed += 1
+        elif name == _CLEANING:
+            metrics.cleanings_failed += 1
         else:
             metrics.collections_failed += 1
         self._note_failure(name, str(error) or type(error).__name__)
@@ -144,4 +201,8 @@ class Housekeeping:
         """Return the number of failed items that each task leaves alone for a while."""
         collector = self.collector
         left = len(collector.segments_set_aside) + len(collector.leases_set_aside)
-        return {_MERGING: len(self.merger.set_aside), _COLLECTION: left}
+        return {
+            _MERGING: len(self.merger.set_aside),
+            _CLEANING: len(self.cleaner.set_aside),
+            _COLLECTION: left,
+        }

@@ -93,7 +93,7 @@ def test_an_object_that_cannot_be_merged_costs_itself_only(
     assert keeping.metrics.partitions_failed == 1
     assert keeping.metrics.merges_failed == 0
     assert keeping.metrics.last_failure.startswith("merging: ")
-    assert keeping.set_aside() == {"merging": 1, "collection": 0}
+    assert keeping.set_aside() == {"merging": 1, "cleaning": 0, "collection": 0}
     setattr(store, what, set())
     assert [record[0] for record in read(cluster, stricken, "read_committed")] == [*range(24)]
 
@@ -139,7 +139,7 @@ def test_an_object_that_cannot_be_deleted_costs_itself_only(
     assert keeping.metrics.objects_deleted == 11
     assert keeping.metrics.deletions_failed == 1
     assert "it is locked" in keeping.metrics.last_failure
-    assert keeping.set_aside() == {"merging": 0, "collection": 1}
+    assert keeping.set_aside() == {"merging": 0, "cleaning": 0, "collection": 1}
 
 
 def test_a_store_that_deletes_nothing_is_asked_again_in_the_next_round(

@@ -1,0 +1,304 @@
+"""Histories of compacted topics, and what a read_committed consumer reads of each from the start after cleaning.
+
+cleaning_kafka_4_1.json has the histories, with the reads of a real Kafka 4.1 whose log cleaner had finished after each
+phase. To capture them again: `python -m tests.golden.capture --kafka DIR cleaning`. The broker needs BROKER's settings.
+"""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, Producer, TopicPartition
+
+from tests.clients.batch import Rec, batch
+from tests.clients.librd import consumer, producer
+from tests.clients.probing import Target
+
+GOLDEN: Final = pathlib.Path(__file__).with_name("cleaning_kafka_4_1.json")
+#: Settings of the broker that is captured: cleaning and retention begin at once.
+BROKER: Final = "log.retention.check.interval.ms=500\n"
+#: The last phase only begins a new segment: Kafka's cleaner looks at old tombstones only when there is more.
+PHASES: Final = 4
+#: Each phase is so much later than the one before, by its records' timestamps, so that Kafka begins a new segment.
+PHASE_MS: Final = 100_000
+SEGMENT_MS: Final = 60_000
+#: Kafka's time to clean a phase, and its time for another pass: longer than SHORT_MS, after which tombstones may go.
+CLEAN_SECONDS: Final = 60.0
+AGAIN_SECONDS: Final = 5.0
+#: A history in which Kafka may delete what it has not cleaned yet.
+DELETED: Final = "compact,delete"
+SHORT_MS: Final = 1_000
+LONG_MS: Final = 100_000_000
+
+#: ["batch", codec, age in ms, rows], ["begin", producer], ["put", producer, rows], ["commit", producer] or
+#: ["abort", producer]; a row is [key, value], and null as a value makes a tombstone.
+Step = Sequence[Any]
+Row = tuple[str, str | None]
+
+
+@dataclass(slots=True)
+class History:
+    """A topic's configs, and its steps by phase. `holds` are the phases whose end is not cleaned, of PHASES."""
+
+    name: str
+    configs: dict[str, Any]
+    phases: list[list[Step]]
+    holds: list[int] = field(default_factory=list)
+    reads: list[Row] = field(default_factory=list)
+    #: How much older than usual all its records are.
+    age_ms: int = 0
+
+
+def load() -> list[History]:
+    """Return the captured histories with Kafka's reads."""
+    found = [History(**row) for row in json.loads(GOLDEN.read_text())]
+    for each in found:
+        each.reads = [(key, value) for key, value in each.reads]
+    return found
+
+
+# The histories.
+
+
+def _rows(text: str) -> list[list[str | None]]:
+    """Return the rows of "a1 b2 a-": the key a with the value a1, b with b2, and a tombstone of a."""
+    return [[each[0], None if each[1:] == "-" else each] for each in text.split()]
+
+
+def _batch(text: str, codec: int = 0, age_ms: int = 0) -> Step:
+    return ["batch", codec, age_ms, _rows(text)]
+
+
+def _put(who: str, text: str) -> Step:
+    return ["put", who, _rows(text)]
+
+
+def _by_hand() -> list[History]:
+    hour_ms = 3_600_000
+    many = " ".join(f"{chr(97 + number)}{'x' * 200}" for number in range(20))
+    long = {"delete_retention_ms": LONG_MS}
+    short = {"delete_retention_ms": SHORT_MS}
+    return [
+        History("values", long, [[_batch("a1 b1 a2"), _batch("c1 b2")], [_batch("a3 d1")]]),
+        History("tombstones stay", long, [[_batch("a1 b1"), _batch("a-")], [_batch("c1")]]),
+        History("tombstones go", short, [[_batch("a1 b1 c1"), _batch("a- c-")], [_batch("c2")]]),
+        History("a tombstone of nothing", short, [[_batch("z- a1")], [_batch("b1")]]),
+        History(
+            "a committed transaction supersedes",
+            long,
+            [[_batch("a1 b1"), ["begin", "t"], _put("t", "a2 c1"), ["commit", "t"]]],
+        ),
+        History(
+            "an aborted one does not",
+            short,
+            [[_batch("a1 b1"), ["begin", "t"], _put("t", "a- b2"), ["abort", "t"], _batch("c1")]],
+        ),
+        History(
+            "an open one holds back",
+            short,
+            [
+                [_batch("a1 a2"), ["begin", "t"], _put("t", "a3"), _batch("a4 b1 b2")],
+                [["commit", "t"], _batch("c1 c2")],
+            ],
+            holds=[0],
+        ),
+        History(
+            "an open one at the end",
+            long,
+            [[_batch("a1 a2")], [["begin", "t"], _put("t", "a3"), _batch("b1 b2")]],
+            holds=[1, 2, 3],
+        ),
+        History(
+            "min.compaction.lag.ms",
+            {"min_compaction_lag_ms": 300_000},
+            [[_batch("a1 a2 b1", age_ms=600_000)], [_batch("a3 a4 b2")]],
+            holds=[1, 2, 3],
+        ),
+        History(
+            "min.cleanable.dirty.ratio",
+            {"min_cleanable_dirty_ratio": "0.9"},
+            [[_batch(many), _batch("a1 a2")], [_batch("a3 a4")]],
+            holds=[1, 2, 3],
+        ),
+        History(
+            "max.compaction.lag.ms",
+            {"min_cleanable_dirty_ratio": "0.9", "max_compaction_lag_ms": 300_000},
+            [[_batch(many), _batch("a1 a2")], [_batch("a3 a4")]],
+            age_ms=900_000,
+        ),
+        History(
+            DELETED,
+            {"cleanup_policy": "compact,delete", "retention_ms": hour_ms},
+            [[_batch("a1 b1 a2", age_ms=2 * hour_ms)], [_batch("b2 c1 c2")]],
+        ),
+    ]
+
+
+def _drawn(seed: int) -> History:
+    """Return a history of plain and transactional writes of a few keys."""
+    draw = random.Random(seed)
+    values = iter(range(1, 1000))
+    open_ones: set[str] = set()
+    holds, phases = [], []
+
+    def rows(count: int) -> list[list[str | None]]:
+        found = ((draw.choice("abcdef"), next(values)) for _ in range(count))
+        return [[key, None if draw.random() < 0.25 else f"{key}{value}"] for key, value in found]
+
+    for number in range(PHASES - 1):
+        steps: list[Step] = []
+        for _ in range(draw.randint(4, 9)):
+            who = draw.choice("tu")
+            if draw.random() < 0.4:
+                steps.append(["batch", draw.randrange(5), 0, rows(draw.randint(1, 5))])
+            elif who not in open_ones:
+                steps += [["begin", who], ["put", who, rows(draw.randint(1, 3))]]
+                open_ones.add(who)
+            elif draw.random() < 0.4:
+                steps.append(["put", who, rows(draw.randint(1, 3))])
+            else:
+                steps.append([draw.choice(("commit", "commit", "abort")), who])
+                open_ones.discard(who)
+        if number == PHASES - 2 or draw.random() < 0.6:
+            steps += [["commit", who] for who in sorted(open_ones)]
+            open_ones.clear()
+        if open_ones:
+            holds.append(number)
+        phases.append(steps)
+    configs = {"delete_retention_ms": draw.choice((SHORT_MS, LONG_MS))}
+    return History(f"drawn {seed}", configs, phases, holds)
+
+
+# Playing them.
+
+
+class Player:
+    """Plays histories side by side, phase by phase, on Kafka or Lacuna. `now_ms` is the broker's time."""
+
+    def __init__(self, bootstrap: str, histories: Sequence[History], now_ms: int) -> None:
+        self.target = Target(bootstrap)
+        self.histories = histories
+        self.topics = [self._topic(each) for each in histories]
+        self._now_ms = now_ms
+        self._producers: dict[tuple[str, str], Producer] = {}
+        self._count = 0
+
+    def _topic(self, history: History) -> str:
+        configs = {"cleanup_policy": "compact", "min_cleanable_dirty_ratio": "0.0"}
+        return self.target.topic(**configs | {"segment_ms": SEGMENT_MS} | history.configs)
+
+    def play(self, phase: int) -> list[int]:
+        """Write a phase of each history, and a record that begins a new segment. Return the offset of the latter."""
+        found = []
+        for history, topic in zip(self.histories, self.topics, strict=True):
+            base_ms = self._now_ms + phase * PHASE_MS - history.age_ms
+            for step in history.phases[phase] if phase < len(history.phases) else ():
+                self._count += 1
+                self._step(topic, step, base_ms + self._count)
+            tick = Rec(key=b"tick-%d" % phase, value=b"")
+            answer = self.target.produce(topic, batch([tick], base_timestamp=base_ms + PHASE_MS))
+            assert answer["error_code"] == 0, answer
+            found.append(int(answer["base_offset"]))
+        return found
+
+    def _step(self, topic: str, step: Step, now_ms: int) -> None:
+        what, who = step[0], step[1]
+        if what == "batch":
+            records = [_record(row) for row in step[3]]
+            data = batch(records, codec=step[1], base_timestamp=now_ms - step[2])
+            answer = self.target.produce(topic, data)
+            assert answer["error_code"] == 0, answer
+            return
+        transactional = self._producer(topic, who)
+        if what == "begin":
+            transactional.begin_transaction()
+        elif what == "put":
+            for row in step[2]:
+                record = _record(row)
+                transactional.produce(topic, record.value, record.key, 0, timestamp=now_ms)
+            assert transactional.flush(60) == 0
+        elif what == "commit":
+            transactional.commit_transaction(60)
+        else:
+            transactional.abort_transaction(60)
+
+    def _producer(self, topic: str, who: str) -> Producer:
+        key = (topic, who)
+        if key not in self._producers:
+            self._producers[key] = producer(self.target.bootstrap, f"{topic}-{who}", linger_ms=50)
+        return self._producers[key]
+
+    def read(self) -> list[list[Row]]:
+        """Return the key and value of each record of each topic, without those that begin a segment."""
+        return [_read(self.target.bootstrap, topic) for topic in self.topics]
+
+
+def _record(row: Sequence[str | None]) -> Rec:
+    key, value = row
+    assert key is not None
+    return Rec(key=key.encode(), value=None if value is None else value.encode())
+
+
+def _read(bootstrap: str, topic: str) -> list[Row]:
+    who = consumer(bootstrap)
+    who.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[Row] = []
+    try:
+        while True:
+            message = who.poll(60)
+            assert message is not None, "the consumer stands still"
+            error = message.error()
+            if error is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+            key, value = message.key(), message.value()
+            assert isinstance(key, bytes)
+            if not key.startswith(b"tick"):
+                found.append((key.decode(), None if value is None else bytes(value).decode()))
+    finally:
+        who.close()
+
+
+# Capturing.
+
+
+def capture(bootstrap: str, clean_offsets: Callable[[], dict[str, int]]) -> None:
+    """Write GOLDEN. `clean_offsets` returns how far the cleaner has come in each topic."""
+    histories = [*_by_hand(), *(_drawn(seed) for seed in range(1, 13))]
+    player = Player(bootstrap, histories, int(time.time() * 1000))
+    for phase in range(PHASES):
+        ends = player.play(phase)
+        wanted = {each.name for each in histories if phase not in each.holds} - {DELETED}
+        deadline = time.monotonic() + CLEAN_SECONDS
+        while True:
+            found = clean_offsets()
+            cleaned = {
+                each.name
+                for each, topic, end in zip(histories, player.topics, ends, strict=True)
+                if found.get(topic, 0) >= end
+            }
+            if cleaned >= wanted or time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
+        time.sleep(AGAIN_SECONDS)
+        assert cleaned - {DELETED} == wanted, (phase, cleaned ^ wanted)
+    rows = []
+    for history, reads in zip(histories, player.read(), strict=True):
+        row = {
+            name: getattr(history, name)
+            for name in ("name", "configs", "phases", "holds", "age_ms")
+        }
+        rows.append(row | {"reads": reads})
+    GOLDEN.write_text("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]\n")
+
+
+def clean_offsets(data: pathlib.Path) -> dict[str, int]:
+    """Return the cleaner's checkpoint of a broker, by topic."""
+    lines = (data / "cleaner-offset-checkpoint").read_text().splitlines()[2:]
+    return {topic: int(offset) for topic, _, offset in map(str.split, lines)}
