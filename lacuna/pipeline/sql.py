@@ -3,12 +3,16 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from datetime import datetime
+from operator import eq, ge, gt, le, lt
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 
 from lacuna.logstore.objects import ObjectStore
+from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.metadata import MetadataSource
 from lacuna.pipeline.reading import (
@@ -20,10 +24,22 @@ from lacuna.pipeline.reading import (
     no_topic,
     spans_of,
 )
-from lacuna.pipeline.record_batches import COLUMNS, Span, record_batches, schema_of
+from lacuna.pipeline.record_batches import COLUMNS, Span, record_batches
 from lacuna.pipeline.stores import shared_store
 
+#: DuckDB would cut the constants of conditions to the milliseconds of a column.
+_COLUMNS: Final = pa.schema(
+    [
+        field.with_type(pa.timestamp("us", "UTC")) if field.name == "timestamp" else field
+        for field in COLUMNS
+    ]
+)
 _NO_TABLE: Final = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
+#: Parts of a condition as text: strings, what may mean something else than "and", and comparisons with constants.
+_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
+_OTHER: Final = re.compile(r" or |if_else|invert|null")
+_COMPARISON: Final = re.compile(r"\((offset|partition|timestamp) (==|<=?|>=?) ([^()]+)\)")
+_COMPARE: Final = {"==": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 
@@ -39,7 +55,7 @@ def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iter
         metadata = stack.enter_context(closing(source.open()))
         stack.enter_context(hold_of(metadata))
         known = metadata.topics()
-        tables = _tables(source, metadata, [name for name in known if name in statement], as_of)
+        tables = _tables(source, metadata, _named_in(statement, known), as_of)
         connection = stack.enter_context(closing(duckdb.connect()))
         for name, table in tables.items():
             connection.register(name, table)
@@ -60,6 +76,20 @@ def _duckdb() -> Any:
     except ModuleNotFoundError:
         raise PipelineError("SQL needs DuckDB: pip install 'lacuna-log[sql]'") from None
     return duckdb
+
+
+def _named_in(statement: str, topics: Iterable[str]) -> list[str]:
+    """The topics that a statement may name. Raises PipelineError if SQL cannot tell two of them apart."""
+    found: dict[str, str] = {}
+    for name in topics:
+        if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement):
+            other = found.setdefault(name.lower(), name)
+            if other != name:
+                raise PipelineError(
+                    f"SQL does not tell the topics {other!r} and {name!r} apart, because the case of names does not "
+                    "matter there: read them with lacuna.read"
+                )
+    return list(found.values())
 
 
 def _tables(
@@ -91,7 +121,7 @@ class _Table(ds.Dataset):  # type: ignore[misc]
 
     @property
     def schema(self) -> pa.Schema:
-        return COLUMNS
+        return _COLUMNS
 
     def scanner(
         self,
@@ -100,8 +130,9 @@ class _Table(ds.Dataset):  # type: ignore[misc]
         **_: Any,
     ) -> ds.Scanner:
         """A scanner of these columns and of the rows that pass the filter."""
-        needed = schema_of(_needed(columns, filter))
-        batches = record_batches(self._store, self._cluster_id, self._spans, needed)
+        needed = pa.schema([_COLUMNS.field(name) for name in _needed(columns, filter)])
+        spans = narrowed(self._spans, filter)
+        batches = record_batches(self._store, self._cluster_id, spans, needed)
         return ds.Scanner.from_batches(batches, schema=needed, columns=columns, filter=filter)
 
 
@@ -111,6 +142,42 @@ def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> l
     wanted = COLUMNS.names if columns is None else set(columns)
     needed = [name for name in COLUMNS.names if name in wanted or name in text]
     return needed or ["offset"]
+
+
+def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Span]:
+    """The spans without records that cannot pass a condition, as far as it compares places and times with constants.
+
+    The condition is only known as text. Where it has anything but comparisons joined by "and", nothing is left out.
+    """
+    text = _TEXT.sub("", str(condition))
+    if _OTHER.search(text):
+        return list(spans)
+    found = list(spans)
+    for name, comparison, constant in _COMPARISON.findall(text):
+        if name == "partition":
+            compare = _COMPARE[comparison]
+            found = [span for span in found if compare(span.log.partition, int(constant))]
+        else:
+            found = [
+                replace(span, bounds=_within(span.bounds, name, comparison, constant))
+                for span in found
+            ]
+    return found
+
+
+def _within(bounds: Bounds, name: str, comparison: str, constant: str) -> Bounds:
+    """The bounds that a comparison of the column leaves, or slightly wider ones."""
+    is_time = name == "timestamp"
+    number = (
+        round(datetime.fromisoformat(constant).timestamp() * 1000) if is_time else int(constant)
+    )
+    least, most = ("min_timestamp", "max_timestamp") if is_time else ("first_offset", "end_offset")
+    if comparison in (">", ">=", "=="):
+        bounds = replace(bounds, **{least: max(getattr(bounds, least), number)})
+    if comparison in ("<", "<=", "=="):
+        end = number if is_time else number + 1  # an end is exclusive
+        bounds = replace(bounds, **{most: min(getattr(bounds, most), end)})
+    return bounds
 
 
 def _explained(message: str, statement: str) -> str:

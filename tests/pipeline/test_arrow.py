@@ -4,11 +4,13 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import astuple
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,15 +21,18 @@ import lacuna
 from lacuna.base.errors import UserError
 from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.records.saving import FORMATS, point_of, save
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
+from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.reading import Source
-from lacuna.pipeline.record_batches import COLUMNS, in_order
-from lacuna.pipeline.sql import answer
+from lacuna.pipeline.record_batches import COLUMNS, Span, in_order
+from lacuna.pipeline.sql import answer, narrowed
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 
@@ -438,6 +443,64 @@ def test_sql_over_topics(running: Cluster) -> None:
     both = "SELECT topic, count(*) FROM (FROM orders UNION ALL FROM bills) GROUP BY ALL ORDER BY 1"
     assert ask(running, both) == [("bills", 45), ("orders", 45)]
     assert ask(running, "SELECT 1") == [(1,)]
+    early = "SELECT count(*) FROM orders WHERE timestamp < '1970-01-01 00:16:40.0085+00'"
+    assert ask(running, early) == [(15,)]
+
+
+def bounds_of(first: int, end: int, since: int, until: int) -> Bounds:
+    return Bounds(first_offset=first, end_offset=end, min_timestamp=since, max_timestamp=until)
+
+
+EMPTY: dict[str, Any] = {
+    "topic": "t",
+    "topic_id": bytes(16),
+    "version": 0,
+    "log_start_offset": 0,
+    "last_stable_offset": 50,
+    "high_watermark": 50,
+    "extents": ExtentTable(),
+    "dead": DeadRanges(),
+}
+OFFSET, PARTITION, TIME = map(pc.field, ("offset", "partition", "timestamp"))
+BOUNDS = [(0, 5, 50, 0, 1_000), (1, 5, 50, 0, 1_000)]
+MOMENT = datetime.fromtimestamp(0.5, UTC)
+
+
+@pytest.mark.parametrize(
+    ("condition", "left"),
+    [
+        (OFFSET >= 8, [(0, 8, 50, 0, 1_000), (1, 8, 50, 0, 1_000)]),
+        ((OFFSET < 8) & (PARTITION == 1), [(1, 5, 9, 0, 1_000)]),
+        ((PARTITION > 0) & (OFFSET == 7) & (pc.field("value") == b"x"), [(1, 7, 8, 0, 1_000)]),
+        ((TIME >= MOMENT) & (PARTITION <= 0), [(0, 5, 50, 500, 1_000)]),
+        ((TIME < MOMENT) & (PARTITION < 1), [(0, 5, 50, 0, 500)]),
+        ((OFFSET == 7) | (PARTITION == 1), BOUNDS),
+        (~(OFFSET == 7), BOUNDS),
+        (OFFSET != 7, BOUNDS),
+        (OFFSET.isin([7]), BOUNDS),
+        (pc.field("topic") == "(offset < 7)", BOUNDS),
+        (pc.field("key").is_null() & (OFFSET == 7), BOUNDS),
+        (None, BOUNDS),
+    ],
+)
+def test_a_condition_narrows_what_is_read(condition: Any, left: list[tuple[int, ...]]) -> None:
+    logs = [PartitionLog(**{**EMPTY, "partition": number}) for number, *_ in BOUNDS]
+    spans = [
+        Span(log, bounds_of(*each), is_committed=True)
+        for log, (_, *each) in zip(logs, BOUNDS, strict=True)
+    ]
+    assert [
+        (span.log.partition, *astuple(span.bounds)) for span in narrowed(spans, condition)
+    ] == left
+
+
+def test_names_that_differ_in_case_only(running: Cluster) -> None:
+    running.create_topic("Orders")
+    assert ask(running, "SELECT count(*) FROM orders") == [(45,)]
+    with pytest.raises(
+        PipelineError, match=r"does not tell the topics '.rders' and '.rders' apart"
+    ):
+        ask(running, 'SELECT * FROM orders JOIN "Orders" USING (key)')
 
 
 @pytest.mark.parametrize(
