@@ -124,7 +124,7 @@ class Importer:
                 error = _first(failed)
                 may_pass = isinstance(error, _PASSING)
                 if not may_pass or (is_first and isinstance(error, ClusterFailed)):
-                    raise error from failed
+                    raise error from None
                 self._tell(f"beginning again in {_PAUSE_SECONDS:g} s: {error}", once=False)
             else:
                 return
