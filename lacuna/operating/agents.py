@@ -130,6 +130,7 @@ class RunningAgent:
         self.server.abort()
         if self.context.fetch.shared is not None:
             self.context.fetch.shared.hang_up()
+        self.context.produce.flusher.copies.abort()
         await self._stop_watching()
         if self.housekeeping is not None:
             await self.housekeeping.stop()

@@ -242,6 +242,28 @@ async def test_a_copy_that_fails_is_counted_and_a_later_one_is_put() -> None:
         assert parse_segment_key(key)[1].sequence == 2
 
 
+async def test_an_agent_that_is_killed_copies_nothing_more() -> None:
+    store = TestStore()
+    async with open_log(store=store, produce=HOT) as log:
+        await log.create_topic("t")
+        copies = log.produce_service.flusher.copies
+        await (await log.writer()).send(b"a")
+        assert copies._timer is not None
+        copies.abort()
+        assert copies._timer.cancelled()
+        copies._timer = None
+        store.gate = threading.Event()
+        copies._begin()
+        await asyncio.sleep(0)
+        copies.abort()
+        assert copies._putting is not None
+        with pytest.raises(asyncio.CancelledError):
+            await copies._putting
+        await (await log.writer()).send(b"b")
+        assert copies._timer is None
+        copies._newest = None
+
+
 async def test_what_a_job_has_copied_counts_as_a_copy() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")

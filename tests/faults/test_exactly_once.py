@@ -174,12 +174,34 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
     try:
         while True:
             ends = {p.partition: end_of(who, p, deadline) for p in partitions}
-            positions = {p.partition: p.offset for p in who.committed(partitions, 60)}
+            committed = committed_of(who, partitions, deadline)
+            positions = {p.partition: p.offset for p in committed}
             if positions == ends or time.monotonic() > deadline:
                 return positions
             progress.wait_for(progress.count + 1, 1.0)
     finally:
         who.close()
+
+
+#: The errors of a group while no control plane leads.
+NOBODY_COORDINATES = (
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+)
+
+
+def committed_of(
+    who: Consumer, partitions: list[TopicPartition], deadline: float
+) -> list[TopicPartition]:
+    """Return the group's offsets, as soon as it has a coordinator."""
+    while True:
+        try:
+            found: list[TopicPartition] = who.committed(partitions, 60)
+            return found
+        except KafkaException as error:
+            if error.args[0].code() not in NOBODY_COORDINATES or time.monotonic() > deadline:
+                raise
 
 
 #: The errors that librdkafka reports for a partition whose leader it does not know, or whose leader's broker has gone.

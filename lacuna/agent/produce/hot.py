@@ -120,9 +120,16 @@ class HotCopies:
         self._is_closed = True
         self._begin()
         if self._putting is not None:
-            _, late = await asyncio.wait((self._putting,), timeout=_LAST_COPY_SECONDS)
-            for each in late:
-                each.cancel()
+            await asyncio.wait((self._putting,), timeout=_LAST_COPY_SECONDS)
+        self.abort()
+
+    def abort(self) -> None:
+        """Put no more copies."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._putting is not None:
+            self._putting.cancel()
 
     def _schedule(self) -> None:
         if self._newest is None or self._timer or self._putting or self._is_closed:

@@ -14,6 +14,7 @@ from lacuna.controlplane.state.hot import MAX_HOT_BYTES, HotIntake
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
 from lacuna.controlplane.v1.log_pb2 import PlanMerge, ReadHot, SegmentId, SwapExtents
+from lacuna.controlplane.verbs import merging
 from lacuna.controlplane.verbs.losses import leases_of
 from lacuna.logstore.segments.hot import (
     HOT,
@@ -198,8 +199,10 @@ def test_a_round_moves_out_everything() -> None:
     assert moved_out(cluster) == [[1], [1], [1]]
 
 
-def test_many_do_not_wait_for_a_round() -> None:
-    for commits, expected in ((1023, []), (1024, [[1024]])):
+def test_many_do_not_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half as many as one plan examines."""
+    monkeypatch.setattr(merging, "MERGE_WINDOW", 20)
+    for commits, expected in ((9, []), (10, [[10]])):
         cluster = Cluster()
         cluster.create("t")
         moved_out(cluster)
