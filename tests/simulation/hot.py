@@ -15,7 +15,6 @@ from unittest import mock
 from weakref import WeakKeyDictionary
 
 from lacuna.agent import hot as agent_hot
-from lacuna.agent.lease import AgentLease
 from lacuna.agent.produce import flush
 from lacuna.agent.produce.flush import Flusher
 from lacuna.agent.produce.hot import HotCopies
@@ -248,15 +247,10 @@ def _hot_moved_again() -> AbstractContextManager[Any]:
     return patch(swapping, "_is_as_planned", planned)
 
 
-async def _unconfirmed(_lease: AgentLease, _lease_id: int) -> None:
-    """A copy that a suspended agent puts after the sweep of its lease is forgotten."""
-
-
 #: Name → what takes it away. Short histories find them.
 HOT_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "hot bytes in the append": _late_hot_bytes,
     "hot bytes kept until moved": _dropped_at_once,
     "journal of a hot read": _hot_bytes_from_memory,
     "hot extents moved once": _hot_moved_again,
-    "lease of a hot copy": lambda: patch(AgentLease, "confirm", _unconfirmed),
 }
