@@ -92,6 +92,8 @@ class Cast:
         self.all_places = [*self.places, VERIFIED]
         self._draw_clients(draw)
         self._draw_importers(self.around.randomness("importers"))
+        if self.around.randomness("cuts").random() < 0.5:
+            self._add_job("cutter", compactor.look_for_cuts)
 
     def _draw_importers(self, draw: random.Random) -> None:
         """Draw two importers of one mirror, of which only one makes progress at a time."""

@@ -1,4 +1,4 @@
-"""Jobs of the simulation: one compacts, as `lacuna compact` does with Spark, and one reads objects slowly.
+"""Jobs of the simulation: one compacts as `lacuna compact` with Spark, one reads objects slowly, one asks for cuts.
 
 They plan, rewrite and swap with the functions of lacuna.pipeline. Simulated processes replace Spark and threads.
 """
@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable, confirm
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable, confirm, read_cut
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
@@ -394,6 +394,19 @@ def _records_of(
 
 
 # Reading.
+
+
+async def look_for_cuts(job: Job) -> None:
+    """Ask for a cut of all topics. Raises ControlPlaneUnavailable, CommandRefused."""
+    topics = await job.topics()
+    keys = [(key, index) for key, each in topics.items() for index in range(each.partition_count)]
+    cut = await read_cut(job.control, keys)
+    ends = {
+        (topics[topic_id].name, index): each.end_offset
+        for (topic_id, index), each in cut.partitions.items()
+        if not each.error_code and not topics[topic_id].name.startswith("temp-")
+    }
+    job.history.told_cut(job.host.name, ends)
 
 
 async def read_slowly(job: Job) -> None:

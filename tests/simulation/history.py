@@ -10,7 +10,7 @@ import itertools
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, TypeAlias
@@ -90,6 +90,8 @@ class History:
         self._bounds: dict[tuple[Place, int, int], int] = {}
         #: How far a log was said to reach, by (connection, place, isolation).
         self._told: dict[tuple[object, Place, int], int] = {}
+        #: Cuts that somebody was told: who, and the end of each place.
+        self._told_cuts: list[tuple[str, Mapping[Place, int]]] = []
         #: How far somebody asked for a log's start to be moved; and topics whose records expire.
         self.cuts: dict[Place, float] = {}
         self.expiring: set[str] = set()
@@ -260,6 +262,11 @@ class History:
         if offset > self._bounds.get(key, 0):
             self._bounds[key] = offset
 
+    def told_cut(self, who: str, ends: Mapping[Place, int]) -> None:
+        """Somebody was told ends that split no transaction."""
+        self.counts["cuts"] += 1
+        self._told_cuts.append((who, ends))
+
     # At the end.
 
     def check(self, committed: dict[Place, Read], uncommitted: dict[Place, Read]) -> None:
@@ -283,6 +290,7 @@ class History:
                 self.wrong(f"{value!r} was acknowledged at {_at(place, offset)} and is lost")
         for transaction in self.transactions:
             self._check_transaction(transaction, committed)
+            self._check_cuts(transaction, committed)
 
     def _check_rows(self, place: Place, read: Read) -> None:
         offsets = [offset for offset, _ in read.rows]
@@ -323,6 +331,20 @@ class History:
             self.wrong(f"{transaction.name} is torn: {lost} is missing")
         elif transaction.seen_by and missing:
             self.wrong(f"{transaction.name} was seen by {transaction.seen_by}, and {lost} is gone")
+
+    def _check_cuts(self, transaction: Transaction, committed: dict[Place, Read]) -> None:
+        """Check that no cut splits the records of a visible transaction that are left at the end."""
+        places = [
+            (place, offset)
+            for place, values in transaction.values.items()
+            if (read := committed.get(place)) is not None
+            for value in values
+            if value in read.values and (offset := self._offset_of.get((place, value))) is not None
+        ]
+        for who, ends in self._told_cuts:
+            sides = {offset < ends[place] for place, offset in places if place in ends}
+            if len(sides) > 1:
+                self.wrong(f"{transaction.name} is split by the cut that {who} was told: {ends}")
 
     def _may_be_gone(self, place: Place, value: bytes, read: Read) -> bool:
         """Return whether a record may have been before the log's start."""

@@ -39,6 +39,7 @@ from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.state import Lease, State
 from lacuna.controlplane.state.transactional import TransactionalId
+from lacuna.controlplane.state.unsettled import Unsettled
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LogStartsMoved, TransactionEnded
@@ -472,6 +473,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "sync of the journal": lambda: patch(SimulatedJournal, "is_synced", False),
     "retry answer of EndTxn": _no_retry_answer,
     "last stable offset": _no_last_stable_offset,
+    "transactions behind cuts": lambda: patch(Unsettled, "add", lambda *_: None),
     "skipping of aborted records": _aborted_shown,
     "checksums of reads": _unchecked_reads,
     "read pins": _no_pins,
