@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
 from pyiceberg.table import Table
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
@@ -69,23 +70,41 @@ class IcebergRun:
         )
 
 
-def prepare_iceberg(
-    export: Export, topic: Topic, cut: RunCut, held: ExitStack
-) -> IcebergRun | TopicReport:
-    """Prepares an export of a topic up to a cut into its Iceberg table.
+@dataclass(frozen=True, slots=True)
+class IcebergTarget:
+    """The table of a topic. The lock of the topic is held."""
 
-    If nothing is new, returns the report. `held` gets the lock of the topic. Raises PipelineError, ObjectStoreError,
-    ControlPlaneUnavailable, and Spark's errors.
-    """
-    started = time.monotonic()
+    export: Export
+    topic: Topic
+    into: TopicTable
+    schema: pa.Schema
+    destination: Destination
+    log: RunLog
+
+    def prepare(self, cut: RunCut) -> IcebergRun | TopicReport:
+        """Prepares an export up to a cut. If nothing is new, returns the report.
+
+        Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
+        """
+        return _prepare_run(self, cut)
+
+
+def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
+    """Opens the table of a topic, which is created if missing; `held` gets its lock. Raises PipelineError."""
     settings = export.settings
     schema = settings.layout_of(topic.name).schema()
     found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
-    table = found.open(identity_of(export, topic), schema)
-    destination = destination_of(table)
+    destination = destination_of(found.open(identity_of(export, topic), schema))
     destination.check()
     log = RunLog(destination, topic.name)
     held.enter_context(destination.lock(log.lock_name))
+    return IcebergTarget(export, topic, found, schema, destination, log)
+
+
+def _prepare_run(target: IcebergTarget, cut: RunCut) -> IcebergRun | TopicReport:
+    started = time.monotonic()
+    export, topic, found = target.export, target.topic, target.into
+    destination, log = target.destination, target.log
     report = TopicReport(topic=topic.name, target=found.name)
     with ReadHold(export.control) as hold:
         logs = export.logs(topic)
@@ -103,10 +122,10 @@ def prepare_iceberg(
         with reading_under(hold):
             prepared, misfits = _write(export, destination, begun, logs)
     paths = [
-        f"{table.location()}/{file.staged}" for file in prepared.files if not file.is_quarantine
+        f"{current.location()}/{file.staged}" for file in prepared.files if not file.is_quarantine
     ]
     return IcebergRun(
-        change=Change(found, prepared, schema, paths, cut),
+        change=Change(found, prepared, target.schema, paths, cut),
         destination=destination,
         log=log,
         report=replace(report, misfits=misfits, seconds=time.monotonic() - started),

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import FileSettings
 from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
@@ -52,19 +53,35 @@ class ParquetRun:
         )
 
 
-def prepare_parquet(
-    export: Export, topic: Topic, ends: Mapping[int, int], held: ExitStack
-) -> ParquetRun | TopicReport:
-    """Prepares an export of a topic up to `ends` to Parquet files; finishes an interrupted run first.
+@dataclass(frozen=True, slots=True)
+class ParquetTarget:
+    """The place of a topic's files. The lock of the topic is held."""
 
-    If nothing is new, returns the report. `held` gets the lock of the topic. Raises PipelineError, ObjectStoreError,
-    ControlPlaneUnavailable, and Spark's errors.
-    """
-    started = time.monotonic()
+    export: Export
+    topic: Topic
+    destination: Destination
+    log: RunLog
+
+    def prepare(self, cut: RunCut) -> ParquetRun | TopicReport:
+        """Prepares an export up to a cut; finishes an interrupted run first. If nothing is new, returns the report.
+
+        Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
+        """
+        return _prepare_run(self, cut.ends_of(self.topic))
+
+
+def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget:
+    """Opens the place of a topic's files; `held` gets its lock. Raises PipelineError."""
     destination = open_destination(export.settings.to)
     destination.check()
     log = RunLog(destination, topic.name)
     held.enter_context(destination.lock(log.lock_name))
+    return ParquetTarget(export, topic, destination, log)
+
+
+def _prepare_run(target: ParquetTarget, ends: Mapping[int, int]) -> ParquetRun | TopicReport:
+    started = time.monotonic()
+    export, topic, destination, log = target.export, target.topic, target.destination, target.log
     last = log.last()
     recovered = last is not None and last.kind == "prepared"
     if last is not None and recovered:

@@ -23,7 +23,7 @@ from lacuna.pipeline.export.job import (
 )
 from lacuna.pipeline.export.layout import PARTITIONINGS
 from lacuna.pipeline.export.opening import open_destination
-from lacuna.pipeline.export.parquet import ParquetRun, prepare_parquet
+from lacuna.pipeline.export.parquet import ParquetRun, ParquetTarget, open_parquet
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.tasks import ON_ERROR
 from lacuna.pipeline.location import ClusterLocation
@@ -34,7 +34,7 @@ from lacuna.pipeline.workers import Progress, Workers
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-    from lacuna.pipeline.export.iceberg import IcebergRun
+    from lacuna.pipeline.export.iceberg import IcebergRun, IcebergTarget
 
 Outcome: TypeAlias = TopicReport | TopicFailure
 Result = TypeVar("Result")
@@ -100,8 +100,13 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
     outcomes: dict[str, Outcome] = {}
     runs: dict[str, ParquetRun | IcebergRun] = {}
     with ExitStack() as held:
-        for name in names:
-            prepared = _attempt(name, partial(_prepare, export, cut, name, held))
+        targets = {name: _attempt(name, partial(_open, export, cut, name, held)) for name in names}
+        for name, target in targets.items():
+            prepared = (
+                target
+                if isinstance(target, TopicFailure)
+                else _attempt(name, partial(target.prepare, cut))
+            )
             if isinstance(prepared, TopicReport | TopicFailure):
                 outcomes[name] = prepared
             else:
@@ -134,21 +139,24 @@ def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
         return TopicFailure(topic=topic, error=error)
 
 
-def _prepare(
+def _open(
     export: Export, cut: RunCut, name: str, held: ExitStack
-) -> "ParquetRun | IcebergRun | TopicReport":
+) -> "ParquetTarget | IcebergTarget":
+    """Opens the place of a topic. All places are locked before the first is written to.
+
+    Otherwise, two exports of the same topics could each go on with some of them, again and again.
+    """
     topic = cut.topics.get(name) or find_topic(export.control, name)
     with ExitStack() as own:
+        target: ParquetTarget | IcebergTarget
         if export.settings.format == ICEBERG:
-            from lacuna.pipeline.export.iceberg import prepare_iceberg
+            from lacuna.pipeline.export.iceberg import open_iceberg
 
-            prepared: ParquetRun | IcebergRun | TopicReport
-            prepared = prepare_iceberg(export, topic, cut, own)
+            target = open_iceberg(export, topic, own)
         else:
-            prepared = prepare_parquet(export, topic, cut.ends_of(topic), own)
-        if not isinstance(prepared, TopicReport):
-            held.push(own.pop_all())
-        return prepared
+            target = open_parquet(export, topic, own)
+        held.push(own.pop_all())
+        return target
 
 
 def _publish(runs: "Mapping[str, ParquetRun | IcebergRun]") -> dict[str, Outcome]:

@@ -132,7 +132,7 @@ steps = st.builds(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(steps, min_size=8, max_size=24), st.integers(1, 12), st.booleans())
 def test_s3_a_cut_is_the_largest_that_splits_no_transaction(
     taken: list[Step], settle_at: int, restarts: bool
@@ -154,7 +154,7 @@ def test_s3_a_cut_is_the_largest_that_splits_no_transaction(
                 transfers.state = machine.restore((machine.snapshot(transfers.state),))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(steps, min_size=10, max_size=30), st.integers(1, 6))
 def test_joined_transactions_are_not_split_either(taken: list[Step], most: int) -> None:
     transfers = Transfers()

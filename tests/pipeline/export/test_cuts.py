@@ -155,6 +155,7 @@ def test_runs_of_files_have_whole_transactions(
     assert rows == [[-10, -5], [0, 5, 10]]
 
 
+@pytest.mark.slow
 def test_a_cut_that_a_topic_has_not_reached_is_not_noted(
     transfers: Transfers, export_all: Any, tmp_path: Path
 ) -> None:
@@ -201,7 +202,7 @@ def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.M
     assert int(snapshot.summary["total-data-files"] or 0) <= 3
 
 
-@pytest.mark.parametrize("kind", ["parquet", "iceberg"])
+@pytest.mark.parametrize("kind", ["parquet", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_the_status_names_what_to_read(
     kind: str,
     cluster: Cluster,
@@ -256,7 +257,7 @@ def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
     ("faults", "together"),
     [
         (["lost", "409"], True),
-        (["404"], False),
+        pytest.param(["404"], False, marks=pytest.mark.slow),
         pytest.param([], True, marks=pytest.mark.slow),
         pytest.param(["503", "409", "502", "lost"], True, marks=pytest.mark.slow),
         pytest.param(["501"], False, marks=pytest.mark.slow),
@@ -287,6 +288,7 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
 
 
+@pytest.mark.slow
 def test_a_catalog_that_promises_no_joint_commit_is_not_asked_for_one(
     rest: RestCatalogServer, transfers: Transfers, export_all: Any, tmp_path: Path
 ) -> None:
@@ -317,7 +319,8 @@ def test_a_killed_export_of_several_tables(
     assert list(_states(catalog, transfers.topics))[1:] == [[[-20, -10, -5], [5, 10, 20]]]
 
 
-@pytest.mark.parametrize("is_joint", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_joint", [True, False])
 def test_a_zombie_export_adds_nothing(
     is_joint: bool,
     rest: RestCatalogServer,
