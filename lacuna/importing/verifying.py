@@ -28,7 +28,7 @@ from lacuna.importing.cluster import (
 )
 from lacuna.importing.cutover import mirrors_of
 from lacuna.importing.groups import committed_offsets
-from lacuna.importing.topics import Selection
+from lacuna.importing.topics import Selection, topic_configs
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
@@ -106,21 +106,22 @@ class Verifier:
             if all(place in each for each in (*starts, *ends))
         }
 
-    async def compare(self, place: Place, span: Span) -> Compared:
+    async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
         """Compare a partition under both isolation levels."""
         source, target = self._clusters
         records = 0
         for isolation, level in _ISOLATION.items():
             there = _Side(await self._reader(source, place), place, span, READ_COMMITTED)
             here = _Side(await self._reader(target, place), place, span, isolation)
-            records = 0
+            comparison = CompactedComparison() if is_compacted else Comparison()
             async for left, right in _side_by_side(there, here, span):
-                records += len(left)
-                if _digest(left) != _digest(right):
-                    found = _first_difference(left, right)
-                    return Compared(
-                        place, span, records, f"{place[0]}[{place[1]}] {level}: {found}"
-                    )
+                comparison.add(left, right)
+                if comparison.difference:
+                    break
+            records = comparison.records
+            if found := comparison.end():
+                what = f"{place[0]}[{place[1]}] {level}: {found}"
+                return Compared(place, span, records, what)
         return Compared(place, span, records, "")
 
     async def _reader(self, cluster: Kafka, place: Place) -> Broker:
@@ -244,19 +245,82 @@ def _digest(records: Sequence[Record]) -> bytes:
     return digest.digest()
 
 
-def _first_difference(there: Sequence[Record], here: Sequence[Record]) -> str:
-    by_offset: Mapping[int, Record] = {each.offset: each for each in here}
-    for each in there:
-        found = by_offset.get(each.offset)
-        if found is None:
-            return f"offset {each.offset} is in the source and not in the copy"
-        for name in ("timestamp", "key", "value", "headers"):
-            left, right = getattr(each, name), getattr(found, name)
-            if left != right:
-                return f"offset {each.offset} has the {name} {_show(left)} in the source and {_show(right)} in the copy"
-    offsets = {each.offset for each in there}
-    extra = next(each.offset for each in here if each.offset not in offsets)
-    return f"offset {extra} is in the copy and not in the source"
+class Comparison:
+    """Compares records of a source and a copy, stretch by stretch, until they differ."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.difference = ""
+
+    def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
+        """Compare the records of a stretch of offsets."""
+        self.records += len(there)
+        if _digest(there) != _digest(here):
+            self.difference = self._first_difference(there, here)
+
+    def end(self) -> str:
+        """Return the first difference, or "" if there is none."""
+        return self.difference
+
+    def _first_difference(self, there: Sequence[Record], here: Sequence[Record]) -> str:
+        by_offset = {each.offset: each for each in here}
+        for each in there:
+            found = by_offset.pop(each.offset, None)
+            if found is None:
+                return f"offset {each.offset} is in the source and not in the copy"
+            if difference := _difference(each, found):
+                return difference
+        return f"offset {min(by_offset)} is in the copy and not in the source"
+
+
+class CompactedComparison(Comparison):
+    """The same, of a topic that is compacted, on each side at another time.
+
+    A record may be missing on one side if a later one of its key is there. A tombstone may be missing.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: By side: the newest missing offset of each key that still waits for a later record.
+        self._missing: dict[str, dict[bytes | None, int]] = {_THERE: {}, _HERE: {}}
+
+    def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
+        """Compare the records of a stretch of offsets."""
+        self.records += len(there)
+        if not any(self._missing.values()) and _digest(there) == _digest(here):
+            return
+        left, right = ({each.offset: each for each in side} for side in (there, here))
+        for offset in left.keys() & right.keys():
+            self.difference = self.difference or _difference(left[offset], right[offset])
+        for side, own, others in ((_THERE, left, right), (_HERE, right, left)):
+            missing = self._missing[side]
+            for offset in sorted(own.keys() | others.keys()):
+                if offset in own:
+                    missing.pop(own[offset].key, None)
+                elif others[offset].value is None:
+                    missing.pop(others[offset].key, None)
+                else:
+                    missing[others[offset].key] = offset
+
+    def end(self) -> str:
+        """Return a difference, or "" if there is none."""
+        for side, missing in self._missing.items():
+            if missing and not self.difference:
+                self.difference = f"offset {min(missing.values())} is not in {side}, nor is a later record of its key"
+        return self.difference
+
+
+_THERE: Final = "the source"
+_HERE: Final = "the copy"
+
+
+def _difference(there: Record, here: Record) -> str:
+    """Return how two records at one offset differ, or "" if they are equal."""
+    for name in ("timestamp", "key", "value", "headers"):
+        left, right = getattr(there, name), getattr(here, name)
+        if left != right:
+            return f"offset {there.offset} has the {name} {_show(left)} in the source and {_show(right)} in the copy"
+    return ""
 
 
 def _show(value: object) -> str:
@@ -303,9 +367,10 @@ async def compare_mirrors(
     verifier = Verifier(source, target)
     try:
         spans = await verifier.spans(places)
+        configs = await topic_configs(target, list(found))
         for place, span in spans.items():
-            compared = await verifier.compare(place, span)
-            yield compared
+            policy = configs[place[0]]["cleanup.policy"].value or ""
+            yield await verifier.compare(place, span, is_compacted="compact" in policy)
     finally:
         await verifier.close()
     for difference in await compare_groups(source, target, spans):

@@ -5,7 +5,14 @@ from collections.abc import Sequence
 import pytest
 
 from lacuna.importing.batches import Arrived, UncopyableError, arrive
-from lacuna.logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
+from lacuna.importing.verifying import CompactedComparison
+from lacuna.logstore.records.batch import (
+    BatchToWrite,
+    NewRecord,
+    Record,
+    RecordBatch,
+    read_batches,
+)
 from lacuna.logstore.records.control import ControlType, EndTxnMarker
 from lacuna.logstore.records.layout import Codec, TimestampType
 
@@ -146,6 +153,52 @@ def test_a_damaged_batch_is_not_copied() -> None:
     with pytest.raises(UncopyableError, match="damaged") as raised:
         arrive(log, (), 0)
     assert raised.value.offset == 1
+
+
+def record(offset: int, key: bytes, value: bytes | None) -> Record:
+    return Record(offset, 1_000, key, value, (), 0)
+
+
+A0, B1, A2, B3 = (
+    record(0, b"a", b"0"),
+    record(1, b"b", b"1"),
+    record(2, b"a", b"2"),
+    record(3, b"b", b"3"),
+)
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "difference"),
+    [
+        ([[A0, B1], [A2, B3]], [[A0, B1], [A2, B3]], ""),
+        ([[A0, B1], [A2, B3]], [[], [A2, B3]], ""),
+        ([[B1], [A2, B3]], [[A0], [A2, B3]], ""),
+        (
+            [[A0, B1], [A2]],
+            [[], [A2]],
+            "offset 1 is not in the copy, nor is a later record of its key",
+        ),
+        (
+            [[A0], []],
+            [[A0, B1], []],
+            "offset 1 is not in the source, nor is a later record of its key",
+        ),
+        ([[A0], [record(2, b"a", None)]], [[], []], ""),
+        ([[record(1, b"b", None)]], [[]], ""),
+        (
+            [[A0]],
+            [[record(0, b"a", b"x")]],
+            "offset 0 has the value b'0' in the source and b'x' in the copy",
+        ),
+    ],
+)
+def test_a_compacted_topic_may_lack_what_is_superseded_there(
+    there: list[list[Record]], here: list[list[Record]], difference: str
+) -> None:
+    comparison = CompactedComparison()
+    for left, right in zip(there, here, strict=True):
+        comparison.add(left, right)
+    assert comparison.end() == difference
 
 
 def test_an_old_message_format_is_named() -> None:

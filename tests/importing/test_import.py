@@ -401,7 +401,13 @@ def test_apache_kafka_is_copied_exactly_by_an_importer_that_is_killed(tmp_path: 
             wanted = read(there, topic, partition, "read_committed")
             assert wanted[1], "the load wrote something"
             for level in LEVELS:
-                assert read(here, topic, partition, level) == wanted
+                end, rows = read(here, topic, partition, level)
+                if topic == "compacted":  # agents may have compacted it since
+                    of_source = {row[0]: row for row in wanted[1]}
+                    assert all(of_source[row[0]] == row for row in rows)
+                    assert (end, rows[-1]) == (wanted[0], wanted[1][-1])
+                else:
+                    assert (end, rows) == wanted
         assert differences(there, here) == []
         assert committed(here, "billing", "tx") == 5
 
