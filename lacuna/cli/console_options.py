@@ -4,23 +4,28 @@ import asyncio
 import logging
 import socket
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from lacuna.base.addresses import join_address
 from lacuna.base.errors import UserError
+from lacuna.base.secret import read_secret
 from lacuna.console.listening import listen
 from lacuna.controlplane.client import ControlPlace
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.observing.siblings import Siblings
 from lacuna.operating.embedded import EmbeddedCluster
 from lacuna.operating.kafka import Agents
+
+if TYPE_CHECKING:
+    from lacuna.console.decoding import Decoding
 
 log = logging.getLogger("lacuna")
 
@@ -36,12 +41,19 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
-    """The options of the console: HOST:PORT or "", whether the user chose it, host names, and the right to write."""
+    """The options of the console: HOST:PORT or "", whether the user chose it, host names, the right to write, and a
+    schema registry."""
 
     address: str
     is_chosen: bool
     names: tuple[str, ...]
     may_write: bool
+    registry: str = ""
+    registry_login: str = ""
+
+    def decoding(self) -> "Decoding | None":
+        """Return the decoding of records by the schema registry, if there is one. Raises UserError."""
+        return decoding_of(self.registry, self.registry_login)
 
     @contextmanager
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
@@ -93,6 +105,7 @@ class ConsoleOptions:
                 agents,
                 names=self.names,
                 may_write=self.may_write,
+                decoding=self.decoding(),
                 shown=shown,
             ):
                 await ending.wait()
@@ -127,8 +140,24 @@ class ConsoleOptions:
         from lacuna.console.sources import of_embedded
 
         sources = await of_embedded(cluster, Shown(observed))
-        async with console_served(listener, sources, names=self.names, may_write=self.may_write):
+        async with console_served(
+            listener,
+            sources,
+            names=self.names,
+            may_write=self.may_write,
+            decoding=self.decoding(),
+        ):
             yield
+
+
+def decoding_of(registry: str, login: str) -> "Decoding | None":
+    """Return the decoding of records by a schema registry, if there is one. Raises UserError."""
+    if not registry:
+        return None
+    from lacuna.console.decoding import Decoding
+
+    secret = read_secret(login, "console.registry.login") if login else None
+    return Decoding(registry, time.monotonic, secret)
 
 
 def host_names(text: str) -> tuple[str, ...]:

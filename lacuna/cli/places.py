@@ -301,6 +301,22 @@ class ConsoleVisitors(Checked):
         option="--console-writes",
         panel=_CONSOLE,
     )
+    registry: str = setting(
+        "console.registry",
+        "",
+        "Schema registry by which the console decodes Avro, Protobuf and JSON Schema.",
+        option="--console-registry",
+        metavar="URL",
+        panel=_CONSOLE,
+    )
+    registry_login: str = setting(
+        "console.registry.login",
+        "",
+        "Source of USER:PASSWORD for the schema registry: file:PATH, env:NAME or command:LINE.",
+        option="--console-registry-login",
+        metavar="REFERENCE",
+        panel=_CONSOLE,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

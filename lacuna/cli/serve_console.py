@@ -5,7 +5,7 @@ from typing import Annotated
 
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration
-from lacuna.cli.console_options import check_installed, host_names
+from lacuna.cli.console_options import check_installed, decoding_of, host_names
 from lacuna.cli.location import find_place
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data, Verbose
 from lacuna.cli.places import DEFAULT_CONSOLE, ConsoleVisitors, LogLines
@@ -47,6 +47,7 @@ def console(given: Given) -> None:
     check_installed()
     place = find_place(given.control, given.data, given.bootstrap)
     visitors = given.settings.make(ConsoleVisitors)
+    decoding = decoding_of(visitors.registry, visitors.registry_login)
     with listen(given.listen_on, "--listen") as listener:
         from lacuna.console.serving import console_of_others
 
@@ -57,6 +58,7 @@ def console(given: Given) -> None:
                 given.bootstrap,
                 names=host_names(visitors.hosts),
                 may_write=visitors.writes,
+                decoding=decoding,
             ) as served:
                 say_ready(f"{CONSOLE_READY}http://{served}")
                 await forever()

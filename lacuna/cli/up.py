@@ -88,6 +88,8 @@ class Given:
             is_chosen=not chosen.is_default,
             names=host_names(visitors.hosts),
             may_write=visitors.writes,
+            registry=visitors.registry,
+            registry_login=visitors.registry_login,
         )
 
 

@@ -26,6 +26,7 @@ from lacuna.console import (
     topics,
     transactions,
 )
+from lacuna.console.decoding import Decoding
 from lacuna.console.logins import Logins
 from lacuna.console.rights import NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import History, Sampler
@@ -76,8 +77,14 @@ class Application:
     asks_for_passwords: bool
 
 
-def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Application:
-    """Return the console. `names` are its host names."""
+def make_app(
+    sources: Sources,
+    names: Collection[str],
+    *,
+    may_write: bool,
+    decoding: Decoding | None = None,
+) -> Application:
+    """Return the console. `names` are its host names. It decodes records by `decoding`."""
     security = sources.agents().security
     needs_login = security.has_sasl and security.credentials is None
     logins = Logins(sources.seconds) if needs_login else None
@@ -91,6 +98,7 @@ def make_app(sources: Sources, names: Collection[str], *, may_write: bool) -> Ap
         tokens=Tokens(),
         rights=RightsOfUsers(sources.seconds, has_acls=sources.has_acls),
         may_write=may_write,
+        decoding=decoding,
         templates=templates(),
         links=_links,
         actions=_actions,

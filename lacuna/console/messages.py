@@ -1,5 +1,6 @@
 """The pages of messages: records of a topic or of one of its partitions, from an offset, a time or the end on."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lacuna.console import formats, limits
+from lacuna.console.decoding import Decoding, schema_id_of
 from lacuna.console.reading import (
     PLACES,
     Found,
@@ -302,13 +304,19 @@ async def messages_of(
                     fates[index, at] = "aborted"
                 elif at >= view.last_stable_offset:
                     fates[index, at] = "not stable yet"
-    return [
-        _message(each, shape, fates.get((each.partition, each.record.offset), ""))
-        for each in records
-    ]
+    decoding = site.decoding if shape.how == "auto" else None
+    if decoding is not None:
+        texts = (text for each in records for text in (each.record.key, each.record.value))
+        await decoding.prepare(filter(None, map(schema_id_of, texts)))
+    return await asyncio.to_thread(
+        lambda: [
+            _message(each, shape, fates.get((each.partition, each.record.offset), ""), decoding)
+            for each in records
+        ]
+    )
 
 
-def _message(placed: Placed, shape: Shape, fate: str) -> Message:
+def _message(placed: Placed, shape: Shape, fate: str, decoding: Decoding | None) -> Message:
     record = placed.record
     headers = [
         (
@@ -321,14 +329,21 @@ def _message(placed: Placed, shape: Shape, fate: str) -> Message:
         placed.partition,
         record.offset,
         record.timestamp,
-        _cell(record.key, record.key_size, shape),
-        _cell(record.value, record.value_size, shape),
+        _cell(record.key, record.key_size, shape, decoding),
+        _cell(record.value, record.value_size, shape, decoding),
         headers,
         fate,
     )
 
 
-def _cell(data: bytes | None, size: int, shape: Shape) -> Cell:
+def _cell(data: bytes | None, size: int, shape: Shape, decoding: Decoding | None) -> Cell:
+    if decoding is not None and data is not None and len(data) == size:
+        if (found := decoding.decode(data)) is not None:
+            text, _, is_cut = formats.shown(found[0].encode(), "json", shape.shown_bytes)
+            return Cell(text, found[1], size, is_cut)
+        if reason := decoding.why_not(data):
+            text, form, is_cut = formats.shown(data, shape.how, shape.shown_bytes)
+            return Cell(text, f"{form}; {reason}", size, is_cut)
     text, form, is_cut = formats.shown(data, shape.how, shape.shown_bytes)
     return Cell(text, form, size, is_cut or size > len(data or b""))
 

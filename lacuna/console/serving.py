@@ -21,6 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from lacuna.base.addresses import is_loopback, join_address
 from lacuna.console import limits
 from lacuna.console.app import make_app
+from lacuna.console.decoding import Decoding
 from lacuna.console.sources import Sources, of_others
 from lacuna.controlplane.client import ControlPlace, SessionLimits
 from lacuna.controlplane.shared.complaints import Complaints
@@ -143,13 +144,17 @@ async def console_served(
     *,
     names: Sequence[str] = (),
     may_write: bool = False,
+    decoding: Decoding | None = None,
 ) -> AsyncIterator[str]:
     """Serves the console on a socket during the block, to which it gives HOST:PORT. Closes the socket.
 
-    `names` are further host names by which browsers may call it. It can change the cluster only if it `may_write`.
+    `names` are further host names by which browsers may call it. It can change the cluster only if it `may_write`, and
+    decodes records by `decoding`.
     """
     host, port = listener.getsockname()[:2]
-    app = make_app(sources, {"localhost", *map(str.lower, names)}, may_write=may_write)
+    app = make_app(
+        sources, {"localhost", *map(str.lower, names)}, may_write=may_write, decoding=decoding
+    )
     if app.asks_for_passwords and not is_loopback(host):
         log.warning(
             "the console at %s requires passwords and has no TLS, so anyone that sees the traffic can read them: put a "
@@ -181,12 +186,15 @@ async def console_of_others(
     *,
     names: Sequence[str],
     may_write: bool,
+    decoding: Decoding | None = None,
     shown: Shown | None = None,
 ) -> AsyncIterator[str]:
     """Serves as `console_served` does, for control planes at a place and agents in other processes."""
     async with client_of(place, SessionLimits(max_partitions=limits.VIEWS)) as client:
         sources = of_others(client, place, agents, shown)
-        async with console_served(listener, sources, names=names, may_write=may_write) as served:
+        async with console_served(
+            listener, sources, names=names, may_write=may_write, decoding=decoding
+        ) as served:
             yield served
 
 

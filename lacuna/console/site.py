@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, Response
 
 from lacuna.base.errors import UserError
 from lacuna.console import formats, limits
+from lacuna.console.decoding import Decoding
 from lacuna.console.logins import Logins
 from lacuna.console.rights import NOTHING, NotAllowed, Rights, RightsOfUsers
 from lacuna.console.sampling import History, Sampler
@@ -42,6 +43,8 @@ class Site:
     #: The users that have logged in, if a login is required.
     logins: Logins | None
     may_write: bool
+    #: Decodes records by a schema registry, if one is configured.
+    decoding: Decoding | None
     templates: jinja2.Environment
     #: Returns the addresses and titles of the pages that the head of each page links for a user with these rights.
     links: Callable[[Rights], Sequence[tuple[str, str]]]

@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.console import limits
+from lacuna.console.decoding import Decoding
 from lacuna.console.listening import listen
 from lacuna.console.serving import console_served
 from lacuna.console.sources import of_embedded
@@ -99,7 +100,11 @@ class Browser:
 
 @contextmanager
 def served(
-    cluster: Cluster, *, may_write: bool = False, seconds: Callable[[], float] = time.monotonic
+    cluster: Cluster,
+    *,
+    may_write: bool = False,
+    seconds: Callable[[], float] = time.monotonic,
+    decoding: Decoding | None = None,
 ) -> Iterator[Browser]:
     """Serve the console of a cluster in the cluster's own event loop."""
     stack = AsyncExitStack()
@@ -111,7 +116,12 @@ def served(
         observe_agent(observed, embedded.agents[0])
         sources = replace(await of_embedded(embedded, Shown(observed)), seconds=seconds)
         address = await stack.enter_async_context(
-            console_served(listen("127.0.0.1:0", "--console"), sources, may_write=may_write)
+            console_served(
+                listen("127.0.0.1:0", "--console"),
+                sources,
+                may_write=may_write,
+                decoding=decoding,
+            )
         )
         return Browser(address, sources.control)
 

@@ -80,6 +80,10 @@ class Decoder:
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             return self._each(values, failures)
 
+    def value(self, data: bytes) -> Any:
+        """The value of one byte string, before its conversion for Arrow. Raises NotOfSchemaError."""
+        return self._decode(data)
+
     def _each(
         self, values: list[Any], failures: list[Undecodable]
     ) -> tuple[pa.Array, list[Undecodable]]:
