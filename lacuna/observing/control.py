@@ -300,6 +300,12 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         "The limit of known producers (producer.windows.max). Beyond it, those unused for longest are dropped.",
         lambda seen: seen.state.windows.settings.producer_windows_max,
     ),
+    gauge(
+        "lacuna_unsettled_transaction_ranges",
+        "Ranges of committed transactions that a cut may have to end before, one for each partition. Beyond some ten "
+        "thousand, earlier transactions are joined, and cuts may be lower than necessary.",
+        lambda seen: seen.state.unsettled.count,
+    ),
     gauges(
         "lacuna_transactional_ids",
         "Transactional ids by state.",

@@ -19,8 +19,9 @@ from lacuna.controlplane.state.partition import Partition
 #: The offsets [first, end) from a transaction's first record to its last, by partition.
 Spans: TypeAlias = Mapping[PartitionKey, tuple[int, int]]
 
-#: The spans that are remembered after settling, unless there are more partitions. Settling takes some 30 ms then.
-MOST_SPANS: Final = 20_000
+#: The spans that are remembered after settling, unless there are more partitions. Twice as many make the next settling,
+#: which then takes some 40 ms.
+MOST_SPANS: Final = 10_000
 #: The fewest spans after which settling is worth its time.
 _FEWEST_SPANS: Final = 256
 
