@@ -49,6 +49,8 @@ _CLUSTER_ID: Final = "lacuna.cluster-id"
 _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
+#: Each run writes a metadata file. Old ones are deleted, beyond `write.metadata.previous-versions-max` (100).
+_MAINTENANCE: Final = {"write.metadata.delete-after-commit.enabled": "true"}
 _TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
 ATTEMPTS: Final = 10
 
@@ -98,7 +100,9 @@ class TopicTable:
         self.catalog.create_namespace_if_not_exists(self.identifier[0])
         try:
             with self.catalog.create_table_transaction(
-                self.identifier, schema=schema, properties=_properties_of(identity)
+                self.identifier,
+                schema=schema,
+                properties={**_MAINTENANCE, **_properties_of(identity)},
             ) as transaction:
                 _partition(transaction, identity.partition_by)
         except (TableAlreadyExistsError, CommitFailedException):

@@ -83,6 +83,7 @@ def test_a_topic_without_records_is_exported_and_goes_on(
     transact(cluster, name, _MIXED[1:2])
     assert export(name, to=str(tmp_path), **_DAYS).records == 0
     table = _table(tmp_path, name)
+    assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
     assert tables.offsets_of(table) == {0: 10}
     assert not tables.has_files_of(table, "that of a run that died")
     transact(cluster, name, _MIXED)
