@@ -141,13 +141,17 @@ def _refused(error_code: int, message: str) -> AskControlResponse:
     return AskControlResponse(error_code=error_code, error_message=message)
 
 
+def _refuse(_call: Call, _request: AskControlRequest, error_code: int) -> AskControlResponse:
+    return _refused(error_code, "")
+
+
 API = Api(
     request=ASK_CONTROL_REQUEST,
     response=ASK_CONTROL_RESPONSE,
     max_version=0,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    refuse=lambda _call, _request, error_code: _refused(error_code, ""),
+    refuse=_refuse,
     guard=guard,
     waits=True,
     notes="not an API of Kafka: Lacuna's own commands ask the control plane through it, with the client's ACLs",

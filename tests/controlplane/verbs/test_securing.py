@@ -124,7 +124,7 @@ def test_more_than_a_cluster_keeps_is_refused_as_a_whole(monkeypatch: pytest.Mon
         {"quotas": [quota("a", request_percentage=math.nan)]},
         {"quotas": [quota("a", request_percentage=0.0)]},
         {"configs": {"log.retention.ms": "soon"}},
-        {"configs": {"num.io.threads": "8"}},
+        {"configs": {"num.io.thread": "8"}},
     ],
 )
 def test_values_that_nobody_can_use_are_refused(changes: dict[str, Any]) -> None:
