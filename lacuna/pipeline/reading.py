@@ -1,5 +1,6 @@
 """`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
+import logging
 import os
 import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import pyarrow as pa
 
-from lacuna.controlplane.client import not_known, past_time_of
+from lacuna.controlplane.client import not_known, past_time_of, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.objects.store import wall_clock_ms
@@ -24,6 +25,8 @@ from lacuna.pipeline.location import STORE_VARIABLE, ClusterLocation, find_clust
 from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_metadata
 from lacuna.pipeline.record_batches import Span, record_batches, schema_of
 from lacuna.pipeline.stores import check_store, shared_store
+
+_log = logging.getLogger("lacuna.pipeline")
 
 #: A time: in any form of `--at`, in ms since 1970, or as a datetime, which is local unless it has a zone.
 Time: TypeAlias = datetime | str | int
@@ -218,7 +221,7 @@ def read(
     | encryption_keys, tls | the file with the cluster's keys, and files for TLS to the control plane |
 
     The reader yields partitions one after another, and each in order of offset. It reads while it is consumed, in
-    bounded memory. The objects that it needs are kept until it ends or is closed. Raises PipelineError and
+    bounded memory. The objects that it needs are kept until it ends or is dropped. Raises PipelineError and
     ControlPlaneUnavailable; the reader raises DataLossError and DamagedDataError, which name the object.
     """
     query = Query.of(
@@ -340,6 +343,10 @@ def _past_ends(
     if not past.is_known:
         names = ", ".join(dict.fromkeys(part.topic for part in parts))
         raise PipelineError(f"as_of: {not_known(names, past.known_from_ms)}")
+    if past.as_of_ms // 1000 < at_ms // 1000:
+        _log.warning(
+            "as_of: reading what was visible at %s, the last known time", show_time(past.as_of_ms)
+        )
     return {key: then.end_offset for key, then in past.partitions.items()}
 
 

@@ -53,7 +53,6 @@ def save(reader: pa.RecordBatchReader, kind: str, path: Path, most: int | None =
         staged.replace(path)
     finally:
         staged.unlink(missing_ok=True)
-        reader.close()
     return count
 
 
