@@ -49,8 +49,12 @@ _CLUSTER_ID: Final = "lacuna.cluster-id"
 _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
-#: Each run writes a metadata file. Old ones are deleted, beyond `write.metadata.previous-versions-max` (100).
-_MAINTENANCE: Final = {"write.metadata.delete-after-commit.enabled": "true"}
+#: Each run writes a metadata file and a manifest. Beyond 100 (`write.metadata.previous-versions-max`), old metadata
+#: files are deleted, and beyond 100 (`commit.manifest.min-count-to-merge`), manifests are merged.
+_MAINTENANCE: Final = {
+    "write.metadata.delete-after-commit.enabled": "true",
+    "commit.manifest-merge.enabled": "true",
+}
 _TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
 ATTEMPTS: Final = 10
 
