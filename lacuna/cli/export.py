@@ -90,6 +90,7 @@ class Given:
     catalog_name: options.CatalogName = "lacuna"
     namespace: options.Namespace = "lacuna"
     table_names: options.Table = None
+    expire_snapshots: options.ExpireSnapshots = None
     place: JobPlace
     spark: SparkOptions
 
@@ -119,6 +120,7 @@ class Given:
             catalog=options.catalog_settings(self.catalog_uri, self.catalog or ()),
             catalog_name=self.catalog_name,
             namespace=self.namespace,
+            expire_ms=options.expire_ms(self.expire_snapshots),
             tables=options.pairs(
                 self.table_names or (), "names no table: write --table TOPIC=NAME"
             ),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
+from lacuna.cli.units import parse_duration
 from lacuna.logstore.objects.url import EXPORT_FORMS
 
 if TYPE_CHECKING:
@@ -160,6 +161,14 @@ Namespace = Annotated[
     str,
     option("--namespace", help="Namespace of the tables.", panel=_ICEBERG),
 ]
+ExpireSnapshots = Annotated[
+    str | None,
+    option(
+        "--expire-snapshots",
+        help="After each run, delete snapshots that are older than this: 12h, 7d. The newest complete cut stays.",
+        panel=_ICEBERG,
+    ),
+]
 Table = Annotated[
     list[str] | None,
     option(
@@ -235,6 +244,11 @@ def make_layouts(
     topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
     topics.sort(key=is_pattern)
     return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
+
+
+def expire_ms(age: str | None) -> int | None:
+    """Return --expire-snapshots in milliseconds. Raises UserError."""
+    return None if age is None else int(parse_duration(age, "--expire-snapshots") * 1000)
 
 
 def make_settings(**values: Any) -> "ExportSettings":

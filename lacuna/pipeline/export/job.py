@@ -34,9 +34,10 @@ class ExportSettings:
     """The settings of an export.
 
     `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` has pyiceberg's properties of the
-    catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. `layouts` are
-    (pattern, layout) pairs. `file_bytes` is the approximate size of a file, and `task_bytes` that of the stored bytes
-    that a task reads. Data in `damage` is left out if it cannot be read.
+    catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. Snapshots that
+    are older than `expire_ms` are deleted after a run. `layouts` are (pattern, layout) pairs. `file_bytes` is the
+    approximate size of a file, and `task_bytes` that of the stored bytes that a task reads. Data in `damage` is left
+    out if it cannot be read.
     """
 
     to: str
@@ -53,6 +54,7 @@ class ExportSettings:
     catalog_name: str = "lacuna"
     namespace: str = "lacuna"
     tables: Mapping[str, str] = field(default_factory=dict)
+    expire_ms: int | None = None
 
     def layout_of(self, topic: str) -> Layout:
         """The layout of a topic: that of the first matching pattern, otherwise the one for all topics."""

@@ -125,7 +125,27 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
         noted = _attempt(CUTS, partial(_note, export, told, reports))
         if isinstance(noted, TopicFailure):
             found.append(noted)
+    if export.settings.format == ICEBERG and export.settings.expire_ms is not None:
+        found += _expire(export.settings, list(reports))
     return found
+
+
+def _expire(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
+    """Deletes old snapshots of the tables of these topics. Returns the failures, each of which costs one table only."""
+    from lacuna.pipeline.export.together import CutsTable
+
+    found = _attempt(CUTS, partial(CutsTable.with_newest, settings))
+    if isinstance(found, TopicFailure):
+        return [found]
+    cuts, newest = found
+    names = {topic: settings.table_of(topic)[1] for topic in topics}
+    if newest:
+        names[CUTS] = CUTS
+    expired = [
+        _attempt(topic, partial(cuts.expire, name, newest.get(name)))
+        for topic, name in names.items()
+    ]
+    return [each for each in expired if isinstance(each, TopicFailure)]
 
 
 def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:

@@ -357,6 +357,41 @@ def test_a_zombie_export_adds_nothing(
     assert list(_states(rest.catalog, transfers.topics))[1:] == [[[-10, -5], [5, 10]]]
 
 
+@pytest.mark.slow
+def test_old_snapshots_are_deleted_but_not_those_of_the_newest_cut(
+    transfers: Transfers, export_all: Any, tmp_path: Path
+) -> None:
+    from lacuna.pipeline.export.job import ExportSettings
+    from lacuna.pipeline.export.together import CutsTable
+
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+    for amount in (1, 2, 3):
+        transfers.move(amount)
+        export_all(transfers.topics, **to)
+    transfers.hold()
+    transfers.move(4)
+    first, second = transfers.topics
+    export_all([first], **to)  # it passes the cut
+    assert len(_cut_of(export_all(transfers.topics, **to, expire_ms=0)).holders) == 1
+    catalog = _catalog(tmp_path)
+    assert [len(catalog.load_table(("lacuna", name)).snapshots()) for name in (first, second)] == [
+        2,
+        1,
+    ]
+    cut = CutsTable.of(ExportSettings(**to)).complete()[-1]
+    for name, amounts in ((first, [-3, -2, -1]), (second, [1, 2, 3])):
+        table = catalog.load_table(("lacuna", name))
+        rows = table.scan(snapshot_id=cut.states[name], selected_fields=("value",)).to_arrow()
+        assert _amounts(rows.column("value").to_pylist()) == amounts
+        used = {
+            path
+            for each in table.snapshots()
+            for path in (each.manifest_list, *(m.manifest_path for m in each.manifests(table.io)))
+        }
+        there = (tmp_path / "lacuna" / name / "metadata").glob("*.avro")
+        assert {f"file://{path}" for path in there} == used
+
+
 class Load:
     """Eight producers that move amounts between two topics with four partitions. Half of the transactions abort."""
 
