@@ -28,7 +28,7 @@ from tests.simulation import hot
 from tests.simulation.faults import shrink
 from tests.simulation.hot import HOT_SAFEGUARDS
 from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
-from tests.simulation.world import FORMS, ROAMING, TWO_LEADERS, WHOLE, Form, Result, World
+from tests.simulation.world import FORMS, ROAMING, SHARING, TWO_LEADERS, WHOLE, Form, Result, World
 
 #: The lines of a summary, and how the names of their counts begin.
 PREFIXES: Final = {
@@ -65,6 +65,13 @@ def main() -> None:
         action="store_const",
         const=ROAMING.name,
         help="short histories of a KIP-848 group whose members leave and join again, while answers get lost",
+    )
+    parser.add_argument(
+        "--sharing",
+        dest="form",
+        action="store_const",
+        const=SHARING.name,
+        help="short histories of a share group, whose members take records of transactions",
     )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")

@@ -15,6 +15,7 @@ from tests.simulation.kafka import Client
 from tests.simulation.loop import Process
 from tests.simulation.memberships import Group, Watch
 from tests.simulation.producers import IdempotentProducer, PlainProducer, TransactionalProducer
+from tests.simulation.sharing import Deliveries, Sharer
 from tests.simulation.tools import Tool, internal_places
 from tests.simulation.verifier import Verifier
 
@@ -124,6 +125,21 @@ class Cast:
         for number in range(draw.choice((2, 3))):
             self._add(f"roamer-{number}", main)
         self.all_places = places
+
+    def draw_sharers(self, draw: random.Random) -> None:
+        """Draw one share group, and producers half of whose transactions abort."""
+        place: Place = ("a", 0)
+        self.places = self.all_places = [place]
+        deliveries = Deliveries(self.history)
+
+        def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
+            return Sharer(name, client, self.history, deliveries).run(place)
+
+        for number in range(draw.choice((2, 3))):
+            self._add(f"sharer-{number}", main)
+        self._add("txn", self._transactional("id-0", draw.random() < 0.5, is_alone=True))
+        if draw.random() < 0.5:
+            self._add("idem", self._producer(IdempotentProducer))
 
     def _draw_clients(self, draw: random.Random) -> None:
         has_zombie = draw.random() < 0.4

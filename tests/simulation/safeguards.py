@@ -61,7 +61,7 @@ from lacuna.controlplane.verbs import (
     topics,
     transactions,
 )
-from lacuna.controlplane.verbs.groups import committing
+from lacuna.controlplane.verbs.groups import committing, share_records
 from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -506,10 +506,19 @@ MEMBER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "assignments told again": lambda: patch(LiveConsumerGroup, "has_heard", lambda *_: True),
 }
 
+#: The same, found by histories of a share group.
+SHARE_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "locks of shared records": lambda: patch(share_records, "_check_held", lambda *_: None),
+    "bound of shared records": lambda: patch(
+        share_records, "_bound", lambda _, partition: partition.high_watermark
+    ),
+}
+
 #: All of them, and what form of history finds them.
 ALL: Final = {
     **{name: (remove, world.WHOLE) for name, remove in SAFEGUARDS.items()},
     **{name: (remove, world.ROAMING) for name, remove in MEMBER_SAFEGUARDS.items()},
+    **{name: (remove, world.SHARING) for name, remove in SHARE_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in LEADER_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in HOT_SAFEGUARDS.items()},
 }

@@ -109,7 +109,19 @@ ROAMING: Final = Form(
     kinds=faults.AMONG_MEMBERS,
 )
 
-FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING)}
+#: A share group whose members take records of transactions, half of which abort.
+SHARING: Final = Form(
+    name="sharing",
+    option="--sharing ",
+    journals=(DISK, *SHARED),
+    agents=(1, 2),
+    draw_cast=Cast.draw_sharers,
+    faulty_seconds=10.0,
+    fault_counts=(2, 3, 4, 6),
+    kinds=faults.KINDS,
+)
+
+FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING, SHARING)}
 
 
 @dataclass(slots=True)

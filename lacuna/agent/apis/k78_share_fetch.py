@@ -35,7 +35,7 @@ from lacuna.controlplane.v1.share_pb2 import (
     SharePartitionRequest,
     ShareRecords,
 )
-from lacuna.wire.layout import Buffer
+from lacuna.controlplane.v1.share_pb2 import AcquiredRecords as AcquiredRun
 from lacuna.wire.messages.share_records import (
     SHARE_ACKNOWLEDGE_REQUEST,
     SHARE_ACKNOWLEDGE_RESPONSE,
@@ -57,11 +57,13 @@ log = logging.getLogger("lacuna.agent.share")
 
 P = TypeVar("P")
 
+_GAP: Final = 0
 _RENEW: Final = 4
 _RELEASE: Final = 2
 #: After it found nothing, a fetch asks the control plane again this late at the earliest.
 _PACE_SECONDS: Final = 0.02
 
+NO_HOLES: Final[Mapping[PartitionKey, int]] = {}
 #: Whether the client may read a topic.
 MayRead: TypeAlias = Callable[[str], bool]
 Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[AcknowledgementBatch]]
@@ -233,7 +235,7 @@ class _Wake:
 class _Fetch:
     """One ShareFetch while it is served."""
 
-    __slots__ = ("_answers", "_call", "_lock_ms", "_may_read", "_request", "_session")
+    __slots__ = ("_answers", "_call", "_hole_ends", "_lock_ms", "_may_read", "_request", "_session")
 
     def __init__(
         self,
@@ -247,6 +249,7 @@ class _Fetch:
         self._session = session
         self._may_read = may_read
         self._lock_ms = 0
+        self._hole_ends: dict[PartitionKey, int] = {}
         self._answers: dict[PartitionKey, ShareFetchResponsePartitionData] = {}
 
     async def run(self) -> None:
@@ -263,17 +266,17 @@ class _Fetch:
         with _Wake(self._call, request.group_id or "", keys if acquires else ()) as wake:
             deadline = wake.now() + request.max_wait_ms / 1000
             while True:
-                shared = await _share(
-                    self._call, request, keys, asked, releases=is_closing, acquires=acquires
-                )
+                shared = await self._ask_with(keys, asked, releases=is_closing, acquires=acquires)
                 self._note(shared, asked)
-                await self._read(shared)
-                asked = {}
+                asked = await self._read(shared)
                 left = deadline - wake.now()
                 is_over = left <= 0 or self._call.context.shares.is_ending
                 if self._answers or not acquires or not keys or is_over:
                     break
-                await wake.wait(left, shared.next_expiry_ms)
+                if not asked:
+                    await wake.wait(left, shared.next_expiry_ms)
+            if asked:
+                await self._ask_with(keys, asked)
         self._session.rotate()
 
     def _note(self, shared: _Shared, asked: Acknowledged) -> None:
@@ -288,27 +291,39 @@ class _Fetch:
                     acknowledge_error_message=message if key in asked else None,
                 )
 
-    async def _read(self, shared: _Shared) -> None:
+    async def _ask_with(
+        self, keys: Sequence[PartitionKey], asked: Acknowledged, **what: bool
+    ) -> _Shared:
+        hole_ends, self._hole_ends = self._hole_ends, {}
+        return await _share(self._call, self._request, keys, asked, hole_ends, **what)
+
+    async def _read(self, shared: _Shared) -> Acknowledged:
+        """Read what was acquired, and return how to acknowledge the holes in it."""
+        gaps: dict[PartitionKey, Sequence[AcknowledgementBatch]] = {}
         for key, answer in shared.answers.items():
             if not answer.acquired:
                 continue
             data = self._answers.get(key, ShareFetchResponsePartitionData(key[1]))
             ranges = [(each.first_offset, each.last_offset + 1) for each in answer.acquired]
             view = self._call.context.control.partition(*key)
-            records: Sequence[Buffer] = ()
             try:
-                records = await read_acquired(self._call.context.fetch, view, ranges)
+                read = await read_acquired(self._call.context.fetch, view, ranges)
             except ExtentError as error:
                 log.warning("a share fetch failed: %s", error)
                 await self._give_back(key, ranges)
                 data = data._replace(error_code=ErrorCode.KAFKA_STORAGE_ERROR)
             else:
-                acquired = [
-                    AcquiredRecords(each.first_offset, each.last_offset, each.delivery_count)
-                    for each in answer.acquired
-                ]
-                data = data._replace(records=records, acquired_records=acquired)
+                if read.holes:
+                    gaps[key] = [
+                        AcknowledgementBatch(first, end - 1, (_GAP,)) for first, end in read.holes
+                    ]
+                    self._hole_ends[key] = read.hole_end
+                acquired = _without(answer.acquired, read.holes)
+                if not acquired and key not in self._answers:
+                    continue
+                data = data._replace(records=read.records, acquired_records=acquired)
             self._answers[key] = data
+        return gaps
 
     async def _give_back(self, key: PartitionKey, ranges: Iterable[tuple[int, int]]) -> None:
         batches = [AcknowledgementBatch(first, end - 1, (_RELEASE,)) for first, end in ranges]
@@ -350,6 +365,7 @@ async def _share(
     request: ShareFetchRequest | ShareAcknowledgeRequest,
     keys: Sequence[PartitionKey],
     asked: Acknowledged,
+    hole_ends: Mapping[PartitionKey, int] = NO_HOLES,
     *,
     releases: bool = False,
     acquires: bool = False,
@@ -358,7 +374,9 @@ async def _share(
     if not keys:
         return _Shared({})
     starts: dict[PartitionKey, int] = {}
-    shared = await _ask(call, request, keys, asked, starts, releases=releases, acquires=acquires)
+    shared = await _ask(
+        call, request, keys, asked, starts, hole_ends, releases=releases, acquires=acquires
+    )
     answers = dict(zip(keys, shared.partitions, strict=True))
     for key, answer in answers.items():
         if answer.HasField("begins_at_ms"):
@@ -379,6 +397,7 @@ async def _ask(
     keys: Iterable[PartitionKey],
     asked: Acknowledged,
     starts: Mapping[PartitionKey, int],
+    hole_ends: Mapping[PartitionKey, int] = NO_HOLES,
     *,
     releases: bool = False,
     acquires: bool = False,
@@ -400,6 +419,7 @@ async def _ask(
                 ],
                 acquires=acquires,
                 start_offset=starts.get(key),
+                hole_end=hole_ends.get(key, 0),
             )
             for key in keys
         ],
@@ -416,6 +436,23 @@ async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int
     await view.ready()
     found = await first_at_or_after(call.context.fetch.cache, view, begins_at_ms, False)
     return view.high_watermark if found is None else found.offset
+
+
+def _without(
+    acquired: Iterable[AcquiredRun], holes: Iterable[tuple[int, int]]
+) -> list[AcquiredRecords]:
+    """Return what was acquired without the offsets that have no records."""
+    left = []
+    for run in acquired:
+        first = run.first_offset
+        for hole, hole_end in holes:
+            if run.first_offset <= hole <= run.last_offset:
+                if first < hole:
+                    left.append(AcquiredRecords(first, hole - 1, run.delivery_count))
+                first = hole_end
+        if first <= run.last_offset:
+            left.append(AcquiredRecords(first, run.last_offset, run.delivery_count))
+    return left
 
 
 def _acknowledge_error(answer: SharedPartition) -> tuple[int, str | None]:

@@ -1,28 +1,36 @@
 """Reads the records that a member of a share group has acquired.
 
-Batches are sent whole: a client skips the records of a batch that it has not acquired. Holes are not filled, because
-nothing in them was acquired.
+Batches are sent whole: a client skips the records of a batch that it has not acquired. A merge leaves out aborted
+records, so offsets of an extent may be in no batch: they are reported as holes.
 """
 
 import sys
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple, TypeAlias
 
 from lacuna.agent.fetch.gather import gather
 from lacuna.agent.fetch.loading import ExtentGoneError
 from lacuna.agent.fetch.plan import FetchPlan, plan_fetch
 from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.fetch.stretch import Span
 from lacuna.agent.fetch.synthesize import slices_of
 from lacuna.controlplane.client import PartitionView
 from lacuna.wire.layout import Buffer
 
 #: Ranges [first offset, end offset), in order.
-Ranges = Sequence[tuple[int, int]]
+Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
-async def read_acquired(
-    service: FetchService, view: PartitionView, ranges: Ranges
-) -> tuple[Buffer, ...]:
-    """Return the batches with these offsets. Raises ExtentError, and ControlPlaneUnavailable."""
+class Acquired(NamedTuple):
+    """The batches that were read, the acquired offsets that are in none, and where the hole at the end ends, if any."""
+
+    records: tuple[Buffer, ...]
+    holes: Ranges
+    hole_end: int
+
+
+async def read_acquired(service: FetchService, view: PartitionView, ranges: Ranges) -> Acquired:
+    """Return the batches with these offsets, and their holes. Raises ExtentError, and ControlPlaneUnavailable."""
     for is_last in (False, True):
         await view.ready()
         plans = [_plan(view, first, end) for first, end in _joined(ranges)]
@@ -30,11 +38,35 @@ async def read_acquired(
         errors = [found.error for found in gathered if found.error is not None]
         if not errors:
             spans = [span for found in gathered for span in found.spans]
-            return slices_of(spans, ranges)
+            return Acquired(slices_of(spans, ranges), *_holes(spans, ranges))
         if is_last or not isinstance(errors[0], ExtentGoneError):
             raise errors[0]
         await service.confirm((view,))
     raise AssertionError("the second attempt returns or raises")
+
+
+def _holes(spans: Iterable[Span], ranges: Ranges) -> tuple[Ranges, int]:
+    """Return the parts of the ranges that no batch covers, and the first offset of a batch after a hole at the end."""
+    batches = sorted(
+        {
+            (span.stretch.base_offsets[index], span.stretch.last_offsets[index] + 1)
+            for span in spans
+            for index in range(span.first, span.end)
+        }
+    )
+    holes = []
+    for first, end in ranges:
+        for base_offset, next_offset in batches:
+            if first < base_offset < end:
+                holes.append((first, base_offset))
+            if base_offset < end and next_offset > first:
+                first = next_offset
+        if first < end:
+            holes.append((first, end))
+    last = ranges[-1][1]
+    if not holes or holes[-1][1] != last:
+        return holes, 0
+    return holes, min((base for base, _ in batches if base >= last), default=0)
 
 
 def _plan(view: PartitionView, first_offset: int, end_offset: int) -> FetchPlan:

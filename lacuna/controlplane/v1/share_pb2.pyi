@@ -18,16 +18,18 @@ class AcknowledgedRange(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., last_offset: _Optional[int] = ..., types: _Optional[bytes] = ...) -> None: ...
 
 class SharePartitionRequest(_message.Message):
-    __slots__ = ("partition", "acknowledged", "acquires", "start_offset")
+    __slots__ = ("partition", "acknowledged", "acquires", "start_offset", "hole_end")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_FIELD_NUMBER: _ClassVar[int]
     ACQUIRES_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    HOLE_END_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     acknowledged: _containers.RepeatedCompositeFieldContainer[AcknowledgedRange]
     acquires: bool
     start_offset: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., acknowledged: _Optional[_Iterable[_Union[AcknowledgedRange, _Mapping]]] = ..., acquires: _Optional[bool] = ..., start_offset: _Optional[int] = ...) -> None: ...
+    hole_end: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., acknowledged: _Optional[_Iterable[_Union[AcknowledgedRange, _Mapping]]] = ..., acquires: _Optional[bool] = ..., start_offset: _Optional[int] = ..., hole_end: _Optional[int] = ...) -> None: ...
 
 class ShareRecords(_message.Message):
     __slots__ = ("group_id", "member_id", "partitions", "max_records", "max_bytes", "releases")

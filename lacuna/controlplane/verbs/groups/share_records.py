@@ -6,7 +6,8 @@
 
 A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. Acquired are
 available runs, and then live records after the end offset: offsets without a live record, as those of an aborted
-transaction, are passed over and cost nothing.
+transaction, are passed over and cost nothing. Once such records were merged away, only an agent that reads the extent
+knows the hole. It acknowledges what it had acquired there as a gap, and says where the hole ends.
 
 An acknowledgement of a partition is applied as a whole or not at all. The records of one decision are journalled as
 one, so what was acknowledged and acquired survives any process.
@@ -60,6 +61,7 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
+_NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
 _WORDS: Final = ("gap", "accepted", "released", "rejected", "renewed")
 _AFTER: Final = {
     _GAP: RecordState.ARCHIVED,
@@ -226,19 +228,21 @@ def _acknowledged(
     for kind, first, end in _parts(asked, terms):
         reached = first = max(first, progress.start_offset)
         for run in overlapping(progress.runs, first, end):
-            if run.first_offset > reached or run.state is not RecordState.ACQUIRED:
+            if run.first_offset > reached:
                 break
-            if run.member_id != member_id:
-                raise Refused(
-                    ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record"
-                )
+            _check_held(run, member_id)
             reached = run.end_offset
             yield kind, _after(run, kind, terms, turn.now_ms)
         if reached < end:
-            raise Refused(
-                ErrorCode.INVALID_RECORD_STATE,
-                "The batch cannot be acknowledged. The batch is not in the acquired state.",
-            )
+            raise Refused(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+
+
+def _check_held(run: Run, member_id: str) -> None:
+    """Raise Refused unless the member holds the records: its locks may have ended since it got them."""
+    if run.state is not RecordState.ACQUIRED:
+        raise Refused(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
+    if run.member_id != member_id:
+        raise Refused(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
 
 def _parts(asked: AcknowledgedRange, terms: Terms) -> Iterator[tuple[int, int, int]]:
@@ -299,6 +303,8 @@ def _acquire(
             return
         progress.begin_at(begin)
     progress.begin_at(partition.log_start_offset)
+    hole_end = min(asked.hole_end, partition.high_watermark)
+    progress.end_offset = max(progress.end_offset, hole_end)
     taken: list[Run] = []
     for first, end, count in [*_offered(terms, partition, progress)]:
         if left.is_over:

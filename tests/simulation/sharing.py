@@ -1,0 +1,199 @@
+"""Members of a share group, which take records of one partition together (KIP-932).
+
+A record whose acceptance was confirmed is never delivered again, counts of deliveries only grow, and none belongs to an
+aborted transaction. Members accept, release and reject at random. A killed one comes back under another name, and what
+it held is delivered again once its locks have ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any, Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import SET
+from lacuna.logstore.records.batch import read_batches
+from lacuna.wire.messages.share_groups import ShareGroupHeartbeatRequest
+from lacuna.wire.messages.share_records import (
+    AcknowledgementBatch,
+    FetchPartition,
+    FetchTopic,
+    ShareFetchRequest,
+)
+from tests.messages import REQUESTS, make, nested
+from tests.simulation.history import History, Place
+from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
+
+GROUP: Final = "queue"
+CONFIGS: Final = {
+    "share.auto.offset.reset": "earliest",
+    "share.isolation.level": "read_committed",
+    "share.record.lock.duration.ms": "15000",
+    "share.delivery.count.limit": "10",
+}
+_GAP, _ACCEPT, _RELEASE, _REJECT = range(4)
+#: Java's interval is 5 s. A rare rejoin takes this long to be noticed.
+_BEAT_EVERY: Final = 1.5
+#: How often a member works on its records about as long as it may hold them.
+_SLOW: Final = 0.15
+_OUT_OF_SESSION: Final = (
+    ErrorCode.SHARE_SESSION_NOT_FOUND,
+    ErrorCode.INVALID_SHARE_SESSION_EPOCH,
+    ErrorCode.INVALID_REQUEST,
+)
+
+
+class Deliveries:
+    """What the members of one group were told, by place and offset."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._counts: dict[tuple[Place, int], int] = {}
+        self._finished: dict[tuple[Place, int], str] = {}
+
+    def delivered(self, who: str, place: Place, offset: int, count: int) -> None:
+        """A member got a record, delivered so often."""
+        self._history.counts["records shared"] += 1
+        at = place, offset
+        if at in self._finished:
+            self._history.wrong(f"{who} got {at}, which {self._finished[at]} had finished")
+        if count <= self._counts.get(at, 0):
+            self._history.wrong(f"{who} got {at} as delivery {count}, after {self._counts[at]}")
+        self._counts[at] = count
+
+    def finished(self, who: str, place: Place, offset: int) -> None:
+        """A member was told that its acceptance or rejection of a record counts."""
+        self._history.counts["shared records finished"] += 1
+        self._finished.setdefault((place, offset), who)
+
+
+class Sharer:
+    """A member that takes records of one partition, and acknowledges them with its next fetch."""
+
+    def __init__(self, name: str, client: Client, history: History, deliveries: Deliveries) -> None:
+        self.name = name
+        self.client = client
+        self._history = history
+        self._deliveries = deliveries
+        self._random: random.Random = client.random
+        self._epoch = 0
+
+    async def run(self, place: Place) -> None:
+        """Take part in the group forever."""
+        await self._configure()
+        await asyncio.gather(self._beat([place[0]]), self._take(place))
+
+    async def _configure(self) -> None:
+        changes = [
+            nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
+            for name, value in CONFIGS.items()
+        ]
+        group = nested(
+            44, 1, "AlterConfigsResource", resource_type=32, resource_name=GROUP, configs=changes
+        )
+        request = make(REQUESTS[44].body, 1, resources=(group,))
+        while True:
+            try:
+                answer = await self.client.ask_any(44, 1, request)
+                if not answer.responses[0].error_code:
+                    return
+            except Unanswered:
+                pass
+            await self.client.pause()
+
+    async def _beat(self, topics: list[str]) -> None:
+        while True:
+            names = topics if self._epoch == 0 else None
+            request = ShareGroupHeartbeatRequest(
+                GROUP, self.name, self._epoch, subscribed_topic_names=names
+            )
+            try:
+                answer = await self.client.coordinated(0, GROUP, 76, 1, request)
+            except (Unanswered, KafkaError):
+                await self.client.pause()
+                continue
+            code = ErrorCode(answer.error_code)
+            if code in RETRIABLE:
+                self.client.forget_coordinator(0, GROUP)
+            elif code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH):
+                self._epoch = 0
+                continue
+            elif code:
+                self._history.wrong(f"{self.name} could not stay in its group: {code.name}")
+            else:
+                self._epoch = answer.member_epoch
+            await asyncio.sleep(_BEAT_EVERY)
+
+    async def _take(self, place: Place) -> None:
+        """Fetch and acknowledge forever."""
+        epoch, held = 0, dict[int, int]()
+        while True:
+            try:
+                answer = await self._fetch(place, epoch, held)
+            except (Unanswered, KafkaError):
+                # The fate of the acknowledgements is unknown.
+                epoch, held = 0, {}
+                self.client.forget_leader(place[0])
+                await self.client.pause()
+                continue
+            code = ErrorCode(answer.error_code)
+            if code in _OUT_OF_SESSION or code in RETRIABLE:
+                epoch, held = 0, {}
+                self.client.forget_leader(place[0])
+                await self.client.pause()
+                continue
+            if code:
+                self._history.wrong(f"{self.name} could not share {place}: {code.name}")
+                return
+            epoch += 1
+            self.client.served()
+            held = self._took(place, answer, held)
+            if self._random.random() < _SLOW:
+                await asyncio.sleep(self._random.uniform(14.0, 17.0))
+
+    async def _fetch(self, place: Place, epoch: int, held: dict[int, int]) -> Any:
+        address = await self.client.leader(*place)
+        batches = [
+            AcknowledgementBatch(offset, offset, (kind,)) for offset, kind in sorted(held.items())
+        ]
+        request = ShareFetchRequest(
+            group_id=GROUP,
+            member_id=self.name,
+            share_session_epoch=epoch,
+            max_wait_ms=500,
+            max_records=self._random.choice((1, 3, 20)),
+            topics=[
+                FetchTopic(self.client.topic_id(place[0]), [FetchPartition(place[1], batches)])
+            ],
+        )
+        return await self.client.ask(address, 78, 2, request)
+
+    def _took(self, place: Place, answer: Any, held: dict[int, int]) -> dict[int, int]:
+        """Note what was acknowledged and delivered, and return how to acknowledge the new records."""
+        for partition in [each for topic in answer.responses for each in topic.partitions]:
+            if partition.acknowledge_error_code == 0 and not partition.error_code:
+                for offset, kind in held.items():
+                    if kind != _RELEASE:
+                        self._deliveries.finished(self.name, place, offset)
+            counts = {
+                offset: run.delivery_count
+                for run in partition.acquired_records
+                for offset in range(run.first_offset, run.last_offset + 1)
+            }
+            delivered = set()
+            for batch in read_batches(b"".join(partition.records or ())):
+                for record in batch.records():
+                    if record.offset in counts:
+                        value = record.value or b""
+                        self._history.saw(self.name, place, record.offset, value, is_committed=True)
+                        delivered.add(record.offset)
+            for offset, count in counts.items():
+                self._deliveries.delivered(self.name, place, offset, count)
+            return {
+                offset: self._random.choice((_ACCEPT, _ACCEPT, _ACCEPT, _RELEASE, _REJECT))
+                if offset in delivered
+                else _GAP  # merged away with an aborted transaction
+                for offset in counts
+            }
+        return {}
