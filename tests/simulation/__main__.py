@@ -5,6 +5,7 @@ python -m tests.simulation --minutes 5           as many as fit
 python -m tests.simulation --seed 57 --trace     one seed, as a table
 python -m tests.simulation --two-leaders --seeds 10000    short histories with two simultaneous leaders
 python -m tests.simulation --roaming --seeds 10000        short histories of a group whose members come and go
+python -m tests.simulation --sharing --seeds 10000        short histories of a share group
 """
 
 from __future__ import annotations
