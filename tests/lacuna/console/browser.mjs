@@ -52,6 +52,13 @@ try {
       (selector, text) => document.querySelector(selector).textContent !== text, {}, first, before);
     found.followed = await page.$eval("#messages tbody tr:first-child", (row) => row.textContent);
   }
+  if (asked.search) {
+    const page = await browser.newPage();
+    await page.goto(asked.base + asked.search, { waitUntil: "domcontentloaded" });
+    await page.waitForFunction(() => document.querySelector("#search [role=status]"));
+    await page.waitForFunction(() => !document.querySelector("#search progress"));
+    found.searched = await page.$eval("#search", (note) => note.textContent);
+  }
 } finally {
   await browser.close();
 }

@@ -1,6 +1,7 @@
 """Tests each page in a real browser: no axe-core violation, no violated policy, and no sideways scrolling."""
 
 import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,6 +11,8 @@ from urllib.parse import quote
 import pytest
 from confluent_kafka import Producer
 
+from lacuna.console import limits
+from lacuna.console.reading import Reader
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import HOSTILE, Browser, served
 from tests.lacuna.console.test_pages import PAGES
@@ -90,8 +93,25 @@ def test_messages_are_followed(
     assert "<script>alert('x')</script>" in found["followed"]
 
 
+@pytest.mark.slow
+def test_a_search_goes_on_by_itself(
+    filled: Cluster, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "FETCH_BYTES", 1)
+    monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1, "most_seconds": None})
+    with served(filled) as browser:
+        path = "/topics/orders/messages?q=bold"
+        found = _shown(browser, modules, tmp_path, [], search=path)
+    assert re.search(r"\d+ more messages examined, 1 found\.", found["searched"])
+
+
 def _asked(
-    browser: Browser, modules: Path, folder: Path, pages: list[str], follow: str = ""
+    browser: Browser,
+    modules: Path,
+    folder: Path,
+    pages: list[str],
+    follow: str = "",
+    search: str = "",
 ) -> Path:
     asked = folder / "asked.json"
     asked.write_text(
@@ -100,6 +120,7 @@ def _asked(
                 "base": f"http://{browser.address}",
                 "pages": pages,
                 "follow": follow,
+                "search": search,
                 "modules": str(modules / "node_modules"),
                 "chromium": shutil.which("chromium"),
             }
@@ -108,8 +129,10 @@ def _asked(
     return asked
 
 
-def _shown(browser: Browser, modules: Path, folder: Path, pages: list[str]) -> dict[str, Any]:
-    asked = _asked(browser, modules, folder, pages)
+def _shown(
+    browser: Browser, modules: Path, folder: Path, pages: list[str], search: str = ""
+) -> dict[str, Any]:
+    asked = _asked(browser, modules, folder, pages, search=search)
     ran = subprocess.run(
         ["node", str(SCRIPT), str(asked)],
         capture_output=True,
