@@ -224,7 +224,7 @@ async def _page(
     bounds = await bounds_of(site, topic, partitions, shape.level)
     async with connection_to(site.agents(request)) as connection:
         reader = Reader(connection, topic.name, shape.level, site.sources.seconds)
-        found = await _read(reader, bounds, shape, query)
+        found = await _read(reader, bounds, shape, query, site.sources.now_ms())
     is_topic = path.count("/") == 2
     first: dict[str, object] = {"first": partitions[0] or None} if is_topic else {}
 
@@ -267,14 +267,16 @@ async def _page(
     )
 
 
-async def _read(reader: Reader, bounds: Bounds, shape: Shape, query: QueryParams) -> Found:
+async def _read(
+    reader: Reader, bounds: Bounds, shape: Shape, query: QueryParams, now_ms: int
+) -> Found:
     """Return the messages at the position that a query names: by default, the newest."""
     before = bounds.positions(query, "before")
     starts = bounds.positions(query, "after")
     if query.get("seek") == "stable":
         starts = bounds.stable
     elif when := query.get("time", "").strip():
-        at = await reader.at_time(bounds.states, milliseconds(when))
+        at = await reader.at_time(bounds.states, milliseconds(when, now_ms))
         starts = {
             each: bounds.ends[each] if offset < 0 else max(offset, bounds.starts[each])
             for each, offset in at.items()
@@ -373,24 +375,24 @@ def _is_number(text: str) -> bool:
 
 
 def _time_of(text: str, now_ms: int) -> int:
-    ago = seconds_of(text)
-    if ago is not None:
-        return max(now_ms - round(ago * 1000), 0)
     try:
-        return milliseconds(text)
+        return milliseconds(text, now_ms)
     except BadRequest as error:
         raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}") from error
 
 
-def milliseconds(text: str) -> int:
-    """Return the milliseconds since 1970 of a time in UTC, or of a number. Raises BadRequest."""
+def milliseconds(text: str, now_ms: int) -> int:
+    """Return the milliseconds since 1970 of a time in UTC, of a duration ago, or of a number. Raises BadRequest."""
+    ago = seconds_of(text)
+    if ago is not None:
+        return max(now_ms - round(ago * 1000), 0)
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise BadRequest(
-            f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC"
+            f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
         ) from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

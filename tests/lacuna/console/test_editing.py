@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 from http import HTTPStatus
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -14,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
 from lacuna.agent.security.settings import SecuritySettings
-from lacuna.console.app import _EDITS
+from lacuna.console import app
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
@@ -30,6 +31,8 @@ from tests.lacuna.console.conftest import (
 )
 from tests.lacuna.console.test_messages import rows
 from tests.lacuna.console.test_pages import plain
+
+ROOT: Final = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -295,13 +298,31 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
         stale.abort_transaction()
 
 
+def test_the_tasks_of_an_operator_name_what_the_console_has() -> None:
+    """Each page and each button of docs/tasks.md has the name that the console shows."""
+    text = (ROOT / "docs" / "tasks.md").read_text()
+    pages = {each.title for each in app._PAGES}
+    links = {each.title for each in app._EDITS} | {"Messages", "Explain offset", "Abort…"}
+    found = re.findall(r"^\| .+ \| `lacuna .+` \| (.+) \|$", text, re.MULTILINE)
+    assert len(found) >= 25
+    for way in found:
+        page, *subjects = way.partition(",")[0].split(
+            " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
+        )
+        assert page in pages
+        if subjects:
+            last = subjects.pop()
+            assert last in links or last in ("orders", "billing"), way
+            assert set(subjects) <= {"orders", "invoices", "billing", "shop", "0"}
+
+
 def test_what_was_done_is_only_said_by_the_console(browser: Browser) -> None:
     assert "You are hacked" not in browser.get("/topics?said=You+are+hacked&seal=0").text
 
 
 def test_without_the_right_to_change_there_are_no_forms(cluster: Cluster) -> None:
     with served(cluster) as browser:
-        for each in _EDITS:
+        for each in app._EDITS:
             answer = browser.get(each.address(topic="orders", group="g"))
             assert answer.code == HTTPStatus.BAD_REQUEST
             assert "read-only" in answer.text

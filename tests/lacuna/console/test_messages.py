@@ -61,6 +61,7 @@ def test_a_filter_and_a_seek(browser: Browser) -> None:
     ] == [7]
     by_time = browser.get(f"{PATH}?time=2001-01-01T00:00").text
     assert [at for _, at in rows(by_time)][:3] == [0, 1, 2]
+    assert rows(browser.get(f"{PATH}?time=1h").text) == rows(by_time)
     later = plain(browser.get(f"{PATH}?time=2999-01-01").text)
     assert "No messages to read here" in later
 
