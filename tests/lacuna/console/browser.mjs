@@ -1,5 +1,5 @@
-// Opens each page in headless Chromium, light and dark, wide and narrow, and each form in two of these looks. Prints as one JSON object what axe-core finds,
-// what the browser complains about (a broken policy, a script's error), which pages
+// Opens each page in headless Chromium, light and dark, wide and narrow, and each form in two of these looks. Prints as
+// one JSON object what axe-core finds, what the browser complains about (a broken policy, a script's error), which pages
 // scroll sideways, and how high each is.
 // Arguments: a file with {"base", "pages", "axe", "chromium"}.
 import { readFileSync } from "node:fs";
