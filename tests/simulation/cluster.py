@@ -17,7 +17,7 @@ from lacuna.agent.fetch.planner import Planner, Plans
 from lacuna.agent.fetch.sessions import Opened
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedMetrics
-from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping import CleanSettings, HousekeepingSettings
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
@@ -259,8 +259,10 @@ class AgentHost(Host):
             fetch=self._fetch_settings(),
             housekeeping=HousekeepingSettings(
                 merge_interval_ms=1_000,
+                clean_interval_ms=1_500,
                 collect_interval_ms=2_000,
                 merge=MergeSettings(min_extents=24, min_age_ms=1_000),
+                clean=CleanSettings(memory_bytes=1 << 20, min_bytes=0),
             ),
         )
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import compress
 from typing import Any, Final
 from unittest import mock
 
@@ -15,71 +16,158 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.extents import COLUMNS, ExtentTable
+from lacuna.controlplane.shared.log.live import is_dead, live_mask
 from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, Extents, SwapExtents
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, Extents, FinishCleaning, SwapExtents
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.objects.memory import MemoryStore
-from lacuna.logstore.objects.store import DamagedObjectError, ObjectNotFoundError, ShortReadError
-from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.objects.store import (
+    DamagedObjectError,
+    ObjectNotFoundError,
+    ObjectStoreError,
+    ShortReadError,
+)
+from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.logstore.segments import CorruptSegmentError
 from lacuna.logstore.segments.paths import key_in_lease
+from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import load_blocks
 from tests.simulation.history import History
 from tests.simulation.loop import SimulatedLoop
+
+
+class _KeyedLog:
+    """The log of a topic that is compacted by key, as its objects and hot segments have it."""
+
+    def __init__(
+        self, store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
+    ) -> None:
+        self._store = store
+        self._cluster_id = cluster_id
+        self._history = history
+        self._topic = topic
+        self.hot: dict[HotKey, bytes] = {}
+
+    def check_swap(self, turn: Turn, command: SwapExtents, codes: Sequence[int]) -> None:
+        """Check that a swap restores no record, and that an agent's drops no record that is the newest of its key."""
+        replaced = _replaced(turn.state, command, self._topic)
+        for wanted, old, code in zip(command.partitions, replaced, codes, strict=False):
+            if old is None or code != ErrorCode.NONE:
+                continue
+            before, after = self._records(_table(old)), self._records(_table(wanted.swap.extents))
+            if back := after.keys() - before.keys():
+                self._history.wrong(f"a swap brought offset {min(back)} of {self._topic} back")
+            if wanted.is_superseding:
+                gone = {at: before[at] for at in before.keys() - after.keys()}
+                self._check_gone(turn.state.partitions[key_of(wanted.partition)], gone)
+
+    def _check_gone(self, partition: Partition, gone: Mapping[int, Record]) -> None:
+        """Check that each dropped record was aborted, is superseded by a stable one, or is a tombstone."""
+        newest = self._newest(partition, partition.last_stable_offset)
+        if newest is None:
+            return
+        for offset, record in gone.items():
+            if record.value is not None and not is_dead(partition.dead, offset):
+                self._history.counts["keyed records dropped by agents"] += 1
+                if newest.get(_key_of(record), -1) <= offset:
+                    self._history.wrong(
+                        f"a swap dropped the newest record of {record.key!r}, at {offset}"
+                    )
+
+    def check_clean(self, partition: Partition, end: int) -> None:
+        """Check that no key has two values below the end of a pass."""
+        self._history.counts["passes over partitions"] += 1
+        self._newest(partition, end, once=True)
+
+    def _newest(
+        self, partition: Partition, end: int, *, once: bool = False
+    ) -> dict[bytes, int] | None:
+        """Return the newest offset below `end` of each key that was not aborted, or None if an object is damaged.
+
+        With `once`, a second record of a key is a violation.
+        """
+        extents = partition.extents
+        mask = live_mask(extents, partition.dead, 0, len(extents))
+        live = ExtentTable()
+        for name in COLUMNS:
+            getattr(live, name).extend(compress(getattr(extents, name), mask))
+        try:
+            records = self._records(live)
+        except (ObjectStoreError, PipelineError):
+            return None
+        found: dict[bytes, int] = {}
+        for offset, record in sorted(records.items()):
+            if offset < end:
+                if once and _key_of(record) in found:
+                    self._history.wrong(f"a pass left two records of {record.key!r} below {end}")
+                found[_key_of(record)] = offset
+        return found
+
+    def _records(self, table: ExtentTable) -> dict[int, Record]:
+        found = MemoryStore()
+        for key in {*zip(table.lease_ids, table.sequences, strict=True)}:
+            name = key_in_lease(self._cluster_id(), *key)
+            found.put(name, [self.hot[key] if key in self.hot else self._store.get_all(name)])
+        blocks = load_blocks(found, self._cluster_id(), list(all_pieces(table)))
+        return {
+            record.offset: record
+            for block in blocks
+            for batch in read_batches(block.data)
+            for record in batch.records()
+        }
 
 
 @contextmanager
 def watched_swaps(
     store: ObjectStore, cluster_id: Callable[[], str], history: History, topic: str
 ) -> Iterator[None]:
-    """Compare the result of a swap of `topic` with what it replaces, using the objects and the hot segments."""
+    """Check the swaps and the passes of `topic`."""
     swap_extents = machine.VERBS["swap_extents"].decide
+    finish_cleaning = machine.VERBS["finish_cleaning"].decide
     add = HotBytes.add
-    hot: dict[HotKey, bytes] = {}
+    keyed = _KeyedLog(store, cluster_id, history, topic)
 
     def note(self: HotBytes, commit: CommitSegment) -> None:
-        hot[commit.segment.lease_id, commit.segment.sequence] = commit.hot
+        keyed.hot[commit.segment.lease_id, commit.segment.sequence] = commit.hot
         add(self, commit)
 
     def swap(turn: Turn, command: SwapExtents) -> Reply:
-        replaced = list(_replaced(turn.state, command, topic))
         reply = swap_extents(turn, command)
         assert reply is not None  # a swap is answered at once
-        codes = reply.extents_swapped.error_codes
         if turn.records:  # else it was sent again
-            for wanted, old, code in zip(command.partitions, replaced, codes, strict=False):
-                if old is not None and code == ErrorCode.NONE:
-                    back = _offsets(wanted.swap.extents) - _offsets(old)
-                    if back:
-                        history.wrong(f"a swap brought offset {min(back)} of {topic} back")
+            keyed.check_swap(turn, command, reply.extents_swapped.error_codes)
         return reply
 
-    def _offsets(extents: Extents) -> set[int]:
-        table = ExtentTable()
-        table.append(extents)
-        found = MemoryStore()
-        for key in {*zip(table.lease_ids, table.sequences, strict=True)}:
-            name = key_in_lease(cluster_id(), *key)
-            found.put(name, [hot[key] if key in hot else store.get_all(name)])
-        blocks = load_blocks(found, cluster_id(), list(all_pieces(table)))
-        return {
-            record.offset
-            for block in blocks
-            for batch in read_batches(block.data)
-            for record in batch.records()
-        }
+    def finish(turn: Turn, command: FinishCleaning) -> Reply:
+        reply = finish_cleaning(turn, command)
+        assert reply is not None
+        for record in turn.records:
+            partition = turn.state.partitions[key_of(record.partition_cleaned.partition)]
+            keyed.check_clean(partition, record.partition_cleaned.compacted_to)
+        return reply
 
     with (
         mock.patch.object(HotBytes, "add", note),
-        mock.patch.dict(machine.VERBS, swap_extents=Verb(swap)),
+        mock.patch.dict(machine.VERBS, swap_extents=Verb(swap), finish_cleaning=Verb(finish)),
     ):
         yield
+
+
+def _key_of(record: Record) -> bytes:
+    return bytes(record.key or b"")
+
+
+def _table(extents: Extents) -> ExtentTable:
+    table = ExtentTable()
+    table.append(extents)
+    return table
 
 
 def _replaced(state: State, command: SwapExtents, topic: str) -> Iterator[Extents | None]:

@@ -18,6 +18,7 @@ from unittest import mock
 
 from lacuna.agent.fetch import planner
 from lacuna.agent.fetch.service import FetchService
+from lacuna.agent.housekeeping import cleaning
 from lacuna.agent.housekeeping.collecting import Collector
 from lacuna.agent.housekeeping.merging import Merger
 from lacuna.agent.housekeeping.set_aside import SetAside
@@ -32,8 +33,9 @@ from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import DeadRanges
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.log import reads
+from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.segments import SegmentTable
@@ -453,6 +455,16 @@ def _whole_plans() -> AbstractContextManager[Any]:
     return patch(Merger, "_merge", whole)
 
 
+def _aborted_supersede() -> AbstractContextManager[Any]:
+    """A pass also notes the keys of aborted records."""
+
+    def pieces(range_: CompactionRange) -> Any:
+        table = ExtentTable.from_columns(range_.extents)
+        return [*all_pieces(table)]
+
+    return patch(cleaning, "_live_pieces", pieces)
+
+
 #: Name → what takes it away. The names are those of docs/simulation.md.
 SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "durable replies": _early_replies,
@@ -495,6 +507,8 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "merges without one object": _whole_plans,
     "objects set aside": lambda: patch(SetAside, "at", lambda *_: []),
     "second attempts": lambda: patch(SimulatedStore, "makes_second_attempts", False),
+    "aborted records in a pass": _aborted_supersede,
+    "tombstones over damage": lambda: patch(cleaning._Pass, "is_whole", True),
     "patience with a refusal": lambda: patch(Node, "_is_refused_for_good", lambda _: True),
     "end of a mirror": lambda: patch(importing, "_judge", lambda *_: ErrorCode.NONE),
     "late ticks": lambda: patch(Runtime, "_note_pause", lambda _: False),
