@@ -218,6 +218,7 @@ def replay_partition_cleaned(state: State, record: PartitionCleaned, _now_ms: in
     partition = state.partitions[key_of(record.partition)]
     partition.compacted_to = record.compacted_to
     partition.compact_again_ms = record.compact_again_ms
+    state.changed(partition)  # watchers know what may be missing at the front
 
 
 VERBS: Final = (
