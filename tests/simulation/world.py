@@ -17,7 +17,7 @@ from unittest import mock
 from lacuna.controlplane import hot as plane_hot
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state import merges_under_way
+from lacuna.controlplane.state import merging
 from lacuna.controlplane.state import partition as partitions
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import Lease
@@ -472,7 +472,7 @@ def _short_times() -> Iterator[None]:
         mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", GRACE_MS),
         mock.patch.object(partitions, "SHOWN_EXTENTS", 10),
         mock.patch.object(agents, "LEASE_DURATION_MS", LEASE_MS),
-        mock.patch.object(merges_under_way, "_LIFETIME_MS", MERGE_MS),
+        mock.patch.object(merging, "_LIFETIME_MS", MERGE_MS),
         mock.patch.object(plane_hot, "GRACE_MS", HOT_GRACE_MS),
         mock.patch.object(Lease.__init__, "__defaults__", (LEASE_MS,)),
         mock.patch.dict(GroupSettings.__init__.__kwdefaults__, **groups.SETTINGS),

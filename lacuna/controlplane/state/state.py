@@ -11,11 +11,10 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.state.deadlines import Deadlines
 from lacuna.controlplane.state.groups.store import Groups
-from lacuna.controlplane.state.horizons import Horizons
 from lacuna.controlplane.state.hot import HotIntake, HotRounds
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.state.merges_under_way import Cleanings, MergesUnderWay
+from lacuna.controlplane.state.merging import Cleanings, Horizons, MergesUnderWay
 from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.rewriting import Rewriting

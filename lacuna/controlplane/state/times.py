@@ -1,7 +1,7 @@
 """Adjusts the times in the state when the control plane was stopped, or its time leaps or is set back."""
 
 from lacuna.controlplane.state.deadlines import Deadlines
-from lacuna.controlplane.state.horizons import Horizons
+from lacuna.controlplane.state.merging import Horizons
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import Pin
 from lacuna.controlplane.state.settings import TRANSACTIONAL_ID_EXPIRATION_MS
