@@ -85,6 +85,14 @@ def print_line(line: str) -> None:
     out.print(printable(line), markup=False, soft_wrap=True)
 
 
+def print_done(line: str, **fields: object) -> None:
+    """Prints a line about a change that was made. In JSON, it is one object with these fields, in a list."""
+    if is_for_programs():
+        table(list(fields), [fields.values()])
+    else:
+        print_line(line)
+
+
 def paragraph(text: str) -> None:
     """Prints text to standard output: wrapped between words on a terminal, otherwise as one line."""
     out.print(printable(text), markup=False, soft_wrap=not is_for_people())

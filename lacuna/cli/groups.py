@@ -7,7 +7,7 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.base.errors import UserError, did_you_mean
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
-from lacuna.cli.console import asynchronous, print_line, table
+from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
@@ -311,7 +311,7 @@ async def lag(group: GroupId, place: AskedPlace) -> None:
 app.adds("reset", shows=True)(reset)
 
 
-@app.adds("delete")
+@app.adds("delete", shows=True)
 @asynchronous
 async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Deletes a group that has no members, with its committed offsets."""
@@ -323,7 +323,7 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
         if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _fail_without(connection, group)
     check(result.error_code, f"group {group}")
-    print_line(f"deleted {group}")
+    print_done(f"deleted {group}", group=group)
 
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:

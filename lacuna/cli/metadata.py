@@ -6,7 +6,7 @@ from time import gmtime, sleep, strftime
 from typing import TYPE_CHECKING, Annotated
 
 from lacuna.cli.command_line import Group, option
-from lacuna.cli.console import out, print_collected, table
+from lacuna.cli.console import print_collected, print_done, table
 from lacuna.cli.errors import fail, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Data, JobKeys, JobPlace, Store
@@ -25,7 +25,7 @@ app = Group(
 )
 
 
-@app.adds("publish")
+@app.adds("publish", shows=True)
 def publish(
     place: JobPlace,
     keep: Annotated[
@@ -83,12 +83,16 @@ def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
     from lacuna.pipeline.stores import shared_store
 
     done = publish_metadata(plane, shared_store(store), keep_ms=keep_ms, now_ms=wall_clock_ms())
-    out.print(
+    valid_until = _time(done.name.valid_until_ms)
+    print_done(
         f"published {show_count(done.partitions, 'partition')}, {show_size(done.bytes_written)}, valid until "
-        f"{_time(done.name.valid_until_ms)}; {show_count(done.removed, 'old snapshot')} removed",
-        markup=False,
-        soft_wrap=True,
+        f"{valid_until}; {show_count(done.removed, 'old snapshot')} removed",
+        partitions=done.partitions,
+        bytes=done.bytes_written,
+        valid_until=valid_until,
+        removed=done.removed,
     )
+    print_collected()
 
 
 @app.adds("show", shows=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, is_for_people, print_line, table
+from lacuna.cli.console import asynchronous, is_for_people, print_collected, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
@@ -74,7 +74,7 @@ async def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     table(("user", "client", "host", "quota", "value"), sorted(rows))
 
 
-@app.adds("set")
+@app.adds("set", shows=True)
 def set_quotas(
     quotas: Annotated[
         list[str],
@@ -94,10 +94,12 @@ def set_quotas(
     entity = _entity(user, client, host)
     changes = [_change(each) for each in quotas]
     _alter(entity, changes, bootstrap)
-    print_line(f"set {', '.join(quotas)} for {_words(entity)}")
+    whose = _words(entity)
+    print_done(f"set {', '.join(quotas)} for {whose}", whose=whose, quotas=", ".join(quotas))
+    print_collected()
 
 
-@app.adds("remove")
+@app.adds("remove", shows=True)
 def remove_quotas(
     quotas: Annotated[
         list[str], argument(help="Quotas: produce, consume, requests, mutations, connections.")
@@ -110,7 +112,9 @@ def remove_quotas(
     """Removes quotas, so that those of * apply, if there are any."""
     entity = _entity(user, client, host)
     _alter(entity, [OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
-    print_line(f"removed {', '.join(quotas)} of {_words(entity)}")
+    whose = _words(entity)
+    print_done(f"removed {', '.join(quotas)} of {whose}", whose=whose, quotas=", ".join(quotas))
+    print_collected()
 
 
 @asynchronous

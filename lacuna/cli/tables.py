@@ -64,19 +64,19 @@ ROWS: Final = rows_of((*PLACES, *AGENT, *CONTROL_PLANE))
 
 def all_keys() -> set[str]:
     """Return the keys of all settings, and of the options of all commands."""
-    return {*ROWS, *(key for each in _contexts() for key in keys_of(each))}
+    return {*ROWS, *(key for each in contexts() for key in keys_of(each))}
 
 
 def all_variables() -> set[str]:
     """Return the environment variables of all settings and of the options of all commands."""
     return variables() | {
         variable_of(option, context)
-        for context in _contexts()
+        for context in contexts()
         for option in keys_of(context).values()
     }
 
 
-def _contexts() -> Iterator[click.Context]:
+def contexts() -> Iterator[click.Context]:
     """Yield a context of each command."""
     root = click.Context(click.Group("lacuna"), info_name="lacuna", **CONTEXT)
     yield from _contexts_below({name: each.load(name) for name, each in ENTRIES.items()}, root)

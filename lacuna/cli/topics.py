@@ -7,7 +7,7 @@ from typing import Annotated
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, print_line, table
+from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Yes, confirm
 from lacuna.cli.queries import (
@@ -82,7 +82,7 @@ async def list_topics(
             "--rates",
             alone="2s",
             metavar="TIME",
-            help="Show the records a second too, measured for this time: 2s.",
+            help="Show the records a second too, as the rate, measured for this time: 2s.",
         ),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -105,7 +105,7 @@ async def list_topics(
             "partitions",
             "records",
             "bytes",
-            "records/s",
+            "rate",
             "retention",
             "cleanup",
             "topic id",
@@ -173,7 +173,7 @@ async def describe_topic(name: Name, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -
     )
 
 
-@app.adds("create")
+@app.adds("create", shows=True)
 @asynchronous
 async def create_topic(
     name: Name,
@@ -206,12 +206,16 @@ async def create_topic(
         )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
-    print_line(
-        f"created {name}: {show_count(result.num_partitions, 'partition')}, id {show_id(result.topic_id)}"
+    topic_id = show_id(result.topic_id)
+    print_done(
+        f"created {name}: {show_count(result.num_partitions, 'partition')}, id {topic_id}",
+        topic=name,
+        partitions=result.num_partitions,
+        topic_id=topic_id,
     )
 
 
-@app.adds("alter")
+@app.adds("alter", shows=True)
 @asynchronous
 async def alter_topic(
     name: Name,
@@ -268,10 +272,10 @@ async def alter_topic(
     changed = [f"{each.name}={each.value}" for each in changes if each.value is not None]
     changed += [f"{each.name} as by default" for each in changes if each.value is None]
     changed += [] if partitions is None else [show_count(partitions, "partition")]
-    print_line(f"altered {name}: {', '.join(changed)}")
+    print_done(f"altered {name}: {', '.join(changed)}", topic=name, changed=", ".join(changed))
 
 
-@app.adds("delete")
+@app.adds("delete", shows=True)
 def delete_topic(
     name: Name,
     yes: Yes = False,
@@ -290,7 +294,7 @@ async def _delete(name: str, bootstrap: Agents) -> None:
         response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
-    print_line(f"deleted {name}")
+    print_done(f"deleted {name}", topic=name)
 
 
 @app.adds("trim", shows=True)

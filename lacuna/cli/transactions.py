@@ -6,7 +6,7 @@ from typing import Annotated
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, print_line, table
+from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
@@ -145,7 +145,7 @@ async def describe_transaction(
     )
 
 
-@app.adds("abort")
+@app.adds("abort", shows=True)
 @asynchronous
 async def abort_transaction(
     transactional_id: TransactionalId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
@@ -169,7 +169,11 @@ async def abort_transaction(
     for topic in response.markers[0].topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{transactional_id} on {topic.name}")
-    print_line(f"aborted the transaction of {transactional_id}")
+    print_done(
+        f"aborted the transaction of {transactional_id}",
+        transactional_id=transactional_id,
+        producer_id=state.producer_id,
+    )
 
 
 @app.adds("blame", shows=True)

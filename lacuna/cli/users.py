@@ -11,7 +11,7 @@ from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM
 from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, print_line, table
+from lacuna.cli.console import asynchronous, print_collected, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -55,7 +55,7 @@ async def list_users(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     table(("user", "mechanism", "iterations"), rows, name="users")
 
 
-@app.adds("add")
+@app.adds("add", shows=True)
 def add(
     user: User,
     password: Annotated[
@@ -78,10 +78,11 @@ def add(
         secret = read_secret(password, "--password")
     changes = [_upsertion(user, secret, mechanism, iterations) for mechanism in HASHES]
     asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
-    print_line(f"{user} can authenticate with the password")
+    print_done(f"{user} can authenticate with the password", user=user)
+    print_collected()
 
 
-@app.adds("remove")
+@app.adds("remove", shows=True)
 @asynchronous
 async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Removes a user. Open connections stay open."""
@@ -92,7 +93,7 @@ async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
         removed |= await _alter(bootstrap, user, request, may_be_missing=True)
     if not removed:
         fail(f"the user {user} does not exist; `lacuna users list` shows the existing users")
-    print_line(f"{user} is removed")
+    print_done(f"{user} is removed", user=user)
 
 
 async def _alter(

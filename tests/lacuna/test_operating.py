@@ -5,6 +5,7 @@ tables.
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
 from lacuna.agent.produce.flush import Flusher
+from lacuna.cli.tables import contexts
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentDescription, ClusterDescribed
 from lacuna.controlplane.v1.control_pb2 import (
     AgentHealth,
@@ -194,8 +196,8 @@ def test_topics_are_listed_with_what_is_in_them(
     row = listed()
     assert (row["partitions"], row["records"], row["retention"]) == (2, 5, "7d")
     assert row["bytes"] > 0
-    assert row["records/s"] is None
-    assert listed("--rates", "100ms")["records/s"] == 0
+    assert row["rate"] is None
+    assert listed("--rates", "100ms")["rate"] == 0
     units = ("-c", "retention=36h", "-c", "retention=1GiB", "-c", "segment.bytes=64MiB")
     changed = "retention.ms=129600000, retention.bytes=1073741824, segment.bytes=67108864"
     assert lacuna("topics", "alter", topic, *units, *where).out == f"altered {topic}: {changed}\n"
@@ -568,6 +570,17 @@ def tasks() -> list[list[str]]:
     return [shlex.split(cell.strip("`"))[1:] for cell in cells if cell.startswith("`lacuna ")]
 
 
+def test_every_command_with_json_has_its_fields_in_the_documentation() -> None:
+    shown = {
+        context.command_path.removeprefix("lacuna ")
+        for context in contexts()
+        if any(each.name == "as_json" for each in context.command.params)
+    }
+    documented = {name for name in shown if json_fields(name.split())}
+    reports = {"consume", "controlplane status", "export", "import"}
+    assert shown - documented - reports == set()
+
+
 @pytest.mark.slow
 def test_every_task_needs_the_bootstrap_address_alone(
     lacuna: Command, tmp_path: Path, clients: SimpleNamespace
@@ -586,7 +599,31 @@ def test_every_task_needs_the_bootstrap_address_alone(
         clients.send(shop, "orders", ["open"])
         failed = {}
         for command in commands:
-            ran = lacuna(*command, "-b", up.bootstrap)
+            documented = json_fields(command)
+            json_option = ["--json"] if documented else []
+            ran = lacuna(*command, *json_option, "-b", up.bootstrap)
             if ran.code:
                 failed[shlex.join(command)] = (ran.code, ran.err)
+            elif documented:
+                assert fields_of(json.loads(ran.out)) <= documented, command
         assert failed == {}
+
+
+def json_fields(command: list[str]) -> set[str]:
+    """Return the fields of a command's JSON, and the names of its tables, as docs/commands.md lists them."""
+    for row in (ROOT / "docs" / "commands.md").read_text().splitlines():
+        cells = row.split("|")
+        if len(cells) == 4 and cells[1].strip().startswith("`lacuna "):
+            name = shlex.split(cells[1].strip().strip("`"))[1:]
+            if name == command[: len(name)]:
+                return set(re.findall(r"`(\w+)`", cells[2]))
+    return set()
+
+
+def fields_of(value: Any) -> set[str]:
+    """Return all names in the JSON of a command."""
+    if isinstance(value, list):
+        return set().union(*map(fields_of, value))
+    if isinstance(value, dict):
+        return {*value, *fields_of([each for each in value.values() if isinstance(each, list)])}
+    return set()
