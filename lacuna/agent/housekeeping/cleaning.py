@@ -191,11 +191,12 @@ class _Pass:
         pieces = list(pieces_in(table, 0, len(table)))
         loaded = iter(self._load([*compress(pieces, is_live)]))
         horizon = self._horizon(range_)
+        drops_tombstones = self._decides_tombstones(range_)
         before = self.table.superseded, self.table.tombstones
         kept: list[LiveRange | None] = []
         changed: list[bool] = []
         for each in is_live:
-            live = self._swept(next(loaded)) if each else None
+            live = self._swept(next(loaded), drops_tombstones) if each else None
             if each and live is None:
                 break
             kept.append(live)
@@ -230,24 +231,31 @@ class _Pass:
             self.table.tombstones - before[1],
         )
 
-    def _swept(self, live: LiveRange | None) -> LiveRange | None:
+    def _swept(self, live: LiveRange | None, drops_tombstones: bool) -> LiveRange | None:
         """Return an extent with the records to drop, or None if it cannot be read."""
         if live is None:
             return None
         now_ms = self.plan.planned_at_ms
         try:
-            return sweep_keys(live, self.table, now_ms, drops_tombstones=self.is_whole)
+            return sweep_keys(live, self.table, now_ms, drops_tombstones=drops_tombstones)
         except CorruptSegmentError as error:
             self.reasons[segment_with(error)] = error
             return None
+
+    def _decides_tombstones(self, range_: CompactionRange) -> bool:
+        """Whether no older record of a tombstone of this range can remain.
+
+        That is certain only below the end of the pass, and if nothing was left out.
+        """
+        return self.is_whole and range_.end_offset <= self.end_offset
 
     def _horizon(self, range_: CompactionRange) -> int:
         """Return the delete horizon (ms) of tombstones without one, or NO_TIMESTAMP if they get none yet.
 
         It begins when no older record of the key remains, so that a consumer that has read one has the time to read
-        the tombstone. That is certain only below the end of the pass, and if nothing was left out.
+        the tombstone.
         """
-        if not self.is_whole or range_.end_offset > self.end_offset:
+        if not self._decides_tombstones(range_):
             return NO_TIMESTAMP
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
