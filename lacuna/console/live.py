@@ -148,11 +148,11 @@ class Streams:
     async def _messages(self, reading: _Reading) -> AsyncIterator[str]:
         topic, shape = reading.topic, reading.shape
         at = dict(reading.starts)
-        views = [self._site.sources.control.partition(topic.topic_id, each) for each in at]
+        cluster = self._site.sources.control.cluster
         yield ": the messages that arrive from now on\n\n"
         try:
             async with connection_to(reading.agents) as connection:
-                while not (views[0].is_deleted or self._ending.is_set()):
+                while topic.topic_id in cluster.topics_by_id and not self._ending.is_set():
                     (await self._site.rights.of(reading.agents)).check_reads(topic.name)
                     reader = Reader(connection, topic.name, shape.level, self._site.sources.seconds)
                     fetched = await reader.fetch(at, _TAIL_WAIT_MS)
@@ -177,6 +177,7 @@ class Streams:
         try:
             async with connection_to(reading.agents) as connection:
                 while left and bytes_left > 0 and seconds() < ends and not self._ending.is_set():
+                    (await self._site.rights.of(reading.agents)).check_reads(reading.topic.name)
                     reader = Reader(
                         connection,
                         reading.topic.name,
