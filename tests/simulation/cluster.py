@@ -254,7 +254,9 @@ class AgentHost(Host):
                 flush_burst=burst,
                 flush_bytes=self.random.choice((300, 8 << 20)),
                 hot_bytes=around.randomness(f"hot {number}").choice((0, 400, 65_536)),
-                hot_copy_interval_ms=around.randomness(f"hot copies {number}").choice((100, 2_000)),
+                hot_copy_interval_ms=around.randomness(f"hot copies {number}").choice(
+                    (1_000, 3_600_000)
+                ),
             ),
             fetch=self._fetch_settings(),
             housekeeping=HousekeepingSettings(
