@@ -175,9 +175,9 @@ class Broker:
                 raise self._failure(error) from error
 
     def _failure(self, error: UserError) -> UserError:
-        text = f"{self._what} at {self._address}: {error}"
-        is_refusal = isinstance(error, NotAuthenticated)
-        return ClusterRefused(text) if is_refusal else ClusterFailed(text)
+        if isinstance(error, NotAuthenticated):  # it names the address
+            return ClusterRefused(f"{self._what}: {error}")
+        return ClusterFailed(f"{self._what} at {self._address}: {error}")
 
 
 class Kafka:
