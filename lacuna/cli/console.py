@@ -140,7 +140,7 @@ def print_table(
     Numbers and names of usual length are never broken: if the table is too wide, each row is printed as a block of
     lines instead. `styles` has one style for each row.
     """
-    texts = [[printable(cell) for cell in row] for row in rows]
+    texts = [["" if cell is None else printable(cell) for cell in row] for row in rows]
     if title:
         out.print(title, style="bold", markup=False, soft_wrap=True)
     widths = [

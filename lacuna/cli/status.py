@@ -93,6 +93,8 @@ def _show_problems(problems: list[Problem], seen: Seen, wrong: int) -> None:
 
 
 def _show_parts(seen: Seen) -> None:
+    if not seen.cluster_id and not is_for_programs():
+        return  # nothing answered
     table(("part", "what", "value"), _parts(seen), name="parts")
     table(
         ("agent", "address", "zone", "kernel", "state"),

@@ -197,6 +197,7 @@ def test_topics_are_listed_with_what_is_in_them(
     assert (row["partitions"], row["records"], row["retention"]) == (2, 5, "7d")
     assert row["bytes"] > 0
     assert row["rate"] is None
+    assert "None" not in lacuna("topics", "list", "-o", "table", *where).out
     assert listed("--rates", "100ms")["rate"] == 0
     units = ("-c", "retention=36h", "-c", "retention=1GiB", "-c", "segment.bytes=64MiB")
     changed = "retention.ms=129600000, retention.bytes=1073741824, segment.bytes=67108864"
@@ -453,6 +454,7 @@ def test_the_health_of_a_cluster_that_is_not_there(lacuna: Command) -> None:
     (problem,) = json.loads(ran.out)["problems"]
     assert (problem["severity"], problem["part"]) == ("failing", "agents")
     assert "no agent answers at 127.0.0.1:1" in problem["problem"]
+    assert len(lacuna("status", "-b", "127.0.0.1:1").rows) == 3
 
 
 def test_a_group_is_reset(
