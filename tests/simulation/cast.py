@@ -133,7 +133,8 @@ class Cast:
         deliveries = Deliveries(self.history)
 
         def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
-            return Sharer(name, client, self.history, deliveries).run(place)
+            slow = 0.2 if name.startswith("sharer-0") else 0.0
+            return Sharer(name, client, self.history, deliveries, slow).run(place)
 
         for number in range(draw.choice((2, 3))):
             self._add(f"sharer-{number}", main)

@@ -522,7 +522,6 @@ MEMBER_SAFEGUARDS: Final[Mapping[str, Remove]] = {
 
 #: The same, found by histories of a share group.
 SHARE_SAFEGUARDS: Final[Mapping[str, Remove]] = {
-    "locks of shared records": lambda: patch(share_records, "_check_held", lambda *_: None),
     "bound of shared records": lambda: patch(
         share_records, "_bound", lambda _, partition: partition.high_watermark
     ),

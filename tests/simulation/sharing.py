@@ -35,8 +35,6 @@ CONFIGS: Final = {
 _GAP, _ACCEPT, _RELEASE, _REJECT = range(4)
 #: Java's interval is 5 s. A rare rejoin takes this long to be noticed.
 _BEAT_EVERY: Final = 1.5
-#: How often a member works on its records about as long as it may hold them.
-_SLOW: Final = 0.15
 _OUT_OF_SESSION: Final = (
     ErrorCode.SHARE_SESSION_NOT_FOUND,
     ErrorCode.INVALID_SHARE_SESSION_EPOCH,
@@ -71,11 +69,15 @@ class Deliveries:
 class Sharer:
     """A member that takes records of one partition, and acknowledges them with its next fetch."""
 
-    def __init__(self, name: str, client: Client, history: History, deliveries: Deliveries) -> None:
+    def __init__(
+        self, name: str, client: Client, history: History, deliveries: Deliveries, slow: float
+    ) -> None:
+        """`slow` is how often it works on its records about as long as it may hold them, and gives them back."""
         self.name = name
         self.client = client
         self._history = history
         self._deliveries = deliveries
+        self._slow = slow
         self._random: random.Random = client.random
         self._epoch = 0
 
@@ -149,8 +151,9 @@ class Sharer:
             epoch += 1
             self.client.served()
             held = self._took(place, answer, held)
-            if self._random.random() < _SLOW:
-                await asyncio.sleep(self._random.uniform(14.0, 17.0))
+            if held and self._random.random() < self._slow:
+                await asyncio.sleep(self._random.uniform(14.5, 16.5))
+                held = dict.fromkeys(held, _RELEASE)
 
     async def _fetch(self, place: Place, epoch: int, held: dict[int, int]) -> Any:
         address = await self.client.leader(*place)

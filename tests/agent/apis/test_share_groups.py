@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
-from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
@@ -46,10 +46,10 @@ async def begin(setup: Setup, reset: str = "earliest") -> bytes:
     return bytes(topic_id)
 
 
-async def produce(setup: Setup) -> None:
-    """Append a batch of three records."""
+async def produce(setup: Setup, count: int = 3) -> None:
+    """Append a batch of records."""
     now_ms = setup.running.context.clock.now_ms()
-    new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=b"v") for n in range(3))
+    new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=b"v") for n in range(count))
     part = PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
     data = TopicProduceData("t", partition_data=[part])
     asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
@@ -197,6 +197,34 @@ async def test_what_does_not_exist_is_refused(setup: Setup) -> None:
     answer = await fetch(setup, 0, topic_id, topics=topics, max_wait_ms=60_000)
     code = answer.responses[0].partitions[0].error_code
     assert code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def test_few_commands_acknowledge_many_records(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand records in batches of a hundred: each request acknowledges and acquires in one command."""
+    topic_id = await begin(setup, "latest")
+    assert not (await fetch(setup, 0, topic_id)).responses
+    for _ in range(10):
+        await produce(setup, 100)
+    commands = []
+    call = setup.running.control.call
+
+    async def counted(command: Command) -> Reply:
+        commands.append(command.WhichOneof("verb"))
+        return await call(command)
+
+    monkeypatch.setattr(type(setup.running.control), "call", lambda _, command: counted(command))
+    held: list[tuple[int, int, int]] = []
+    for epoch in range(1, 11):
+        taken = acquired(await fetch(setup, epoch, topic_id, *held))
+        held = [(first, last, ACCEPT) for first, last, _ in taken]
+    for first, last, _ in held:
+        await acknowledge(setup, 11, topic_id, first, last)
+    monkeypatch.undo()
+    assert commands.count("share_records") <= 11
+    (offset,) = await offsets(setup, 1)
+    assert (offset.start_offset, offset.lag) == (1006, 0)
 
 
 async def test_a_group_begins_at_a_time(setup: Setup) -> None:
