@@ -302,7 +302,7 @@ class ConsoleVisitors(Checked):
         panel=_CONSOLE,
     )
     registry: str = setting(
-        "console.registry",
+        "console.registry.url",
         "",
         "Schema registry by which the console decodes Avro, Protobuf and JSON Schema.",
         option="--console-registry",
