@@ -92,7 +92,7 @@ async def list_transactions(
 
 async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
     """Shows open transactions, the oldest first."""
-    rows: list[tuple[str, int, float, float, str]] = []
+    found: list[TransactionState] = []
     now_ms = SystemWallClock().now_ms()
     async with KafkaConnection(bootstrap) as connection:
         for start in range(0, len(ids), _IDS_AT_ONCE):
@@ -102,18 +102,21 @@ async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
                 0,
                 DescribeTransactionsRequest(ids[start : start + _IDS_AT_ONCE]),
             )
-            rows += [
-                (
-                    each.transactional_id,
-                    each.producer_id,
-                    round(max(now_ms - each.transaction_start_time_ms, 0) / 1000, 1),
-                    round(each.transaction_timeout_ms / 1000, 1),
-                    ", ".join(sorted(topic.topic for topic in each.topics)),
-                )
-                for each in described.transaction_states
-                if each.transaction_state == ONGOING
+            found += [
+                each for each in described.transaction_states if each.transaction_state == ONGOING
             ]
-    rows.sort(key=lambda row: row[2], reverse=True)
+    # Of two that began in one millisecond, the producer with the lower id is older.
+    found.sort(key=lambda each: (each.transaction_start_time_ms, each.producer_id))
+    rows = [
+        (
+            each.transactional_id,
+            each.producer_id,
+            round(max(now_ms - each.transaction_start_time_ms, 0) / 1000, 1),
+            round(each.transaction_timeout_ms / 1000, 1),
+            ", ".join(sorted(topic.topic for topic in each.topics)),
+        )
+        for each in found
+    ]
     table(("transactional id", "producer id", "open s", "timeout s", "topics"), rows)
 
 
