@@ -16,7 +16,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 OUT = HERE / "out"
 #: The Kafkas to compare with: the name in clients.toml, and the version that Maven fetches.
-KAFKAS = {"4.1": "4.1.0", "3.9": "3.9.1"}
+KAFKAS = {"4.4": "4.4.0", "4.1": "4.1.0", "3.9": "3.9.1"}
 _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(

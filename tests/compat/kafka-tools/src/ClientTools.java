@@ -32,7 +32,7 @@ final class ClientTools {
         Tool.Result read = Tool.run(CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic,
                 "--partition", "0", "--offset", "earliest", "--isolation-level", "read_committed",
                 "--max-messages", String.valueOf(count), "--timeout-ms", "15000",
-                "--property", "print.key=true", "--property", "key.separator==");
+                "--formatter-property", "print.key=true", "--formatter-property", "key.separator==");
         Steps.check(read.lines().size() == count, "kafka-console-consumer: " + read);
         return read.lines();
     }
@@ -40,7 +40,7 @@ final class ClientTools {
     private static void consoleProducer(Steps steps) throws Exception {
         String topic = TopicTools.make(steps, "console", 1);
         String input = "k1:v1\nk2:v2\nk3:v3\n";
-        String[] arguments = {"--topic", topic, "--sync", "--property", "parse.key=true", "--property", "key.separator=:"};
+        String[] arguments = {"--topic", topic, "--sync", "--reader-property", "parse.key=true", "--reader-property", "key.separator=:"};
         steps.run("produce", input, line -> line, CONSOLE_PRODUCER, arguments);
         for (String codec : new String[] {"gzip", "snappy", "lz4", "zstd"}) {
             steps.run("produce " + codec, codec + "\n", line -> line, CONSOLE_PRODUCER,
@@ -56,8 +56,8 @@ final class ClientTools {
         for (String level : new String[] {"read_committed", "read_uncommitted"}) {
             String count = level.equals("read_committed") ? "40" : "80";
             steps.run(level, mask, CONSOLE_CONSUMER, "--topic", topic, "--from-beginning", "--isolation-level", level,
-                    "--max-messages", count, "--timeout-ms", "15000", "--property", "print.timestamp=true",
-                    "--property", "print.partition=true", "--property", "print.key=true");
+                    "--max-messages", count, "--timeout-ms", "15000", "--formatter-property", "print.timestamp=true",
+                    "--formatter-property", "print.partition=true", "--formatter-property", "print.key=true");
         }
         // The aborted tail is read past: nothing comes, and the tool ends by its time limit.
         steps.run("nothing behind the tail", CONSOLE_CONSUMER, "--topic", topic, "--partition", "0",

@@ -9,7 +9,7 @@ import org.apache.kafka.clients.admin.Admin;
 /** Tools that make, change, measure and empty topics. */
 final class TopicTools {
     static final String TOPICS = "org.apache.kafka.tools.TopicCommand";
-    private static final String CONFIGS = "kafka.admin.ConfigCommand";
+    private static final String CONFIGS = "org.apache.kafka.tools.ConfigCommand";
     private static final String OFFSETS = "org.apache.kafka.tools.GetOffsetShell";
     private static final String DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand";
     private static final String LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand";
@@ -169,6 +169,7 @@ final class TopicTools {
         try {
             UnaryOperator<String> node = line -> line
                     .replaceAll("\"replicas\":\\[\\d+\\]", "\"replicas\":[NODE]")
+                    .replaceAll("\"log_dirs\":\\[[^]]*\\]", "\"log_dirs\":[DIR]")
                     .replaceAll("\\bbrokers? [\\d,]+", "broker NODE");
             Files.writeString(json, "{\"topics\":[{\"topic\":\"%s\"}],\"version\":1}".formatted(topic));
             String brokers = leader(steps, topic);
