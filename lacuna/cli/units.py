@@ -5,7 +5,6 @@ from typing import Final
 
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client.times import seconds_of
-from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
 
 _BYTES: Final = {"": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?(|KiB|MiB|GiB)", re.IGNORECASE)
@@ -53,20 +52,3 @@ def show_duration(seconds: float) -> str:
         if seconds >= size and not seconds % size:
             return f"{seconds / size:g}{unit}"
     return f"{seconds:g}s"
-
-
-def with_unit(key: str, value: str) -> tuple[str, str]:
-    """Return the name and the value of a topic config, whose value may have a unit, and whose name may lack its own.
-
-    retention=7d is retention.ms=604800000, retention=1GiB is retention.bytes=1073741824, and segment.bytes=64MiB is
-    segment.bytes=67108864.
-    """
-    seconds, size = seconds_of(value), _SIZE.fullmatch(value.strip())
-    for ending, number in (
-        (".ms", None if seconds is None else round(seconds * 1000)),
-        (".bytes", int(size[1]) * _BYTES[size[2].lower()] if size and size[2] else None),
-    ):
-        name = key if key in TOPIC_CONFIGS else f"{key}{ending}"
-        if number is not None and name in TOPIC_CONFIGS and name.endswith(ending):
-            return name, str(number)
-    return key, value

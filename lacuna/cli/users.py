@@ -1,8 +1,6 @@
 """`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
 import asyncio
-import os
-from hashlib import pbkdf2_hmac
 from typing import Annotated, Final
 
 import click
@@ -15,6 +13,7 @@ from lacuna.cli.console import asynchronous, print_collected, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.changing import upsertions
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.user_scram_credentials import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
@@ -24,11 +23,9 @@ from lacuna.wire.messages.user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 
 _VERSION: Final = 0
-_SALT_BYTES: Final = 24
 
 app = Group(help="Lists, adds and removes users and their passwords.")
 
@@ -76,7 +73,7 @@ def add(
         secret = str(click.prompt("Password", hide_input=True, confirmation_prompt=True)).encode()
     else:
         secret = read_secret(password, "--password")
-    changes = [_upsertion(user, secret, mechanism, iterations) for mechanism in HASHES]
+    changes = upsertions(user, secret, iterations)
     asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
     print_done(f"{user} can authenticate with the password", user=user)
     print_collected()
@@ -115,11 +112,3 @@ async def _alter(
             return False
         check(result.error_code, user, result.error_message)
     return True
-
-
-def _upsertion(
-    user: str, password: bytes, mechanism: int, iterations: int
-) -> ScramCredentialUpsertion:
-    salt = os.urandom(_SALT_BYTES)
-    salted = pbkdf2_hmac(HASHES[mechanism], password, salt, iterations)
-    return ScramCredentialUpsertion(user, mechanism, iterations, salt, salted)

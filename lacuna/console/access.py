@@ -1,16 +1,14 @@
 """The page of access: logins, users, ACLs and quotas; and the changes of them, a row for each."""
 
 import asyncio
-import os
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
-from hashlib import pbkdf2_hmac
 from typing import Any, Final, NamedTuple, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM_NAMES
+from lacuna.agent.security.sasl.users import HASHES, MECHANISM_NAMES
 from lacuna.base.errors import UserError
 from lacuna.console import formats
 from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check
@@ -28,6 +26,7 @@ from lacuna.controlplane.shared.acls import (
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.changing import upsertions
 from lacuna.wire.messages.acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
@@ -60,13 +59,11 @@ from lacuna.wire.messages.user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
-    ScramCredentialUpsertion,
 )
 
 T = TypeVar("T")
 
 _ACLS_VERSION: Final = 3
-_SALT_BYTES: Final = 24
 _RESOURCES: Final = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -201,7 +198,9 @@ async def _acls(turn: Turn) -> list[AclRow]:
 async def _acl_fields(_turn: Turn) -> Sequence[Field]:
     return (
         Field(
-            name="principal", label="Principal", hint="Such as User:alice; User:* for everybody."
+            name="principal",
+            label="Principal",
+            hint="Such as User:alice; User:* for all principals.",
         ),
         Field(name="permission", label="Permission", kind="select", choices=tuple(_PERMISSIONS)),
         Field(
@@ -333,19 +332,9 @@ async def _add_user(turn: Turn) -> Done:
         raise BadRequest("Write a user and a password.")
     if password != turn.given.get("again", ""):
         raise BadRequest("The passwords differ: write the same one twice.")
-    changes = await asyncio.to_thread(_upsertions, user, password.encode())
+    changes = await asyncio.to_thread(upsertions, user, password.encode())
     await _alter_user(turn, user, AlterUserScramCredentialsRequest((), changes))
     return Done(f"{user} can authenticate with the password.", "/access")
-
-
-def _upsertions(user: str, password: bytes) -> list[ScramCredentialUpsertion]:
-    """Return the change that stores a password for all mechanisms. It takes milliseconds."""
-    changes = []
-    for mechanism, name in HASHES.items():
-        salt = os.urandom(_SALT_BYTES)
-        salted = pbkdf2_hmac(name, password, salt, LEAST_ITERATIONS)
-        changes.append(ScramCredentialUpsertion(user, mechanism, LEAST_ITERATIONS, salt, salted))
-    return changes
 
 
 async def _preview_no_user(turn: Turn) -> Effect:

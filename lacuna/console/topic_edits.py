@@ -10,13 +10,13 @@ from lacuna.console.messages import WRITTEN_PLACES, bounds_of, cursor, place_of
 from lacuna.console.rights import Rights
 from lacuna.console.site import BadRequest, Needs
 from lacuna.console.topics import topic_named
-from lacuna.controlplane.client.times import seconds_of
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, effective
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.column_layout import BinaryColumn
 from lacuna.logstore.records.encoding import murmur2_partitions
+from lacuna.operating.changing import with_unit
 from lacuna.wire.messages.create_partitions import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
@@ -63,7 +63,6 @@ _TOPIC_RESOURCE: Final = 2
 _SET, _UNSET = 0, 1
 _TIMEOUT_MS: Final = 5_000
 _COMMITTED: Final = 1
-_BYTES: Final = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _CONFIGS_HINT: Final = "One NAME=VALUE a line, such as retention.ms=7d or max.message.bytes=2MiB."
 
 
@@ -212,19 +211,9 @@ def _configs_in(text: str) -> dict[str, str]:
         name, equals, value = (part.strip() for part in line.partition("="))
         if not (name and equals):
             raise BadRequest(f"{line[:80]!r} is not a config: write NAME=VALUE")
-        configs[name] = _without_unit(name, value)
+        key, number = with_unit(name, value)
+        configs[key] = number
     return configs
-
-
-def _without_unit(name: str, value: str) -> str:
-    """Return a value such as 7d or 2MiB in the unit that the config's name ends with."""
-    unit = name.rpartition(".")[2]
-    if unit == "ms" and (seconds := seconds_of(value)) is not None:
-        return str(round(seconds * 1000))
-    number = value[:-3].strip()
-    if unit == "bytes" and value[-3:] in _BYTES and number.isascii() and number.isdecimal():
-        return str(int(number) * _BYTES[value[-3:]])
-    return value
 
 
 # --- add partitions ---
