@@ -89,7 +89,7 @@ class Site:
         return f"{path}{sign}{urlencode({'said': text, 'seal': self.tokens.token(browser, text)})}"
 
     def _said(self, request: Request, browser: str) -> str:
-        """Return the text that `saying` has put into an address. Nobody else can."""
+        """Return the text that `saying` has put into an address. Other sites cannot make such addresses."""
         text, seal = (request.query_params.get(each, "") for each in ("said", "seal"))
         return text if text and self.tokens.is_right(browser, text, seal) else ""
 

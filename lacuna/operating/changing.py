@@ -1,4 +1,4 @@
-"""What commands and the console send to change a cluster: configs in a user's units, and passwords as SCRAM keeps them."""
+"""What commands and the console send to change a cluster: configs in a user's units, and passwords in SCRAM's form."""
 
 import os
 import re

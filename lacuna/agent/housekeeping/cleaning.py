@@ -260,7 +260,7 @@ class _Pass:
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
     def _last_failed(self, table: ExtentTable, index: int) -> int:
-        """Return the index of the last extent of those from `index` on that are in objects known to be damaged."""
+        """Return the index of the last of the extents from `index` on that lie in objects known to be damaged."""
         keys = zip(table.lease_ids[index + 1 :], table.sequences[index + 1 :], strict=True)
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 

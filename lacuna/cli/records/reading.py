@@ -34,7 +34,7 @@ _CONFIG: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How records are read: of which agents, which of them are kept, and how many of those.
+    """How records are read: from which agents, which records are kept, and how many.
 
     `tell` receives a line when no agent answers.
     """

@@ -585,7 +585,7 @@ class KeyTable:
     """The newest offset of each key, for compaction by key. Keys are kept as hashes, in bounded memory.
 
     First `note` batches in the order of their offsets, then ask `sweep` for the records to drop. The hash is
-    SipHash-2-4 with 128 bits under the 16 random bytes of `secret`, so nobody can choose keys that collide. A chance
+    SipHash-2-4 with 128 bits under the 16 random bytes of `secret`, so clients cannot choose colliding keys. A chance
     collision, which would lose a record, has a probability of 1e-24 among ten million keys.
 
     The table grows up to `max_bytes`, of which at least two thirds hold slots of 24 bytes, three quarters of them used.
