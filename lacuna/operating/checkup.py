@@ -18,7 +18,12 @@ from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDescribed, DescribeCluster
-from lacuna.controlplane.v1.control_pb2 import AgentHealth, AgentQuestion, Command
+from lacuna.controlplane.v1.control_pb2 import (
+    AgentHealth,
+    AgentQuestion,
+    Command,
+    ControlPlaneStatus,
+)
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
@@ -52,8 +57,9 @@ _LONG_MS: Final = 60_000
 _FAR_BEHIND: Final = 10_000
 _LONG_BACKLOG: Final = 10_000
 _CLOCK_MS: Final = 10_000
-_LITTLE_DISK: Final = 0.1
-_TOO_LITTLE_DISK: Final = 0.02
+# Shares of a disk, and bytes. A disk is short of space below both: a tenth of a large disk is plenty for a journal.
+_LITTLE_DISK: Final = (0.1, 8 << 30)
+_TOO_LITTLE_DISK: Final = (0.02, 1 << 30)
 _RECENT_MS: Final = 600_000
 
 
@@ -293,12 +299,17 @@ def _of_control(seen: Seen) -> Iterator[Problem]:
             what = f"clocks are {status.clocks_ahead_ms / 1000:.0f} s ahead, so nothing is deleted by age"
             remedy = "correct the clocks; if the cluster's time is wrong, use `lacuna controlplane set-time`"
             yield Problem(Severity.DEGRADED, "clocks", what, remedy)
-        if status.disk_bytes and status.disk_free_bytes < _LITTLE_DISK * status.disk_bytes:
-            is_near = status.disk_free_bytes < _TOO_LITTLE_DISK * status.disk_bytes
+        if _is_below(_LITTLE_DISK, status):
+            is_near = _is_below(_TOO_LITTLE_DISK, status)
             what = f"{status.disk_free_bytes >> 20} MiB are free on the disk of the journal"
             remedy = "free some space, or move the journal with `lacuna controlplane copy`"
             severity = Severity.FAILING if is_near else Severity.DEGRADED
             yield Problem(severity, "disk", what, remedy)
+
+
+def _is_below(bound: tuple[float, int], status: ControlPlaneStatus) -> bool:
+    share, bytes_ = bound
+    return status.disk_free_bytes < min(share * status.disk_bytes, bytes_)
 
 
 def _of_reports(seen: Seen, now_ms: int) -> Iterator[Problem]:

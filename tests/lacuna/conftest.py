@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable, Iterable
@@ -41,6 +42,17 @@ class Ran:
     def rows(self) -> list[list[str]]:
         """Return the cells of each line of the output, split at tabs."""
         return [line.split("\t") for line in self.out.splitlines()]
+
+    @property
+    def problems_of_cluster(self) -> list[dict[str, str]]:
+        """Return the problems in the JSON of `lacuna status`, without those of a machine whose disk is slow or full."""
+        problems: list[dict[str, str]] = json.loads(self.out)["problems"]
+        of_machine = {("degraded", "disk"), ("failing", "disk"), ("degraded", "store")}
+        return [
+            each
+            for each in problems
+            if each["severity"] != "advice" and (each["severity"], each["part"]) not in of_machine
+        ]
 
 
 Command = Callable[..., Ran]
