@@ -1,4 +1,4 @@
-"""Stores the corpus: one file per target, with one input in hex per line.
+"""Stores the corpus in corpus.txt: a line has the name of a target, and one of its inputs in hex.
 
 `python -m tests.fuzz.corpus TARGET FILE…` adds the contents of files, such as failed inputs.
 """
@@ -6,15 +6,15 @@
 import argparse
 import hashlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-CORPUS = Path(__file__).parent / "corpus"
+CORPUS = Path(__file__).with_suffix(".txt")
 
 
 def kept(target: str) -> list[bytes]:
-    path = CORPUS / f"{target}.hex"
-    return [*map(bytes.fromhex, path.read_text().splitlines())] if path.exists() else []
+    """Return the stored inputs of a target."""
+    return [bytes.fromhex(data) for owner, data in _lines() if owner == target]
 
 
 def name(data: bytes) -> str:
@@ -23,9 +23,15 @@ def name(data: bytes) -> str:
 
 
 def add(target: str, inputs: Iterable[bytes]) -> None:
-    """Add inputs, each once. The lines are in the order of the bytes, so that a diff shows only new inputs."""
-    lines = sorted({each.hex() for each in (*kept(target), *inputs)})
-    (CORPUS / f"{target}.hex").write_text("".join(f"{line}\n" for line in lines))
+    """Add inputs, each once. The lines are in order, so that a diff shows only new inputs."""
+    lines = sorted({*_lines(), *((target, each.hex()) for each in inputs)})
+    CORPUS.write_text("".join(f"{owner} {data}\n" for owner, data in lines))
+
+
+def _lines() -> Iterator[tuple[str, str]]:
+    for line in CORPUS.read_text().splitlines():
+        owner, _, data = line.partition(" ")
+        yield owner, data
 
 
 def unpack(target: str, folder: Path) -> Path:

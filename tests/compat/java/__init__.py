@@ -1,1 +1,0 @@
-"""kafka-clients in the client matrix, and its behaviour when an agent dies."""

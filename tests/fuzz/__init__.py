@@ -1,1 +1,0 @@
-"""Fuzz targets for arbitrary bytes, a stored corpus for each, and searches with atheris for more inputs."""
