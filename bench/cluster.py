@@ -32,7 +32,7 @@ from bench.meter import resident_bytes
 from lacuna.agent.housekeeping.merging import MergeSettings
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli.running import run
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import HotSegment
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal

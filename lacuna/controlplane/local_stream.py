@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.streams import StreamBroken
 from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse

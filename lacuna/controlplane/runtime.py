@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from lacuna.base.burst import Burst
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
 from lacuna.controlplane import machine
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Receiver
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.clock import STORE, Clock, SteadyTime
 from lacuna.controlplane.decision import Context, Decision
 from lacuna.controlplane.hot import HotBytes

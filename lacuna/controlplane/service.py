@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.base.addresses import is_loopback
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import CallError
 from lacuna.controlplane.client.grpcio import imported
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.tls import NO_TLS, ControlTlsSettings, made_of
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.doorstep import Doorstep

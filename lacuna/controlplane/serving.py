@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from google.protobuf.message import DecodeError
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import HostSession
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.rights import Job, refusals
 from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.contract import own_contract, why_not

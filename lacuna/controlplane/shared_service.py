@@ -8,8 +8,8 @@ from socket import gethostname
 
 from google.protobuf.message import DecodeError
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import CallError, ask_once
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.tls import ControlTls, made_of
 from lacuna.controlplane.clock import Clock, SystemClock
 from lacuna.controlplane.journal.journal import SharedJournal, Snapshotter

@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 from lacuna.base.errors import UserError
 from lacuna.controlplane.journal.journal import SharedJournal
-from lacuna.controlplane.journal.kinds import kind_of, shared_kind_of
+from lacuna.controlplane.journal.kinds import kind_of, opened_store, shared_kind_of
 from lacuna.controlplane.journal.kinds.kind import JournalKind, Setup, SharedKind
 from lacuna.controlplane.journal.moving.beginning import Target
 from lacuna.controlplane.journal.moving.source import Source
 from lacuna.controlplane.journal.moving.wreck import Wreck
 from lacuna.controlplane.journal.place import Place
-from lacuna.controlplane.journal.places import opened_store
 from lacuna.controlplane.service import new_cluster_id
 from lacuna.logstore.objects.url import JOURNAL_FORMS, holds_journals
 

@@ -18,8 +18,8 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context, make_server
+from tests.clients.hurry import lengthen
 from tests.doubles.journal import MemoryJournal
-from tests.leases import lengthen
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,13 +8,16 @@ so that a client stays a member even if a busy machine delays it.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
 
+from lacuna.agent.lease import AgentLease
+from lacuna.controlplane.runtime import Runtime
 from lacuna.testing import Cluster
-from tests.leases import lengthen
 
 HEARTBEAT_MS = 100
 SESSION_MS = 45_000
 SHORT_SESSION_MS = 3_000
+LEASE_MS = 600_000
 
 
 def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
@@ -32,6 +35,19 @@ def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
 
 
 def keep_leases(cluster: Cluster) -> None:
-    """Makes the leases of all agents last (tests/leases.py), until the cluster is restarted."""
+    """Makes the leases of all agents last (`lengthen`), until the cluster is restarted."""
     leases = [agent.context.lease for agent in cluster.embedded.agents]
     cluster.run(lengthen(cluster.embedded.running.plane, leases))
+
+
+async def lengthen(plane: Runtime, leases: Iterable[AgentLease]) -> None:
+    """Make all leases of a control plane last LEASE_MS, until it is restarted. `leases` are those of its agents.
+
+    A machine may delay a process for longer than a lease. Its agents then reject requests and close connections until
+    they have registered again. A test that sends requests itself would see these errors.
+    """
+    for held in plane._state.leases.values():
+        held.duration_ms = LEASE_MS
+    for lease in leases:
+        lease._duration_seconds = lease.trust.lasts = LEASE_MS / 1000
+        await lease.renew()

@@ -1,4 +1,4 @@
-"""A clock that a test controls."""
+"""Clocks that a test controls, and waiting for the event loop alone."""
 
 import asyncio
 import threading
@@ -106,3 +106,9 @@ class LeaseClock:
             if renewals.keys() == renewing and due_ms <= min([*renewals.values(), self.end_ms]):
                 self._passed_ms = max(self._passed_ms, due_ms)
             return due_ms <= self._passed_ms
+
+
+async def iterations(count: int = 20) -> None:
+    """Let new tasks begin, and run everything that is ready."""
+    for _ in range(count):
+        await asyncio.sleep(0)

@@ -8,11 +8,13 @@ import io
 import os
 import pty
 import re
+import resource
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,7 +34,6 @@ from lacuna.pipeline.audit import PartitionReport
 from lacuna.pipeline.audit.picture import Cell
 from lacuna.testing import Cluster
 from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, HeartbeatRequest
-from tests.descriptors import no_more_files
 
 WIDTHS = [80, 100, 140, 200]
 
@@ -216,3 +217,22 @@ def test_the_advice_is_to_raise_the_limit(opens: Callable[[Path], None], tmp_pat
     said = str(raised.value)
     assert "raise the limit of open files (ulimit -n)" in said
     assert "another address" not in said
+
+
+@contextmanager
+def no_more_files() -> Iterator[None]:
+    """Fail every attempt to open a file or a socket with EMFILE during the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = [os.open(os.devnull, os.O_RDONLY)]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/dev/fd"))) + 2, hard))
+    try:
+        while True:
+            try:
+                taken.append(os.dup(taken[0]))
+            except OSError:
+                break
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in taken:
+            os.close(descriptor)

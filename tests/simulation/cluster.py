@@ -23,7 +23,7 @@ from lacuna.agent.peers import Named
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
-from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.client.streams import StreamBroken
 from lacuna.controlplane.serving import ServedPlane, serve_stream

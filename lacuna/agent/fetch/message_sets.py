@@ -13,10 +13,10 @@ From v3 on (KIP-74), the first message of the answer is always complete.
 import asyncio
 from typing import Final
 
-from lacuna.agent.conversions import convert
 from lacuna.agent.fetch.answers import failed
 from lacuna.agent.fetch.service import FetchService, log
 from lacuna.agent.fetch.sessions import Permission
+from lacuna.agent.threads import convert
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.errors import RecordsError

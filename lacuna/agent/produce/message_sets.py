@@ -12,15 +12,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.agent.arrival_order import ArrivalOrder
-from lacuna.agent.conversions import convert
 from lacuna.agent.produce.check import failed, refuse_batch
 from lacuna.agent.produce.service import ProduceService
+from lacuna.agent.threads import convert
 from lacuna.controlplane.client import ClusterView
 from lacuna.controlplane.shared.topic_configs import effective
-from lacuna.logstore.records.errors import BatchTooLargeError, RecordsError
+from lacuna.logstore.records.errors import BatchTooLargeError, EmptyMessageSetError, RecordsError
 from lacuna.logstore.records.layout import MAGIC, MAGIC_AT
 from lacuna.logstore.records.legacy import to_batch
-from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
 from lacuna.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,

@@ -70,7 +70,7 @@ _FIRST_ABORTABLE: Final = 11
 _FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
-# As many as convert for old clients (agent/conversions.py), since the event loop needs the CPUs too.
+# As many as convert for old clients (agent/threads.py), since the event loop needs the CPUs too.
 _RECOMPRESSING_THREADS: Final = 2
 
 

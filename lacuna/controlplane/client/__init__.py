@@ -1,6 +1,5 @@
 """The client side of the control plane for agents and jobs: the client protocol, two transports, and the views."""
 
-from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import (
     CallError,
     GrpcClient,
@@ -10,7 +9,12 @@ from lacuna.controlplane.client.grpc import (
 )
 from lacuna.controlplane.client.in_process import InProcessClient
 from lacuna.controlplane.client.past import AsOf, Cut, not_known, read_as_of, read_cut
-from lacuna.controlplane.client.protocol import ControlClient, confirm
+from lacuna.controlplane.client.protocol import (
+    CommandRefused,
+    ControlClient,
+    ControlPlaneUnavailable,
+    confirm,
+)
 from lacuna.controlplane.client.session import SessionClient, SessionLimits
 from lacuna.controlplane.client.times import past_time_of, show_time
 from lacuna.controlplane.client.tls import (

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Collection, Sequence
 
-from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply

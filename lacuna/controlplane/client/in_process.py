@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from lacuna.controlplane.client.calls import Calls
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.host import Host
 from lacuna.controlplane.client.parts import call_in_parts
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta

@@ -1,10 +1,26 @@
-"""The control plane as agents and jobs see it, independent of the transport."""
+"""The control plane as agents and jobs see it, independent of the transport, and the errors of a call to it."""
 
 from typing import Protocol
 
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
+
+
+class ControlPlaneUnavailable(Exception):
+    """There was no reply: the command may or may not have taken effect. Idempotent commands can be retried."""
+
+
+class CommandRefused(Exception):
+    """The control plane rejected the command and changed nothing. `code` is the number of an ErrorCode.
+
+    With UNKNOWN_SERVER_ERROR, the leader fell silent while it decided the command, which may have changed something.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message} (error {code})")
+        self.code = code
+        self.message = message
 
 
 class ControlClient(Protocol):

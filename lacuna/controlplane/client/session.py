@@ -17,8 +17,8 @@ from typing import Final
 
 from lacuna.base.burst import Burst
 from lacuna.controlplane.client.calls import Calls
-from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.parts import call_in_parts
+from lacuna.controlplane.client.protocol import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.repeating import may_be_repeated, may_have_ended_a_leader
 from lacuna.controlplane.client.search import LeaderSearch, SearchLimits
 from lacuna.controlplane.client.streams import Connect, Resolve, Sleep, StreamBroken, WatchedStream

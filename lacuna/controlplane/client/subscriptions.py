@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from weakref import WeakValueDictionary
 
-from lacuna.controlplane.client.errors import CommandRefused, ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of

@@ -17,8 +17,8 @@ from contextlib import suppress
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
 from lacuna.controlplane.journal.journal import JournalCorrupt, JournalError, Snapshot
+from lacuna.controlplane.journal.kinds import opened_reader
 from lacuna.controlplane.journal.place import Place
-from lacuna.controlplane.journal.places import opened_reader
 from lacuna.controlplane.journal.replica import Replica, restored
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.tables import read_batches, read_cluster_id

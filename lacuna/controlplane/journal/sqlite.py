@@ -8,7 +8,7 @@ process) do not block the writer. A lock on a file beside the database keeps out
 import asyncio
 import fcntl
 import os
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
@@ -37,7 +37,6 @@ from lacuna.controlplane.journal.journal import (
     Seal,
     Snapshot,
 )
-from lacuna.controlplane.journal.open_files import OpenFiles
 from lacuna.controlplane.journal.rows import checksum, encode_records
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.sqlite_hot import delete_hot, hot_sizes, insert_hot, read_hot
@@ -337,3 +336,31 @@ def take_lock(path: str) -> int:
             "or use another folder"
         ) from None
     return descriptor
+
+
+class OpenFiles:
+    """The existing files at `paths` as they are now.
+
+    A deleted file can be written and synced as long as it is open, but its contents are gone when the process ends.
+    """
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._found = {path: found for path in paths if (found := _identity(path)) is not None}
+
+    def check(self) -> None:
+        """Raise JournalError if one of them was deleted, moved or replaced."""
+        for path, found in self._found.items():
+            if _identity(path) != found:
+                raise JournalError(
+                    f"{path} was deleted, moved or replaced while it was open. Nothing is "
+                    "acknowledged any more: stop everything that uses the folder, and restore "
+                    "the files or a backup before the next start"
+                )
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

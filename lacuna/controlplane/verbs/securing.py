@@ -1,4 +1,5 @@
-"""AlterSecurity: users, ACLs, quotas, delegation tokens, configs of all brokers.
+"""AlterSecurity: users, ACLs, quotas, delegation tokens, configs of all brokers. ShareQuotas: the part of each quota
+that an agent may give its clients until it asks again.
 
 Agents check what clients send, and who may send it.
 """
@@ -8,17 +9,26 @@ from typing import Final
 
 from lacuna.controlplane.shared.broker_configs import can_be_set, changed, plain_name
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.security import entity_of
 from lacuna.controlplane.shared.topic_configs import SET, InvalidConfig
 from lacuna.controlplane.state.settings import MAX_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityAltered, SecurityChanges
+from lacuna.controlplane.v1.security_pb2 import (
+    AlterSecurity,
+    QuotasShared,
+    SecurityAltered,
+    SecurityChanges,
+    ShareQuotas,
+)
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 #: How often expired tokens are looked for; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
+#: The use of a quota that an agent may report: a burst may use more than its second's worth.
+_MOST_USED: Final = 100.0
 
 
 def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
@@ -78,5 +88,23 @@ def replay_security_changed(state: State, record: SecurityChanges, _now_ms: int)
             delta.topics.append(topic.message())
 
 
-VERBS: Final = (Verb(alter_security),)
+def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
+    """Assign each quota's share. Nothing durable changes, since a new leader shares quotas again within seconds."""
+    if command.lease_id not in turn.state.leases:
+        return Reply(quotas_shared=QuotasShared(error_code=ErrorCode.LEASE_EXPIRED))
+    shares = [
+        turn.state.shares.ask(
+            (use.key, entity_of(use)), command.lease_id, _part(use.used), use.is_short, turn.now_ms
+        )
+        for use in command.uses
+    ]
+    return Reply(quotas_shared=QuotasShared(shares=shares))
+
+
+def _part(used: float) -> float:
+    """Return the use as a part of a quota; anything else counts as nothing."""
+    return min(used, _MOST_USED) if used > 0 else 0.0
+
+
+VERBS: Final = (Verb(alter_security), Verb(share_quotas, looks=True))
 REPLAYS: Final = (replay_security_changed,)

@@ -1,4 +1,4 @@
-"""The errors of records; each names the Kafka error that a client gets for it."""
+"""The errors of records and of message sets; each names the Kafka error that a client gets for it."""
 
 from __future__ import annotations
 
@@ -102,3 +102,19 @@ class DecompressedTooLargeError(RecordsError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"the records decompress to more than {limit} bytes; send smaller batches")
         self.limit = limit
+
+
+class CorruptMessageError(RecordsError):
+    """A message with wrong bytes; `position` is that of its entry in its set, in bytes."""
+
+    def __init__(self, reason: str, position: int) -> None:
+        super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")
+        self.reason = reason
+        self.position = position
+
+
+class EmptyMessageSetError(InvalidRecordError):
+    """A message set that has no whole message."""
+
+    def __init__(self) -> None:
+        super().__init__("the message set holds no whole message; send at least one")

@@ -62,8 +62,8 @@ from lacuna.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.agent.harness import anybody
+from tests.clients.hurry import lengthen
 from tests.doubles.journal import MemoryJournal
-from tests.leases import lengthen
 
 TIME = 1_700_000_000_000
 

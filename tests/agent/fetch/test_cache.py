@@ -22,7 +22,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 from tests.seeds import seeds
 
 BIG = bytes(range(256)) * 20

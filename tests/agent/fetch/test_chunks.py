@@ -15,7 +15,7 @@ from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import ObjectNotFoundError, ShortReadError
 from lacuna.testing.faults import FaultyStore
 from lacuna.wire.peers import READ_CHUNK_RESPONSE, ReadChunkRequest, ReadChunkResponse
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 CHUNK = 1600
 BEYOND = CHUNK // 8

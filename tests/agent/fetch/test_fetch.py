@@ -23,7 +23,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 BIG = bytes(range(256)) * 20
 

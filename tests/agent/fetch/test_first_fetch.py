@@ -24,7 +24,7 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
 from tests.agent.harness import anybody, open_to_all, unreachable
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 WAITS = {"max_wait_ms": 20}
 

@@ -12,7 +12,7 @@ from lacuna.agent.fetch.service import SMALLEST_ANSWER_BYTES
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.wire.messages.fetch import PartitionData
 from tests.agent.fetch.log import make_batch, open_log
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 KIBIBYTE = 1024
 PART = 256 * KIBIBYTE

@@ -12,7 +12,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log, records_of
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 
 def answered(response: FetchResponse) -> list[int]:

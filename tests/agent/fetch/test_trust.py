@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_of
 from tests.agent.harness import ScriptedControl
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 #: How long a view is trusted, how long fetches wait, and a sleep through both (seconds). No delay is as long.
 TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0

@@ -16,7 +16,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.layout import Codec
 from lacuna.wire.messages.produce import PartitionProduceResponse
 from tests.agent.fetch.log import Log, make_batch, open_log, produce_request, records_of
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 
 class Held:

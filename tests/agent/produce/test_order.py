@@ -15,7 +15,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import Log, Writer, open_log, records_of
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 RETRIABLE = {6, 56, int(ErrorCode.REQUEST_TIMED_OUT)}
 IN_FLIGHT = 5

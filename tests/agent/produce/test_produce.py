@@ -41,7 +41,7 @@ from tests.agent.fetch.log import (
     produce_request,
     records_of,
 )
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 

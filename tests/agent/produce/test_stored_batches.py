@@ -31,7 +31,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 TOO_LARGE, NOT_LEADER = 10, 6
 VALUES = [b"value %d " % number * 20 for number in range(30)]

@@ -42,7 +42,7 @@ from lacuna.controlplane.verbs import reading
 from lacuna.controlplane.verbs.groups import admin, committing, configuring
 from tests.controlplane.runtime.commands import heartbeat
 from tests.controlplane.verbs.cluster import Cluster
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 
 class Door:

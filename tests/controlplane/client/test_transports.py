@@ -22,7 +22,7 @@ from tests.controlplane.runtime.commands import (
     refused,
 )
 from tests.controlplane.runtime.rig import Connect, Rig
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 
 async def held(rig: Rig, count: int) -> None:

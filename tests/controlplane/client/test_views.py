@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.extents import ExtentTable, extent_rows

@@ -36,7 +36,7 @@ from tests.controlplane.runtime.commands import (
     read,
 )
 from tests.controlplane.runtime.rig import Rig, mistaken
-from tests.loop_iterations import iterations
+from tests.doubles.clock import iterations
 
 
 @pytest.fixture

@@ -34,8 +34,8 @@ from lacuna.controlplane.client import (
     SessionLimits,
     confirm,
 )
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
 from lacuna.controlplane.client.grpc import CallError, _shown, ask_once
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.controlplane.shared.acls import Operation, PatternType, Permission, ResourceType

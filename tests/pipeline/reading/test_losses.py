@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
-from lacuna.controlplane.client.errors import ControlPlaneUnavailable
+from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource import stream as stream_module

@@ -1,12 +1,21 @@
-"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows."""
+"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows, also to open
+a shared journal and its bucket in a process other than the leader.
+"""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from lacuna.base.errors import UserError
+from lacuna.controlplane.journal.journal import JournalReader
 from lacuna.controlplane.journal.kinds.bucket import IN_BUCKET
-from lacuna.controlplane.journal.kinds.kind import JournalKind, SharedKind
+from lacuna.controlplane.journal.kinds.kind import JournalKind, Setup, SharedKind
 from lacuna.controlplane.journal.kinds.postgresql import POSTGRESQL
 from lacuna.controlplane.journal.kinds.sqlite import SQLITE
+from lacuna.controlplane.journal.place import Place
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
+from lacuna.logstore.objects import ConditionalStore, open_conditional_store
+from lacuna.logstore.objects.url import holds_journals
 
 KINDS: Final[tuple[JournalKind, ...]] = (SQLITE, POSTGRESQL, IN_BUCKET)
 SHARED_KINDS: Final = tuple(each for each in KINDS if isinstance(each, SharedKind))
@@ -35,3 +44,32 @@ def shared_kind_of(address: str) -> SharedKind:
         f"{address!r} is not a journal that several control planes can share: write {forms(SHARED_KINDS)}, or leave "
         "--journal out for an SQLite file in the data folder"
     )
+
+
+@contextmanager
+def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]:
+    """Run the body with a reader of the journal, and the store of its snapshots.
+
+    Raises JournalError and StoreMisconfiguredError.
+    """
+    with opened_store(place) as store:
+        setup = Setup(place=place, store=store, lease=0.0, new_cluster_id=str)
+        yield shared_kind_of(place.url).reader(setup)
+
+
+@contextmanager
+def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
+    """Run the body with the place's bucket, or None if it has none, since a folder cannot hold snapshots.
+
+    Raises StoreMisconfiguredError.
+    """
+    kind = kind_of(place.url)
+    has_snapshots = isinstance(kind, SharedKind) and holds_journals(place.store_url)
+    if not (kind.is_in_bucket or has_snapshots):
+        yield None
+        return
+    store = open_conditional_store(place.store_url)
+    try:
+        yield store
+    finally:
+        store.close()

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from lacuna.logstore.records.batch import RecordBatch, read_batches
 from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, compress
-from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
+from lacuna.logstore.records.errors import EmptyMessageSetError, InvalidRecordError, RecordsError
 from lacuna.logstore.records.layout import LOG_APPEND_TIME_BIT, MAX_INT64, Codec, TimestampType
 from lacuna.logstore.records.legacy import by_objects, kernel
 from lacuna.logstore.records.legacy.codecs import codec_for, compress_set
-from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
 from lacuna.logstore.records.legacy.layout import MAGIC_0, MAGIC_1, MAX_WRAPPER_RECORDS
 from lacuna.logstore.records.legacy.reading import read_entries, unwrap
 from lacuna.logstore.records.legacy.validation import MessageSetRules

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
-from lacuna.logstore.records.errors import DecompressedTooLargeError, InvalidRecordError
+from lacuna.logstore.records.errors import (
+    CorruptMessageError,
+    DecompressedTooLargeError,
+    InvalidRecordError,
+)
 from lacuna.logstore.records.layout import (
     CODEC_MASK,
     LOG_APPEND_TIME_BIT,
@@ -15,7 +19,6 @@ from lacuna.logstore.records.layout import (
     TimestampType,
 )
 from lacuna.logstore.records.legacy.codecs import decompress_set, legacy_codec
-from lacuna.logstore.records.legacy.errors import CorruptMessageError
 from lacuna.logstore.records.legacy.layout import (
     ATTRIBUTES_AT,
     CRC,

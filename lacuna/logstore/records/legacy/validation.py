@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING
 
 from lacuna.logstore.records.errors import (
     BatchTooLargeError,
+    EmptyMessageSetError,
     InvalidRecordError,
     InvalidTimestampError,
 )
 from lacuna.logstore.records.layout import Codec, TimestampType
-from lacuna.logstore.records.legacy.errors import EmptyMessageSetError
 from lacuna.logstore.records.legacy.layout import MAGIC_1
 from lacuna.logstore.records.legacy.reading import Entry, inner_entries, read_entries, unwrap
 

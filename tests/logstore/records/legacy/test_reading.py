@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.records.errors import (
+    CorruptMessageError,
     CorruptRecordsError,
     DecompressedTooLargeError,
     InvalidRecordError,
@@ -21,7 +22,6 @@ from lacuna.logstore.records.errors import (
 from lacuna.logstore.records.layout import Codec, TimestampType
 from lacuna.logstore.records.legacy import to_batch
 from lacuna.logstore.records.legacy.codecs import compress_set, decompress_set
-from lacuna.logstore.records.legacy.errors import CorruptMessageError
 from lacuna.logstore.records.legacy.lz4_header import (
     with_old_checksum,
     with_right_checksum,

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from lacuna.logstore.records.errors import (
     BatchTooLargeError,
+    CorruptMessageError,
     DecompressedTooLargeError,
+    EmptyMessageSetError,
     InvalidRecordError,
     InvalidTimestampError,
     KafkaErrorName,
@@ -16,7 +18,6 @@ from lacuna.logstore.records.errors import (
     UnsupportedCodecError,
 )
 from lacuna.logstore.records.layout import Codec, TimestampType
-from lacuna.logstore.records.legacy.errors import CorruptMessageError, EmptyMessageSetError
 from lacuna.logstore.records.legacy.reading import read_entries, read_messages, unwrap
 from lacuna.logstore.records.legacy.validation import MessageSetRules, validate_message_set
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
