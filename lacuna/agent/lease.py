@@ -18,13 +18,13 @@ from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
+    AgentReport,
     Endpoint,
     RegisterAgent,
     ReleaseLease,
     RenewLease,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import SegmentId
 

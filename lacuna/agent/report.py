@@ -11,7 +11,7 @@ from typing import Final
 from lacuna.agent.client import Peer
 from lacuna.agent.context import AgentContext
 from lacuna.agent.housekeeping.service import HousekeepingMetrics
-from lacuna.controlplane.v1.reports_pb2 import (
+from lacuna.controlplane.v1.cluster_pb2 import (
     AgentReport,
     ConnectedClients,
     MergeCounts,

@@ -13,10 +13,10 @@ from lacuna.console.rights import Rights
 from lacuna.console.site import Paging, Site, link, rights_of
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.ids import show_id
+from lacuna.controlplane.v1.cluster_pb2 import AgentReport
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 
 _SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars")

@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.console.site import Paging, Site
-from lacuna.controlplane.v1.reports_pb2 import AgentReport, ConnectedClients
+from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ConnectedClients
 from lacuna.operating.clients import Client, ClientQuery, load, nearest
 
 #: The name that a client sends → its name in `lacuna doctor`, if the two differ.

@@ -17,11 +17,10 @@ from lacuna.controlplane.client import (
     ControlPlaneUnavailable,
     confirm,
 )
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import AgentReport, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
 from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 
 #: A sample of up to this age is used again.

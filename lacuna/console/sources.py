@@ -9,9 +9,8 @@ from lacuna.agent.clock import SystemWallClock
 from lacuna.console import limits
 from lacuna.controlplane.client import ControlClient, ControlPlace, made_of
 from lacuna.controlplane.shared_service import ask_status
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDescribed, DescribeCluster
+from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ClusterDescribed, DescribeCluster
 from lacuna.controlplane.v1.control_pb2 import Command, ControlPlaneStatus
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.observing.endpoint import Shown
 from lacuna.operating.embedded import EmbeddedCluster
 from lacuna.operating.kafka import Agents

@@ -6,7 +6,7 @@ from typing import Final
 
 from lacuna.controlplane.client.grpc import CallError
 from lacuna.controlplane.listening import Call, Handler
-from lacuna.controlplane.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from lacuna.controlplane.v1.control_pb2 import HealthCheckRequest, HealthCheckResponse
 
 _SERVICE: Final = "/grpc.health.v1.Health/"
 

@@ -43,10 +43,9 @@ from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.state.times import leap
 from lacuna.controlplane.tenure import LockedTenure, Tenure
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, RegisterAgent
+from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHot
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 _log = logging.getLogger("lacuna.controlplane")
 

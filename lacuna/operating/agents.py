@@ -38,8 +38,7 @@ from lacuna.base.addresses import join_address
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.pace import Pace
-from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
+from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport
 from lacuna.logstore.objects import ObjectStore
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
 from lacuna.wire.messages.describe_cluster import (

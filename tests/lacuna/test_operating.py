@@ -20,7 +20,13 @@ from confluent_kafka.admin._listoffsets import OffsetSpec
 from lacuna.agent.produce.flush import Flusher
 from lacuna.cli.tables import contexts
 from lacuna.controlplane import service
-from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentDescription, ClusterDescribed
+from lacuna.controlplane.v1.cluster_pb2 import (
+    Agent,
+    AgentDescription,
+    AgentReport,
+    ClusterDescribed,
+    MergeCounts,
+)
 from lacuna.controlplane.v1.control_pb2 import (
     AgentHealth,
     AskedControlPlane,
@@ -28,7 +34,6 @@ from lacuna.controlplane.v1.control_pb2 import (
     Standby,
     StoreProbe,
 )
-from lacuna.controlplane.v1.reports_pb2 import AgentReport, MergeCounts
 from lacuna.operating import checkup
 from lacuna.operating.checkup import Seen, SeenAgent, problems_of
 from lacuna.testing import Cluster

@@ -28,9 +28,8 @@ from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import Unsettled
 from lacuna.controlplane.state.windows import Windows
-from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic
+from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport, ClusterDelta, Topic
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 
 #: About how many bytes a partition of an open transaction takes.
 SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256

@@ -15,6 +15,7 @@ from lacuna.controlplane.state.state import NO_NODE, Lease, State
 from lacuna.controlplane.v1.cluster_pb2 import (
     Agent,
     AgentRegistered,
+    AgentReport,
     LeaseOpened,
     LeaseReleased,
     LeaseRenewed,
@@ -31,7 +32,6 @@ from lacuna.controlplane.v1.journal_pb2 import (
     LeasesEnded,
     LeasesUsedLate,
 )
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import presence
 from lacuna.controlplane.verbs.needs import of_lease
 from lacuna.controlplane.verbs.refusals import MalformedCommand

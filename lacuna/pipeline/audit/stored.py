@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from lacuna.controlplane.v1.metadata_pb2 import StoredPartition
+from lacuna.controlplane.v1.log_pb2 import StoredPartition
 from lacuna.logstore.objects import DamagedObjectError, ObjectNotFoundError, ObjectStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import ClusterMarker, MetadataName, parse_metadata_key

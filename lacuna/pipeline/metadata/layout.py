@@ -14,8 +14,7 @@ from google.protobuf.message import DecodeError
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.log_pb2 import PartitionDelta
-from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
+from lacuna.controlplane.v1.log_pb2 import MetadataIndex, PartitionDelta, StoredPartition
 from lacuna.logstore.records.compression import compress, decompress
 from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import RecordsError

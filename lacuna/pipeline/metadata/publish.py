@@ -10,8 +10,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import PinReads
-from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex
+from lacuna.controlplane.v1.log_pb2 import MetadataIndex, PinReads
 from lacuna.logstore.objects import NotDeletedError, ObjectStore
 from lacuna.logstore.segments import MetadataName
 from lacuna.pipeline.control import ControlPlane

@@ -7,8 +7,12 @@ from lacuna.controlplane.shared.history import common_second, known_from
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.controlplane.v1.log_pb2 import PartitionAsOf, PartitionCut
-from lacuna.controlplane.v1.metadata_pb2 import MetadataIndex, StoredPartition
+from lacuna.controlplane.v1.log_pb2 import (
+    MetadataIndex,
+    PartitionAsOf,
+    PartitionCut,
+    StoredPartition,
+)
 from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import (

@@ -4,6 +4,7 @@ import pytest
 
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, MAX_REPORT_BYTES
 from lacuna.controlplane.v1.cluster_pb2 import (
+    AgentReport,
     ClusterDescribed,
     DeleteTopics,
     DescribeCluster,
@@ -12,7 +13,6 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RenewLease,
 )
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
-from lacuna.controlplane.v1.reports_pb2 import AgentReport
 from lacuna.controlplane.verbs import describing
 from tests.controlplane.verbs.cluster import Cluster, collect
 from tests.controlplane.verbs.script import run
