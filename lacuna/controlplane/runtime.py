@@ -15,6 +15,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lacuna.base.burst import Burst
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
@@ -53,6 +54,12 @@ _log = logging.getLogger("lacuna.controlplane")
 # have so many bytes.
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
+#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one begins later by this share of the
+#: append's time. Clients whose answers depended on the append send their next commands meanwhile. Otherwise, commands
+#: that came during the append would go alone, and two groups of clients would wait for each other's appends in turn. A
+#: lone client does not wait: its append has one record, and none is left when the append ends.
+_REST: Final = 1 / 8
+_SLOW_APPEND_SECONDS: Final = 0.008
 #: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
 #: next iteration, so that the lease is renewed and connections are read in between.
 _SLICE_MS = 50
@@ -186,6 +193,10 @@ class Runtime:
         self._proofs_asked = 0
         self._proofs_under_way = 0
         self._proofs = 0
+        self._append_began = 0.0
+        self._append_records = 0
+        #: When the next append may begin, in the time of the event loop.
+        self._rests_until = 0.0
         self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
@@ -716,7 +727,10 @@ class Runtime:
             self._begin_append()
         elif self._asks_journal() and self._append is None and self._appending_soon is None:
             loop = asyncio.get_running_loop()
-            self._appending_soon = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+            if loop.time() < self._rests_until:
+                self._appending_soon = loop.call_at(self._rests_until, self._begin_append)
+            else:
+                self._appending_soon = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def _asks_journal(self) -> bool:
         """Whether there are records to write or answers to prove."""
@@ -738,6 +752,8 @@ class Runtime:
         self._appending_soon = None
         if self._append is not None or self._stopped is not None or not self._asks_journal():
             return
+        self._append_began = asyncio.get_running_loop().time()
+        self._append_records = len(self._records)
         self._proofs_under_way = self._proofs_asked
         if not self._records and self._confirm is not None:
             self._append = asyncio.ensure_future(self._prove(self._confirm))
@@ -773,10 +789,19 @@ class Runtime:
             return
         self._durable = append.result()
         self._proofs = self._proofs_under_way
-        self._begin_append()
+        self._rest()
+        self._append_soon()
         self._release()
         self._drain_backlog()
         self._snapshot_if_due()
+
+    def _rest(self) -> None:
+        """Let the next append begin at once after a quick one, and a little later after a slow one."""
+        now = asyncio.get_running_loop().time()
+        took = now - self._append_began
+        is_slow = self._confirm is not None and took >= _SLOW_APPEND_SECONDS
+        has_company = self._append_records > 1 or self._asks_journal()
+        self._rests_until = now + took * _REST if is_slow and has_company else 0.0
 
     def _hold(self, held: Iterable[Held]) -> None:
         self._held.extend(held)

@@ -33,12 +33,14 @@ class Rig:
         settings: RuntimeSettings | None = None,
         snapshotter: Snapshotter | None = None,
         snapshot_appends: int | None = None,
+        confirm: Callable[[int], Awaitable[None]] | None = None,
     ) -> None:
         self.memory = MemoryJournal("cluster")
         self.journal: Journal = journal or self.memory
         self.settings = settings or RuntimeSettings()
         self.snapshotter = snapshotter
         self.snapshot_appends = snapshot_appends
+        self.confirm = confirm
         self.clock = ManualClock()
         self.fatal: list[BaseException] = []
         self._ids = itertools.count(1)
@@ -55,6 +57,7 @@ class Rig:
             self.settings,
             snapshotter=self.snapshotter,
             snapshot_appends=self.snapshot_appends,
+            confirm=self.confirm,
             prepare=await_members,
             on_fatal=self.fatal.append,
         )

@@ -37,6 +37,8 @@ from tests.controlplane.runtime.commands import (
 )
 from tests.controlplane.runtime.rig import Rig, mistaken
 from tests.doubles.clock import iterations
+from tests.doubles.journal import MemoryJournal
+from tests.simulation.loop import on_virtual_time
 
 
 @pytest.fixture
@@ -130,6 +132,42 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     rig.memory.release()
     await asyncio.gather(*calls)
     assert [len(records) for records in (await appended(rig))[before:]] == [1, 9]
+
+
+@on_virtual_time
+async def test_clients_that_began_apart_share_slow_appends() -> None:
+    """Otherwise each would wait for the appends of the other."""
+
+    class SlowJournal(MemoryJournal):
+        def append(
+            self, records: Sequence[bytes], token: int, hot: Sequence[HotSegment] = ()
+        ) -> asyncio.Future[int]:
+            self.is_held = True
+            asyncio.get_running_loop().call_later(0.04, self.release)
+            return super().append(records, token, hot)
+
+    async def confirmed(_: int) -> None:
+        """Nothing is answered without records here."""
+
+    journal = SlowJournal("cluster")
+    rig = await Rig(journal, confirm=confirmed).start()
+    topic_id = await created(rig.client())
+    loop = asyncio.get_running_loop()
+
+    async def commits(after: float) -> None:
+        client = rig.client()
+        await asyncio.sleep(after)
+        for _ in range(20):
+            await client.call(commit(topic_id))
+            await asyncio.sleep(0.002)
+
+    began = loop.time()
+    await asyncio.gather(commits(0), commits(0.02))
+    took = loop.time() - began
+    appends = [batch async for batch in journal.read(0)]
+    await rig.plane.close()
+    assert len(appends) <= 25
+    assert took <= 25 * 0.045
 
 
 async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> None:
