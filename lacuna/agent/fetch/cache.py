@@ -255,7 +255,7 @@ class ExtentCache:
             partial(key_in_lease, self._cluster_id()),
             read_gap=self._store.read_gap,
             max_read_bytes=self._max_read_bytes,
-            load_bytes=min(_LOAD_BYTES, max(total // self._max_reads, 1)),
+            load_bytes=self._load_bytes(total, ahead=ahead),
             chunk_bytes=sys.maxsize if shared is None else shared.chunks.chunk_bytes,
         )
         for plan in plans:
@@ -268,6 +268,16 @@ class ExtentCache:
                 self._reading.setdefault(run.partition, []).append((run.pieces, task))
             tasks[task] = None
         return list(tasks)
+
+    def _load_bytes(self, total: int, *, ahead: bool) -> int:
+        """Return how large the loads of `total` bytes may be.
+
+        Small ones at once bring the bytes of a waiting fetch sooner. No fetch waits for bytes that are read ahead, so
+        these cost as few requests as possible.
+        """
+        if ahead and not self._is_cheap:
+            return _LOAD_BYTES
+        return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
         """Yield the parts of a run that no current read covers, and add the reads that cover the others to `tasks`.

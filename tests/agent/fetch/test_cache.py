@@ -203,6 +203,24 @@ async def test_what_comes_next_is_read_ahead() -> None:
         assert log.store.metrics.gets == 6
 
 
+async def test_reading_ahead_costs_few_requests_where_they_are_charged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The committed records of one object with holes between them are a single read."""
+    monkeypatch.setattr(TestStore, "reads_at_once", 16)
+    async with open_log(store=TestStore(1 << 20)) as log:
+        await log.create_topic("t")
+        writers = [await log.writer(f"x{number}") for number in range(12)]
+        await asyncio.gather(*(writer.send(BIG) for writer in writers))
+        for number, writer in enumerate(writers):
+            await writer.end(committed=number % 2 == 0)
+        assert log.store.metrics.puts == 1
+        await log.fetch(0, partition_max_bytes=1)
+        for offset in range(2, 12, 2):
+            assert records_of(await log.fetch(offset, partition_max_bytes=1))
+        assert log.store.metrics.gets == 2
+
+
 async def test_changed_bytes_are_an_error_that_names_the_object_and_never_served(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
