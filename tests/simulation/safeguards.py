@@ -23,6 +23,7 @@ from lacuna.agent.housekeeping.collecting import Collector
 from lacuna.agent.housekeeping.merging import Merger
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.produce import flush
+from lacuna.agent.produce.flight import Flight
 from lacuna.agent.trust import Trust
 from lacuna.controlplane import clock, machine
 from lacuna.controlplane.client import session
@@ -113,8 +114,7 @@ def _early_replies() -> AbstractContextManager[Any]:
 
 def _unordered_flushes() -> AbstractContextManager[Any]:
     """A flush commits without waiting for the previous one."""
-    real = flush._Flight
-    return patch(flush, "_Flight", lambda batches, _previous, ended: real(batches, None, ended))
+    return patch(flush, "Flight", lambda batches, _previous, ended: Flight(batches, None, ended))
 
 
 def _no_lease_fence() -> AbstractContextManager[Any]:

@@ -15,7 +15,7 @@ producer sent earlier (S12).
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from time import perf_counter
@@ -36,6 +36,7 @@ from lacuna.agent.produce.buffer import (
     Verdict,
     ordered_producers,
 )
+from lacuna.agent.produce.flight import Flight, commit_command, placed_batches
 from lacuna.agent.produce.gaps import Gaps
 from lacuna.agent.produce.hot import SMALL_BYTES, HotCopies, HotFlushes, HotLease
 from lacuna.agent.produce.moves import Moves
@@ -45,24 +46,17 @@ from lacuna.base.burst import Burst
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,
-    COMMITTED_BATCH,
     FLAG_FOLLOWS,
-    FLAG_LOG_APPEND_TIME,
-    FLAG_TRANSACTIONAL,
     SLICE_VERDICT,
-    TRANSACTIONAL_ID_SHIFT,
-    SegmentSlice,
-    commit_of,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
-from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
 from lacuna.logstore.segments.paths import SegmentId, segment_key
-from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, write_segment
+from lacuna.logstore.segments.writer import WrittenSegment, write_segment
 
 log = logging.getLogger("lacuna.agent.produce")
 
@@ -149,57 +143,6 @@ class StoreHealth:
         return self._why if until >= self._since + _FAILED_SECONDS else ""
 
 
-@dataclass(slots=True, eq=False)
-class _Flight:
-    """One flush and its batches. `ended` completes when the flush has ended, for the next one."""
-
-    batches: list[PendingBatch]
-    previous: "asyncio.Future[None] | None"
-    ended: "asyncio.Future[None]"
-    segment_id: SegmentId | None = None
-    #: the batches in the segment by partition, in the order of its slices
-    slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)
-    #: a reply to its commit was lost
-    is_repeated: bool = False
-    is_hot: bool = False
-    #: what the commit of a hot segment takes along
-    hot: bytes = b""
-
-    @property
-    def is_small(self) -> bool:
-        """Whether its PUT takes little longer than the sync."""
-        return sum(len(batch.part) for batch in self.batches) <= SMALL_BYTES
-
-    def group(self) -> list[SliceInput]:
-        """Group the batches by partition, keeping those of each producer in order."""
-        grouped: dict[PartitionKey, list[PendingBatch]] = {}
-        for batch in self.batches:
-            grouped.setdefault(batch.key, []).append(batch)
-        self.slices = {key: together(batches) for key, batches in grouped.items()}
-        return [
-            SliceInput(topic_id, partition, [batch.part for batch in batches])
-            for (topic_id, partition), batches in self.slices.items()
-        ]
-
-
-def together(batches: list[PendingBatch]) -> list[PendingBatch]:
-    """Reorder the batches of one partition so that those of a transaction follow its first one.
-
-    A transaction is then one extent of a segment. If it aborts, it leaves one long gap, rather than many short ones
-    that readers would also read (adr/0021). The order of each producer's batches is kept (S12). Batches with append
-    times are not reordered, since these times must ascend as in Kafka.
-    """
-    owners = {batch.producer_id for batch in batches if batch.flags & FLAG_TRANSACTIONAL}
-    if not owners or any(batch.flags & FLAG_LOG_APPEND_TIME for batch in batches):
-        return batches
-    groups: dict[tuple[bool, int], list[PendingBatch]] = {}
-    for place, batch in enumerate(batches):
-        is_owned = batch.producer_id in owners
-        key = (is_owned, batch.producer_id if is_owned else place)
-        groups.setdefault(key, []).append(batch)
-    return [batch for group in groups.values() for batch in group]
-
-
 #: Called for a segment with its id, and with (topic id, partition), position and bytes of every batch.
 Written = Callable[[SegmentId, Iterable[tuple[PartitionKey, int, memoryview | bytes]]], None]
 
@@ -230,7 +173,7 @@ class Flusher:
         self.gaps = Gaps(control)
         self._moves = Moves(control.cluster, settings.commit_timeout_ms / 1000)
         self._executor = Threads(settings.max_flushes, "flush")
-        self._flights: dict[_Flight, asyncio.Task[None] | None] = {}
+        self._flights: dict[Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
         # A fixed interval takes the place of the budget.
         prices = None if settings.flush_interval_ms >= 0 else store.metrics.sent.prices
@@ -354,7 +297,7 @@ class Flusher:
         if not self._buffer or self._puts_now >= self._settings.max_flushes:
             return
         loop = asyncio.get_running_loop()
-        flight = _Flight(
+        flight = Flight(
             self._buffer.take(self._settings.flush_bytes), self._last_ended, loop.create_future()
         )
         flight.is_hot = self.hot.takes(sum(len(batch.part) for batch in flight.batches))
@@ -369,7 +312,7 @@ class Flusher:
             self._flights[flight] = task
         self._schedule()
 
-    async def _fly(self, flight: _Flight) -> None:
+    async def _fly(self, flight: Flight) -> None:
         """Run one flush: put, wait for the previous flush, commit, settle."""
         failure: Verdict | None = MAYBE_PERSISTED
         metrics, on_flush = self.metrics, self.metrics.on_flush
@@ -406,7 +349,7 @@ class Flusher:
             flight.ended.set_result(None)
             self._schedule()
 
-    async def _put(self, flight: _Flight) -> WrittenSegment | Verdict:
+    async def _put(self, flight: Flight) -> WrittenSegment | Verdict:
         """Write the segment; return a Verdict if that failed."""
         try:
             flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
@@ -443,7 +386,7 @@ class Flusher:
         """Return why segments cannot be written now, or "" if they can."""
         return self._store_health.why_not(asyncio.get_running_loop().time())
 
-    def _write(self, flight: _Flight, segment_id: SegmentId) -> WrittenSegment:
+    def _write(self, flight: Flight, segment_id: SegmentId) -> WrittenSegment:
         """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""
         written = write_segment(
             self._lease.cluster_id,
@@ -457,11 +400,11 @@ class Flusher:
     def _key_of(self, segment_id: SegmentId) -> str:
         return segment_key(self._lease.cluster_id, segment_id)
 
-    async def _commit(self, flight: _Flight, written: WrittenSegment) -> Verdict | None:
+    async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
         """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
-        placed = _place(flight, written)
+        placed = placed_batches(flight, written)
         self._moves.mark(batch for batch, _ in placed)
-        command, batches = _commit_command(written, placed)
+        command, batches = commit_command(written, placed)
         if not batches:
             return None
         if flight.is_hot:
@@ -494,7 +437,7 @@ class Flusher:
                     batch.settle(self._heard(flight, batch, verdict))
         return None
 
-    async def _commit_cold(self, flight: _Flight) -> Verdict | None:
+    async def _commit_cold(self, flight: Flight) -> Verdict | None:
         """Put a segment that the control plane did not take as a hot one, and commit it."""
         self.metrics.hot_refused += 1
         self.hot.refused()
@@ -505,7 +448,7 @@ class Flusher:
         written = await self._put(flight)
         return written if isinstance(written, Verdict) else await self._commit(flight, written)
 
-    def _heard(self, flight: _Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
+    def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
         """Record the outcome of a batch. Return its verdict, or another one if it may be sent again."""
         code = verdict.error_code
         if code == ErrorCode.NONE:
@@ -519,7 +462,7 @@ class Flusher:
             return NOT_PERSISTED
         return verdict
 
-    async def _call(self, flight: _Flight, command: CommitSegment) -> SegmentCommitted | Verdict:
+    async def _call(self, flight: Flight, command: CommitSegment) -> SegmentCommitted | Verdict:
         """Send a commit, which is idempotent by segment id, until its outcome is known or its time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._settings.commit_timeout_ms / 1000
@@ -566,7 +509,7 @@ class Flusher:
             # An attempt with a lost reply may have been committed before the lease ended.
             return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
 
-    def _fail(self, flight: _Flight, verdict: Verdict) -> None:
+    def _fail(self, flight: Flight, verdict: Verdict) -> None:
         """Fail the unsettled batches of a flush, and those that their producers have sent since (S12)."""
         self.metrics.flushes_failed += 1
         unsettled = [batch for batch in flight.batches if batch.verdict is None]
@@ -583,57 +526,7 @@ class Flusher:
             batch.settle(NOT_PERSISTED)
 
 
-def _place(flight: _Flight, written: WrittenSegment) -> list[tuple[PendingBatch, int]]:
-    """Return the batches without a verdict, with their positions in the object."""
-    return [
-        (batch, position)
-        for batches, piece in zip(flight.slices.values(), written.slices, strict=True)
-        for batch, position in zip(batches, piece.batch_positions, strict=True)
-        if batch.verdict is None
-    ]
-
-
-def _commit_command(
-    written: WrittenSegment, placed: list[tuple[PendingBatch, int]]
-) -> tuple[CommitSegment, list[list[PendingBatch]]]:
-    """Build the commit of `placed`; also return its batches, slice by slice."""
-    slices: list[SegmentSlice] = []
-    sent: list[list[PendingBatch]] = []
-    by_partition: dict[PartitionKey, list[tuple[PendingBatch, int]]] = {}
-    numbers: dict[str, int] = {}  # transactional id -> 1 + its index
-    for batch, position in placed:
-        by_partition.setdefault(batch.key, []).append((batch, position))
-    for key, entries in by_partition.items():
-        sent.append([batch for batch, _ in entries])
-        rows = [
-            COMMITTED_BATCH.pack(
-                position,
-                len(batch.part),
-                batch.record_count,
-                batch.max_timestamp,
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                _flags(batch, numbers),
-            )
-            for batch, position in entries
-        ]
-        slices.append(SegmentSlice(key, b"".join(rows)))
-    segment = SegmentIdMessage(
-        lease_id=written.segment_id.lease_id, sequence=written.segment_id.sequence
-    )
-    return commit_of(segment, written.size, slices, numbers), sent
-
-
-def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """Return the flags of a batch for its commit. `numbers` gives its transactional id a number."""
-    if not batch.transactional_id:
-        return batch.flags
-    number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)
-    return batch.flags | number << TRANSACTIONAL_ID_SHIFT
-
-
-def _report(flight: _Flight) -> None:
+def _report(flight: Flight) -> None:
     log.exception(
         "unexpected error in the flush of segment %s; please report it", flight.segment_id
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from lacuna.agent.produce.buffer import NO_PRODUCER_ID, PendingBatch
 from lacuna.agent.produce.check import TopicRules, check_batch
-from lacuna.agent.produce.flush import together
+from lacuna.agent.produce.flight import together
 from lacuna.agent.produce.recompress import compression_of, recompressed
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.shared.batches import FLAG_LOG_APPEND_TIME, FLAG_TRANSACTIONAL
