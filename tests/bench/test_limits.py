@@ -1,4 +1,4 @@
-"""Which figures are worse than an earlier run, miss a goal, or are near a limit."""
+"""Which figures are worse than an earlier run, miss a goal, or are near a limit; and ratios of rounds."""
 
 from pathlib import Path
 
@@ -6,16 +6,33 @@ import pytest
 
 from bench import machine, throughput
 from bench.aborts import work_of as aborted
+from bench.bucket import AMOUNTS
+from bench.bucket import END_TO_END as BUCKET_END_TO_END
+from bench.bucket_costs import AMOUNTS as COSTS
+from bench.bucket_costs import aborted_work_of, steady_work_of
+from bench.bucket_targets import FOLDER, JOURNAL_IN_S3, S3
 from bench.compare import worse
-from bench.figures import BUSIEST, KILO_RECORDS, OTHERS, P50, THROUGHPUT, WIRE_BYTES, Figure, Row
+from bench.figures import (
+    BUSIEST,
+    KILO_RECORDS,
+    OTHERS,
+    P50,
+    P99,
+    THROUGHPUT,
+    WIRE_BYTES,
+    Figure,
+    Row,
+    ratio,
+)
 from bench.goals import GOALS, Goal, Verdict, judge
 from bench.latency import WORK as END_TO_END
 from bench.limits import LIMITS, End, Limit, ends
-from bench.report import ends_table, page_part, verdict_line
+from bench.report import ends_table, page_part, table, verdict_line
 from bench.results import Results
+from bench.rounds import FULL
 from bench.sections import BARE, KAFKA, LACUNA
 from bench.tiny import PRODUCE, REQUESTS
-from bench.transactions import TRANSACTIONS
+from bench.transactions import TRANSACTIONS, work_of
 from bench.transactions import work_of as transactions_by
 
 
@@ -327,3 +344,45 @@ def test_the_table_says_what_bounds_and_how_that_was_measured() -> None:
 def test_a_figure_that_is_bounded_can_be_near_or_far() -> None:
     """The nearest limit of a figure without a better direction could not be determined."""
     assert all(limit.figure.better.value != "neither" for limit in LIMITS)
+
+
+def rows_of(ours: list[float], theirs: list[float]) -> tuple[Row, Row]:
+    return (
+        Row(work_of(1), S3, [{TRANSACTIONS: each} for each in ours]),
+        Row(work_of(1), FOLDER, [{TRANSACTIONS: each} for each in theirs]),
+    )
+
+
+def test_a_ratio_is_the_median_of_the_rounds() -> None:
+    """The machine was twice as slow in the second round, and three times in the third."""
+    ours, theirs = rows_of([80.0, 45.0, 20.0], [100.0, 50.0, 33.0])
+    assert ratio(ours, theirs, TRANSACTIONS) == 0.8
+    assert table([ours, theirs])[1] == [
+        work_of(1),
+        "transactions/s",
+        *("45 (20–80)", "50 (33–100)"),
+        "0.8",
+    ]
+    verdict = next(iter(judge(Results("full", {}, {"bucket": [ours, theirs]}))))
+    assert (verdict.value, verdict.is_met) == (0.8, True)
+
+
+def test_rows_with_different_numbers_of_runs_have_the_ratio_of_their_medians() -> None:
+    ours, theirs = rows_of([80.0, 60.0], [100.0])
+    assert ratio(ours, theirs, TRANSACTIONS) == 0.7
+
+
+def test_without_a_figure_on_both_sides_there_is_no_ratio() -> None:
+    ours, theirs = rows_of([80.0], [0.0])
+    assert ratio(ours, theirs, TRANSACTIONS) is None
+    assert ratio(ours, theirs, P50) is None
+    assert ratio(Row("a", S3, [{P99: 1.0}]), Row("a", FOLDER, [{THROUGHPUT: 1.0}]), P99) is None
+
+
+def test_every_goal_is_about_a_row_of_a_full_run() -> None:
+    amount, costs = AMOUNTS[FULL.name], COSTS[FULL.name]
+    beside = {*map(work_of, amount.producers), BUCKET_END_TO_END}
+    rows = {(work, target) for work in beside for target in (S3, JOURNAL_IN_S3)}
+    rows |= {(steady_work_of(costs.rate, agents), S3) for agents in costs.agents}
+    rows |= {(aborted_work_of(costs.transactions, each), S3) for each in costs.producers}
+    assert {(goal.work, goal.target) for goal in GOALS["bucket"]} == rows

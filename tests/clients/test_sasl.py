@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import ssl
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -283,3 +284,31 @@ def test_a_wrong_password_is_told(guarded: Guarded) -> None:
     while not any(each.code() == KafkaError._AUTHENTICATION for each in errors):
         assert time.monotonic() < end
         producer.poll(0.1)
+
+
+def test_librdkafka_says_that_authentication_failed(lacuna_cluster: Cluster) -> None:
+    """Without an answer to the handshake, it assumes that the broker is too old for SASL."""
+    failed = threading.Event()
+    reasons: list[str] = []
+
+    def heard(error: KafkaError) -> None:
+        reasons.append(error.str())
+        if error.code() == KafkaError._AUTHENTICATION:
+            failed.set()
+
+    producer = Producer(
+        {
+            "bootstrap.servers": lacuna_cluster.bootstrap,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": "PLAIN",
+            "sasl.username": "user",
+            "sasl.password": "secret",
+            "error_cb": heard,
+        }
+    )
+    for _ in range(120):
+        producer.poll(0.5)
+        if failed.is_set():
+            break
+    assert failed.is_set(), reasons
+    assert "not valid in current SASL state" in "".join(reasons)

@@ -27,7 +27,8 @@ from lacuna.controlplane.v1.control_pb2 import (
     SessionRequest,
     SessionResponse,
 )
-from tests.controlplane.runtime.commands import (
+from tests.controlplane.runtime.rig import (
+    Rig,
     base_offset,
     commit,
     create_topic,
@@ -35,7 +36,6 @@ from tests.controlplane.runtime.commands import (
     heartbeat,
     join,
 )
-from tests.controlplane.runtime.rig import Rig
 
 
 class Wire:

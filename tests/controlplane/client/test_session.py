@@ -40,7 +40,7 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 from lacuna.controlplane.verbs import parts as server_parts
 from lacuna.controlplane.verbs import reading
 from lacuna.controlplane.verbs.groups import admin, committing, configuring
-from tests.controlplane.runtime.commands import heartbeat
+from tests.controlplane.runtime.rig import heartbeat
 from tests.controlplane.verbs.cluster import Cluster
 from tests.doubles.clock import iterations
 

@@ -11,7 +11,9 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, InitProducerId
-from tests.controlplane.runtime.commands import (
+from tests.controlplane.runtime.rig import (
+    Connect,
+    Rig,
     base_offset,
     commit,
     created,
@@ -21,7 +23,6 @@ from tests.controlplane.runtime.commands import (
     read,
     refused,
 )
-from tests.controlplane.runtime.rig import Connect, Rig
 from tests.doubles.clock import iterations
 
 

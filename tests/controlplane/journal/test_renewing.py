@@ -29,7 +29,7 @@ from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.tenure import LeasedTenure, Tenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import MemoryStore
-from tests.controlplane.runtime.commands import created
+from tests.controlplane.runtime.rig import created
 from tests.doubles.clock import LeaseClock
 
 LEASE = 3.0

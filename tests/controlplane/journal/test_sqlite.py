@@ -32,8 +32,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.segments.hot import hot_lease
-from tests.controlplane.runtime.commands import commit, created
-from tests.controlplane.runtime.rig import Rig
+from tests.controlplane.runtime.rig import Rig, commit, created
 from tests.controlplane.verbs.cluster import Cluster
 
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""A runtime on a journal in memory whose clock and failures a test controls."""
+"""A runtime on a journal in memory whose clock and failures a test controls, and functions that build commands."""
 
 import itertools
 from collections.abc import Awaitable, Callable
@@ -6,8 +6,25 @@ from collections.abc import Awaitable, Callable
 from lacuna.controlplane.client import ControlClient, InProcessClient
 from lacuna.controlplane.journal.journal import Journal, Snapshotter
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
+from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of, verdicts_of
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    OpenLease,
+    RegisterAgent,
+    TopicPartition,
+)
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.groups_pb2 import (
+    GroupProtocol,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    LeavingMember,
+)
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions, SegmentId
 from tests.doubles.clock import ManualClock
 from tests.doubles.journal import MemoryJournal
 
@@ -80,3 +97,82 @@ class Rig:
 
     def client(self, **bounds: int) -> InProcessClient:
         return InProcessClient(self.plane, **bounds)
+
+
+_sequences = itertools.count(1)
+
+
+def create_topic(name: str, partition_count: int = 1) -> Command:
+    topic = CreateTopic(name=name, partition_count=partition_count)
+    return Command(create_topics=CreateTopics(topics=[topic]))
+
+
+async def created(client: ControlClient, name: str = "a", partition_count: int = 1) -> bytes:
+    """Open a lease, which `commit` uses if it is the cluster's first, and create a topic. Return its id."""
+    await client.call(open_lease())
+    reply = await client.call(create_topic(name, partition_count))
+    return reply.topics_created.topics[0].topic_id
+
+
+def open_lease(duration_ms: int = 3_600_000) -> Command:
+    return Command(open_lease=OpenLease(duration_ms=duration_ms))
+
+
+def segment_slice(
+    key: tuple[bytes, int],
+    *,
+    count: int = 1,
+    producer: tuple[int, int] = (-1, -1),
+    base_sequence: int = -1,
+    flags: int = 0,
+) -> SegmentSlice:
+    """Return a slice of one batch."""
+    row = COMMITTED_BATCH.pack(0, 100, count, 1_700_000_000_000, *producer, base_sequence, flags)
+    return SegmentSlice(key, row)
+
+
+def commit(topic_id: bytes, *partitions: int) -> Command:
+    """Return a segment under the first lease with one record for each partition, by default for partition 0."""
+    slices = [segment_slice((topic_id, partition)) for partition in partitions or (0,)]
+    segment = SegmentId(lease_id=1, sequence=next(_sequences))
+    return Command(commit_segment=commit_of(segment, 1000, slices))
+
+
+def base_offset(reply: Reply) -> int:
+    """Of the first batch of a commit."""
+    return verdicts_of(reply.segment_committed)[0].base_offsets[0]
+
+
+def read(topic_id: bytes, partition: int = 0) -> Command:
+    key = TopicPartition(topic_id=topic_id, partition=partition)
+    return Command(read_partitions=ReadPartitions(partitions=[key]))
+
+
+def heartbeat() -> Command:
+    """Return a heartbeat for a group without a name, which is answered without a record."""
+    return Command(heartbeat=Heartbeat())
+
+
+def refused() -> Command:
+    """Return the registration of an agent without an address, which is rejected."""
+    return Command(register_agent=RegisterAgent())
+
+
+def join(group_id: str = "g") -> Command:
+    """Return a join that is parked until the member is removed, because the first of a group waits for others."""
+    return Command(
+        join_group=JoinGroup(
+            group_id=group_id,
+            group_instance_id="x",
+            protocol_type="consumer",
+            protocols=[GroupProtocol(name="range")],
+            session_timeout_ms=10_000,
+            rebalance_timeout_ms=10_000,
+        )
+    )
+
+
+def leave(group_id: str = "g") -> Command:
+    """Return a command that removes the member of `join` and so answers the join."""
+    members = [LeavingMember(group_instance_id="x")]
+    return Command(leave_group=LeaveGroup(group_id=group_id, members=members))

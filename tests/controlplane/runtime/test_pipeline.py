@@ -12,8 +12,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.snapshots import snapshots_path
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import RuntimeSettings
-from tests.controlplane.runtime.commands import commit, created
-from tests.controlplane.runtime.rig import Rig
+from tests.controlplane.runtime.rig import Rig, commit, created
 
 
 def rig_on(path: str) -> Rig:

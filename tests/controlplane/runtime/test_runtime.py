@@ -24,7 +24,8 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
 from lacuna.controlplane.verbs.verb import Verb
-from tests.controlplane.runtime.commands import (
+from tests.controlplane.runtime.rig import (
+    Rig,
     base_offset,
     commit,
     create_topic,
@@ -32,10 +33,10 @@ from tests.controlplane.runtime.commands import (
     heartbeat,
     join,
     leave,
+    mistaken,
     open_lease,
     read,
 )
-from tests.controlplane.runtime.rig import Rig, mistaken
 from tests.doubles.clock import iterations
 from tests.doubles.journal import MemoryJournal
 from tests.simulation.loop import on_virtual_time

@@ -15,7 +15,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetFetch, OffsetFetchGroup
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from lacuna.logstore.objects import MemoryStore
-from tests.controlplane.runtime.commands import created, heartbeat, read
+from tests.controlplane.runtime.rig import created, heartbeat, read
 from tests.doubles.clock import ManualClock
 
 FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]))

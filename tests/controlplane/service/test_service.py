@@ -30,8 +30,15 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 from lacuna.controlplane.verbs.verb import Verb
 from tests.controlplane.grpcio_session import open_session
-from tests.controlplane.runtime.commands import commit, created, heartbeat, join
-from tests.controlplane.runtime.rig import Rig, await_members, mistaken
+from tests.controlplane.runtime.rig import (
+    Rig,
+    await_members,
+    commit,
+    created,
+    heartbeat,
+    join,
+    mistaken,
+)
 
 Serve = Callable[..., Awaitable[RunningControlPlane]]
 

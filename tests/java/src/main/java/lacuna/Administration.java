@@ -3,15 +3,18 @@ package lacuna;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.Config;
 import org.apache.kafka.clients.admin.ConfigEntry;
+import org.apache.kafka.clients.admin.GroupListing;
 import org.apache.kafka.clients.admin.NewPartitions;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.TopicDescription;
+import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -177,5 +180,22 @@ final class Administration {
         env.equal("none listed", 0, env.admin().listTransactions(
             new org.apache.kafka.clients.admin.ListTransactionsOptions()
                 .filterProducerIds(Set.of(Long.MAX_VALUE))).all().get().size());
+    }
+}
+
+/** Lists what only all brokers together know, as Kafka's tools do: groups, then transactional ids. */
+final class Listing {
+    private Listing() {}
+
+    public static void main(String[] arguments) throws Exception {
+        try (Admin admin = Admin.create(Map.of("bootstrap.servers", arguments[0]))) {
+            TreeSet<String> groups = new TreeSet<>();
+            admin.listGroups().all().get().stream().map(GroupListing::groupId).forEach(groups::add);
+            System.out.println(String.join(" ", groups));
+            TreeSet<String> ids = new TreeSet<>();
+            admin.listTransactions().all().get().stream()
+                .map(TransactionListing::transactionalId).forEach(ids::add);
+            System.out.println(String.join(" ", ids));
+        }
     }
 }

@@ -1,5 +1,8 @@
 package lacuna;
 
+import java.io.DataInputStream;
+import java.net.Socket;
+import java.nio.ByteBuffer;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
@@ -12,8 +15,14 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.InvalidProducerEpochException;
 import org.apache.kafka.common.errors.ProducerFencedException;
+import org.apache.kafka.common.message.EndTxnRequestData;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.requests.AbstractRequest;
+import org.apache.kafka.common.requests.AbstractResponse;
+import org.apache.kafka.common.requests.EndTxnRequest;
 import org.apache.kafka.common.requests.EndTxnResponse;
+import org.apache.kafka.common.requests.RequestHeader;
+import org.apache.kafka.common.requests.RequestUtils;
 
 /** Zombies, delayed and repeated ends, timeouts, an operator's abort (S4, S5, S8, S9, S21). */
 final class Fencing {
@@ -173,5 +182,33 @@ final class Fencing {
             env.equal("record", i + ":" + i, rows.get(i));
         }
         env.equal("last sequence", 1999, env.producers(where).get(0).lastSequence());
+    }
+}
+
+/** One request on a connection of its own, built from the client's own protocol classes. */
+final class Wire {
+    private Wire() {}
+
+    static AbstractResponse send(Env env, AbstractRequest request) throws Exception {
+        String[] address = env.bootstrap.split(",")[0].split(":");
+        RequestHeader header = new RequestHeader(request.apiKey(), request.version(), "wire", 1);
+        ByteBuffer body = RequestUtils.serialize(header.data(), header.headerVersion(), request.data(), request.version());
+        try (Socket socket = new Socket(address[0], Integer.parseInt(address[1]))) {
+            socket.setSoTimeout(15000);
+            byte[] bytes = new byte[body.remaining()];
+            body.get(bytes);
+            socket.getOutputStream().write(ByteBuffer.allocate(4 + bytes.length).putInt(bytes.length).put(bytes).array());
+            DataInputStream in = new DataInputStream(socket.getInputStream());
+            byte[] answer = in.readNBytes(in.readInt());
+            return AbstractResponse.parseResponse(ByteBuffer.wrap(answer), header);
+        }
+    }
+
+    static EndTxnResponse endTxn(Env env, String id, long producerId, int epoch, boolean commit, int version)
+            throws Exception {
+        EndTxnRequestData data = new EndTxnRequestData()
+            .setTransactionalId(id).setProducerId(producerId).setProducerEpoch((short) epoch).setCommitted(commit);
+        short number = (short) version;
+        return (EndTxnResponse) send(env, new EndTxnRequest.Builder(data, false, number > 4).build(number));
     }
 }

@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
@@ -87,4 +88,24 @@ public final class Main {
         }
         return result.line();
     }
+}
+
+/** What the runner wants written; its file's field names. */
+final class Workload {
+    /** One record; a null key or value is null, headers are pairs of name and value. */
+    static final class Entry {
+        int partition;
+        String key;
+        String value;
+        List<List<String>> headers;
+    }
+
+    /** One transaction and how it ends. */
+    static final class Transaction {
+        boolean commit;
+        List<Entry> records;
+    }
+
+    List<Entry> produce;
+    List<Transaction> transactions;
 }
