@@ -8,7 +8,7 @@ mostly idle loop waits. With the slowest disks, no loop waits. Both the work and
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -20,6 +20,18 @@ _LONGEST_SECONDS_OF_A_TRY = 0.003
 _TRY_AGAIN = 64
 _LEARNING = 0.1
 _OF_A_TRY = 0.5
+
+
+class Pace(Protocol):
+    """Decides whether one kind of work is fast enough to block the event loop."""
+
+    def allows(self) -> bool:
+        """Whether the event loop may run the work itself now. Call it in the loop's thread."""
+        ...
+
+    def timed(self, job: Callable[[], T]) -> T:
+        """Run `job` in the calling thread, measure its time, and return its result."""
+        ...
 
 
 class LoopLoad:

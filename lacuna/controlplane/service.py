@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.base.addresses import is_loopback
+from lacuna.base.pace import Pace
 from lacuna.controlplane.client.grpc import CallError
 from lacuna.controlplane.client.grpcio import imported
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
@@ -31,7 +32,6 @@ from lacuna.controlplane.serving import ServedPlane, serve_stream
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
 from lacuna.controlplane.shared.ids import show_id
-from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import (
     DESCRIPTOR,

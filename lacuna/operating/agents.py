@@ -35,9 +35,8 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
 from lacuna.base.addresses import join_address
-from lacuna.base.pace import LoopLoad, MeasuredPace
+from lacuna.base.pace import LoopLoad, MeasuredPace, Pace
 from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport
 from lacuna.logstore.objects import ObjectStore
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated

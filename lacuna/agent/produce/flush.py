@@ -43,6 +43,7 @@ from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.threads import Threads
 from lacuna.base.burst import Burst
+from lacuna.base.pace import Pace
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,
@@ -50,7 +51,6 @@ from lacuna.controlplane.shared.batches import (
     SLICE_VERDICT,
 )
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted

@@ -40,6 +40,7 @@ from lacuna.agent.produce.flush import Flusher, Lease
 from lacuna.agent.produce.joins import FIRST_IMPLICIT_ADD, Join, join_all, join_of
 from lacuna.agent.produce.lanes import Lanes, Place
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.base.pace import Pace
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION, FLAG_TRANSACTIONAL
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -48,7 +49,6 @@ from lacuna.controlplane.shared.internal_topics import (
     READ_ONLY,
     internal_by_id,
 )
-from lacuna.controlplane.shared.pace import Pace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.v1.cluster_pb2 import Topic

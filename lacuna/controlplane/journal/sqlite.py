@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from functools import partial
 from typing import Final, TypeVar
 
+from lacuna.base.pace import Pace
 from lacuna.controlplane.journal.connections import (
     FORMAT_VERSION,
     Connect,
@@ -43,7 +44,6 @@ from lacuna.controlplane.journal.sqlite_hot import delete_hot, hot_sizes, insert
 from lacuna.controlplane.journal.tables import create, last_position, read_batches, read_meta
 from lacuna.controlplane.journal.witness import Witness, witness_path
 from lacuna.controlplane.journal.worker import Worker, do_nothing
-from lacuna.controlplane.shared.pace import Pace
 
 # A single statement, and so a single transaction: it checks the fencing token, writes and syncs.
 _APPEND: Final = """

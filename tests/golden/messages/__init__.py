@@ -1,4 +1,19 @@
-"""Messages of every API of Kafka 4.4 and 3.9 as Kafka wrote them, as bytes and as values."""
+"""Messages of every API of Kafka 4.4 and 3.9 as Kafka wrote them, as bytes and as values.
+
+`messages.jsonl` has a section for each API of Kafka, including those that Lacuna does not serve. A section begins with
+a line that names the API. Each further line is one message:
+
+    [kind, version, version of its header, bytes in hex (without the header), values]
+
+The bytes were written by the classes of Kafka 4.4.0; of versions that Kafka 4 no longer has, by those of 3.9.1. The
+values are Kafka's own JSON of the same message, made by the JSON converters of the same jars. There, bytes are in
+base64, an id is in base64 for URLs, and of records there is only the size; a tagged field with its default is left out.
+Each version has up to three messages: one without a null, one with a null wherever the version allows it, and a
+mixture. Numbers are random, and often the least or the greatest of their type.
+
+`capture_messages.py` writes the file. `tests/wire/test_messages.py` compares the messages with `lacuna.wire`, and
+`tests/rules/test_any_input.py` sends those that Lacuna does not serve.
+"""
 
 from __future__ import annotations
 
