@@ -1,8 +1,10 @@
-"""`lacuna import`: run, status, promote, verify."""
+"""`lacuna import`: run, status, promote, reverse-offsets, verify."""
 
+import asyncio
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import click
 
@@ -12,11 +14,15 @@ from lacuna.cli.console import asynchronous, err, print_line, printable, table
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, JobPlace
-from lacuna.cli.units import parse_size, show_count, show_size
+from lacuna.cli.units import parse_duration, parse_size, show_count, show_size
 from lacuna.operating.kafka import Agents
 
 if TYPE_CHECKING:
+    from lacuna.importing.mirror import Importer
     from lacuna.pipeline.location import ClusterLocation
+
+_PLACE_AND_OFFSET: Final = re.compile(r"(.+):(\d+)=(\d+)")
+_SHOWN_SECONDS: Final = 0.5
 
 app = Group(
     help="Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted."
@@ -88,9 +94,12 @@ class Given:
             help="Go on with a hole where the source has deleted records before they were copied.",
         ),
     ] = False
-    rate: Annotated[
+    max_bytes_per_second: Annotated[
         str | None,
-        option("--rate", help="The most bytes that are read in a second, such as 20MiB."),
+        option(
+            "--max-bytes-per-second",
+            help="The most bytes that are read in a second on average, such as 20MiB.",
+        ),
     ] = None
     place: JobPlace
 
@@ -119,13 +128,15 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
         is_once=given.once,
         copies_rights=given.rights,
         accepts_gaps=given.accept_gaps,
-        bytes_per_second=None if given.rate is None else parse_size(given.rate, "--rate"),
+        bytes_per_second=None
+        if given.max_bytes_per_second is None
+        else parse_size(given.max_bytes_per_second, "--max-bytes-per-second"),
     )
     async with connect(location.require_control()) as control:
         check_store(location.store, control.cluster.cluster_id)
         store = shared_store(location.store)
         importer = Importer(given.source, given.place.bootstrap, control, store, settings, _say)
-        await importer.run()
+        await _shown(importer)
     progress = importer.progress
     print_line(
         f"copied {show_count(len(progress.tracks), 'partition')}: "
@@ -136,23 +147,73 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
         fail("not everything was copied: the lines above say what and why")
 
 
+async def _shown(importer: "Importer") -> None:
+    """Run an importer, and show on a terminal how many offsets are here."""
+    from lacuna.cli.progress import offsets_done
+
+    running = asyncio.ensure_future(importer.run())
+    try:
+        with offsets_done() as bar:
+            bar.stage("offsets copied")
+            done = total = 0
+            while not running.done():
+                before = done, total
+                done, total = importer.progress.done, importer.progress.total
+                bar.expect(total - before[1])
+                bar.advance(done - before[0])
+                await asyncio.wait([running], timeout=_SHOWN_SECONDS)
+    finally:
+        running.cancel()
+    await running
+
+
 def _say(line: str) -> None:
     err.print(printable(line), markup=False, soft_wrap=True)
 
 
 @app.adds("status", shows=True)
 @asynchronous
-async def status(source: Source, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
+async def status(
+    source: Source,
+    transactions: Annotated[
+        bool,
+        option(
+            "--transactions",
+            help="Show the transactional ids of the source and their states instead. They are not copied.",
+        ),
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
     """Shows how far each mirrored partition is behind its source.
 
     The lag counts the offsets that are decided at the source and not here yet. Open are those that the source has not
     decided: they belong to open transactions, or follow the first record of one.
     """
+    from lacuna.agent.clock import SystemWallClock
     from lacuna.importing.cluster import Kafka
-    from lacuna.importing.cutover import standings
+    from lacuna.importing.cutover import source_transactions, standings
 
     async with Kafka(source, "the source") as there, Kafka(bootstrap, "the target") as here:
-        found = await standings(there, here)
+        if transactions:
+            listed = await source_transactions(there)
+        else:
+            found = await standings(there, here)
+    if transactions:
+        now_ms = SystemWallClock().now_ms()
+        table(
+            ("transactional id", "producer id", "state", "open for s", "partitions"),
+            (
+                (
+                    each.transactional_id,
+                    each.producer_id,
+                    each.state,
+                    None if each.started_ms < 0 else max(0, now_ms - each.started_ms) // 1_000,
+                    " ".join(f"{name}[{index}]" for name, index in each.partitions),
+                )
+                for each in listed
+            ),
+        )
+        return
     table(
         ("topic", "partition", "copied", "source", "lag", "open"),
         (
@@ -179,6 +240,19 @@ async def promote(
             help="Promote although records are missing, or the source does not answer. They stay missing.",
         ),
     ] = False,
+    at: Annotated[
+        list[str] | None,
+        option(
+            "--at",
+            metavar="TOPIC:PARTITION=OFFSET",
+            help="Promote once the copy of this partition reaches OFFSET, although the source has more. May be "
+            "repeated.",
+        ),
+    ] = None,
+    wait: Annotated[
+        str | None,
+        option("--wait", help="How long to wait for the rest of the records, such as 30s."),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Lets mirrored topics accept the records of producers, which ends their copying.
@@ -187,9 +261,41 @@ async def promote(
     transaction in it. Committed offsets are copied a last time. Producers start anew: sequences and open transactions
     do not move.
     """
-    from lacuna.importing.cutover import cut_over
+    from lacuna.importing.cutover import Cutover, cut_over
 
-    for line in await cut_over(source, bootstrap, topic or (), is_all=promote_all, is_forced=force):
+    given = Cutover(
+        names=topic or (),
+        is_all=promote_all,
+        is_forced=force,
+        offsets=dict(map(_place_and_offset, at or ())),
+        wait_seconds=0.0 if wait is None else parse_duration(wait, "--wait"),
+    )
+    for line in await cut_over(source, bootstrap, given):
+        print_line(line)
+
+
+def _place_and_offset(text: str) -> tuple[tuple[str, int], int]:
+    found = _PLACE_AND_OFFSET.fullmatch(text)
+    if found is None:
+        fail(f"--at {text}: write TOPIC:PARTITION=OFFSET, such as orders:0=1200")
+    return (found[1], int(found[2])), int(found[3])
+
+
+@app.adds("reverse-offsets")
+@asynchronous
+async def go_back(
+    source: Source,
+    topic: Annotated[list[str], argument(help="Topics that were copied and promoted.")],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Commits at the source what groups have committed here since, so that consumers can go back.
+
+    Stop the consumers here first. Offsets only move forward, and not beyond the end of the source: records that
+    producers have written here since the promotion are not at the source. A group with members there is left alone.
+    """
+    from lacuna.importing.cutover import reverse_offsets
+
+    for line in await reverse_offsets(source, bootstrap, topic):
         print_line(line)
 
 

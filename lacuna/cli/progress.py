@@ -110,6 +110,13 @@ def tasks_done() -> Iterator[Shown]:
 
 
 @contextmanager
+def offsets_done() -> Iterator[Shown]:
+    """Shows the number of finished offsets on a terminal."""
+    with _shown(Shown(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
+        yield progress
+
+
+@contextmanager
 def _shown(without_terminal: Shown, *columns: ProgressColumn) -> Iterator[Shown]:
     progress = _Bar(*columns) if err.is_terminal else without_terminal
     try:

@@ -125,12 +125,15 @@ class Broker:
         self._turn = asyncio.Lock()
         self._versions: Mapping[int, tuple[int, int]] = {}
         self._is_open = False
+        #: Whether a question was cancelled or has failed, so that its answer may still come.
+        self._is_owed = False
 
     async def open(self) -> None:
         """Connect, and learn the broker's versions. Raises ClusterFailed, ClusterRefused."""
         try:
             await self._connection.__aenter__()
             self._is_open = True
+            self._is_owed = False
             answer = await self._connection.ask(
                 API_VERSIONS_REQUEST, API_VERSIONS_RESPONSE, 0, ApiVersionsRequest()
             )
@@ -169,10 +172,16 @@ class Broker:
         """Ask in the newest version up to `wanted`. Raises ClusterFailed, ClusterRefused."""
         version = self.version_of(form, wanted)
         async with self._turn:
+            if self._is_owed:
+                await self.close()
+                await self.open()
+            self._is_owed = True
             try:
-                return await self._connection.ask(form, answer, version, request)
+                found = await self._connection.ask(form, answer, version, request)
             except (BootstrapUnavailable, NotAuthenticated) as error:
                 raise self._failure(error) from error
+            self._is_owed = False
+            return found
 
     def _failure(self, error: UserError) -> UserError:
         if isinstance(error, NotAuthenticated):  # it names the address

@@ -1,7 +1,9 @@
 """How far copies are, and the step by which they become topics of their own."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Final
 
 from lacuna.base.errors import UserError
 from lacuna.importing.cluster import (
@@ -12,10 +14,25 @@ from lacuna.importing.cluster import (
     Kafka,
     Place,
     TopicThere,
+    in_parts,
+    name_of,
 )
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
 from lacuna.operating.kafka import Agents
+from lacuna.wire.messages.describe_transactions import (
+    DESCRIBE_TRANSACTIONS_REQUEST,
+    DESCRIBE_TRANSACTIONS_RESPONSE,
+    DescribeTransactionsRequest,
+)
+from lacuna.wire.messages.list_transactions import (
+    LIST_TRANSACTIONS_REQUEST,
+    LIST_TRANSACTIONS_RESPONSE,
+    ListTransactionsRequest,
+)
+
+_AT_ONCE: Final = 100
+_PAUSE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +88,85 @@ async def standings(
     ]
 
 
-async def cut_over(
-    source: Agents, target: Agents, names: Sequence[str], *, is_all: bool, is_forced: bool
-) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class SourceTransaction:
+    """A transactional id of the source. `started_ms` is -1, and `partitions` are none, unless it has a transaction."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    started_ms: int = -1
+    partitions: Sequence[Place] = ()
+
+
+async def source_transactions(source: Kafka) -> list[SourceTransaction]:
+    """Return the transactional ids of a source, by name. Kafka before 3.0 shows none."""
+    found: list[SourceTransaction] = []
+    if not source.knows(LIST_TRANSACTIONS_REQUEST):
+        return found
+    await source.topics()  # names the brokers
+    for node in source.nodes:
+        broker = await source.broker(node)
+        listed = await broker.ask(
+            LIST_TRANSACTIONS_REQUEST, LIST_TRANSACTIONS_RESPONSE, 0, ListTransactionsRequest()
+        )
+        if listed.error_code:
+            raise ClusterFailed(
+                f"{source.what} does not list its transactions: {name_of(listed.error_code)}"
+            )
+        names = [each.transactional_id for each in listed.transaction_states]
+        for some in in_parts(names, _AT_ONCE):
+            described = await broker.ask(
+                DESCRIBE_TRANSACTIONS_REQUEST,
+                DESCRIBE_TRANSACTIONS_RESPONSE,
+                0,
+                DescribeTransactionsRequest(some),
+            )
+            found += [
+                SourceTransaction(
+                    each.transactional_id,
+                    each.transaction_state,
+                    each.producer_id,
+                    each.transaction_start_time_ms,
+                    [(of.topic, index) for of in each.topics for index in of.partitions],
+                )
+                for each in described.transaction_states
+                if not each.error_code  # it has moved or gone since
+            ]
+    return sorted(found, key=lambda each: each.transactional_id)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cutover:
+    """Which mirrors are promoted, and when: at the end of the source, or in part at `offsets`, by place.
+
+    It waits `wait_seconds` for that. With `is_forced` it does not wait, and asks for nothing.
+    """
+
+    names: Sequence[str] = ()
+    is_all: bool = False
+    is_forced: bool = False
+    offsets: Mapping[Place, int] = field(default_factory=dict)
+    wait_seconds: float = 0.0
+
+
+async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
     """Promote mirrors, and return a line for each.
 
-    Raises UserError, and promotes nothing, if one of them is no mirror, or is not complete and `is_forced` is not set.
+    Raises UserError, and promotes nothing, if one of them is no mirror, or is not complete.
     """
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
-        chosen = sorted(links) if is_all else list(dict.fromkeys(names))
-        _check_names(chosen, links, is_all=is_all)
+        chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))
+        _check_names(chosen, links, given)
         try:
             async with Kafka(source, "the source") as there:
-                if is_all:
+                if given.is_all:
                     ours = await mirrors_of(there, here)
                     chosen = [name for name in chosen if name in ours]
-                return await _promote_at_end(there, here, chosen, is_forced=is_forced)
+                return await _promote_at_end(there, here, chosen, given)
         except ClusterFailed as error:
-            if not is_forced:
+            if not given.is_forced:
                 raise UserError(
                     f"{error}; if the source is gone for good, promote with --force"
                 ) from error
@@ -97,11 +174,13 @@ async def cut_over(
             return [f"promoted {name}, without a look at the source" for name in chosen]
 
 
-def _check_names(chosen: Sequence[str], links: Mapping[str, str], *, is_all: bool) -> None:
+def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover) -> None:
     if not chosen:
-        reason = "there is no mirror" if is_all else "no topic is named: name some, or add --all"
+        reason = (
+            "there is no mirror" if given.is_all else "no topic is named: name some, or add --all"
+        )
         raise UserError(f"nothing is promoted: {reason}")
-    for name in chosen:
+    for name in (*chosen, *(place[0] for place in given.offsets)):
         if name not in links:
             raise UserError(
                 f"{name} is no mirror here, so there is nothing to promote: `lacuna import status` lists the mirrors"
@@ -109,21 +188,9 @@ def _check_names(chosen: Sequence[str], links: Mapping[str, str], *, is_all: boo
 
 
 async def _promote_at_end(
-    source: Kafka, target: Kafka, names: Sequence[str], *, is_forced: bool
+    source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
 ) -> list[str]:
-    before = {each.place: each for each in await standings(source, target, names)}
-    for (name, index), each in before.items():
-        if is_forced or not (each.lag or each.undecided):
-            continue
-        what = (
-            f"{each.lag} offsets are not copied yet"
-            if each.lag
-            else f"{each.undecided} offsets are open at the source, in or behind an open transaction"
-        )
-        raise UserError(
-            f"nothing is promoted: {name}[{index}]: {what}; stop its producers, let `lacuna import run` catch up, "
-            "and try again"
-        )
+    before = {each.place: each for each in await _complete(source, target, names, given)}
     copied = {place: each.copied for place, each in before.items()}
     groups = Groups(source, target, copied.get)
     await groups.copy()
@@ -140,7 +207,70 @@ async def _promote_at_end(
     ]
 
 
+async def _complete(
+    source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
+) -> list[Standing]:
+    """Return the standings of mirrors once they may be promoted. Raises UserError if that lasts too long."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + given.wait_seconds
+    while True:
+        found = await standings(source, target, names)
+        missing = [] if given.is_forced else [each for each in found if _is_missing(each, given)]
+        if not missing:
+            return found
+        if loop.time() >= deadline:
+            raise UserError(await _why_not(source, missing[0], given))
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _is_missing(each: Standing, given: Cutover) -> bool:
+    """Whether records are missing without which the partition must not be promoted."""
+    wanted = given.offsets.get(each.place)
+    return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
+
+
+async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
+    name, index = each.place
+    if (wanted := given.offsets.get(each.place)) is not None:
+        what = f"the copy ends at offset {each.copied}, before {wanted}"
+    elif each.lag:
+        what = f"{each.lag} offsets are not copied yet"
+    else:
+        holders = [
+            repr(of.transactional_id)
+            for of in await source_transactions(source)
+            if each.place in of.partitions
+        ]
+        whose = f" of {', '.join(holders)}" if holders else ""
+        what = f"{each.undecided} offsets are open at the source, in or behind an open transaction{whose}"
+    return (
+        f"nothing is promoted: {name}[{index}]: {what}; stop its producers, let `lacuna import run` catch up, "
+        "and try again"
+    )
+
+
 def _line(name: str, late: int) -> str:
     if late > 0:
         return f"promoted {name}; {late} offsets that the source has are not here"
     return f"promoted {name}: producers and consumers may use it"
+
+
+async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
+    """Commit at the source what groups have committed here, and return what a user should know.
+
+    Of records that only this cluster has, the source knows nothing: a group that has read some of them goes on at the
+    end of the source.
+    """
+    async with Kafka(target, "the target") as here, Kafka(source, "the source") as there:
+        topics = await there.topics()
+        for name in names:
+            if name not in topics:
+                raise UserError(f"the source has no topic {name}: name topics that were copied")
+        places = [(name, index) for name in names for index in range(len(topics[name].leaders))]
+        ends = await there.offsets(places, LATEST, READ_UNCOMMITTED)
+        groups = Groups(here, there, ends.get, is_final=True)
+        count = await groups.copy()
+        return [
+            f"committed {count} offsets at the source",
+            *(f"group {group_id} {why}" for group_id, why in groups.left.items()),
+        ]

@@ -117,12 +117,23 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
 
 
 class Groups:
-    """Copies committed offsets. `end_of` returns the end of the copy of a partition, or None if it is no mirror."""
+    """Copies committed offsets. `end_of` returns the end of a partition in the target, or None to leave it out.
 
-    def __init__(self, source: Kafka, target: Kafka, end_of: Callable[[Place], int | None]) -> None:
+    Offsets beyond that end wait until it has moved; with `is_final`, the end itself is committed instead.
+    """
+
+    def __init__(
+        self,
+        source: Kafka,
+        target: Kafka,
+        end_of: Callable[[Place], int | None],
+        *,
+        is_final: bool = False,
+    ) -> None:
         self._source = source
         self._target = target
         self._end_of = end_of
+        self._is_final = is_final
         self._here: dict[str, Offsets] | None = None
         #: Why groups are not copied, by name.
         self.left: dict[str, str] = {}
@@ -136,17 +147,19 @@ class Groups:
         for group_id, offsets in there.items():
             here = self._here.setdefault(group_id, {})
             ahead = {
-                place: each for place, each in offsets.items() if self._is_ahead(here, place, each)
+                place: each
+                for place, found in offsets.items()
+                if (each := self._wanted(place, found)) and _is_ahead(here.get(place), each)
             }
             for some in in_parts(list(ahead.items()), _AT_ONCE):
                 count += await self._commit(group_id, dict(some), here)
         return count
 
-    def _is_ahead(self, here: Offsets, place: Place, there: Committed) -> bool:
+    def _wanted(self, place: Place, found: Committed) -> Committed | None:
         end = self._end_of(place)
-        known = here.get(place)
-        is_new = known is None or known.offset < there.offset
-        return end is not None and there.offset <= end and is_new
+        if end is None or (found.offset > end and not self._is_final):
+            return None
+        return Committed(min(found.offset, end), found.metadata)
 
     async def _commit(
         self, group_id: str, offsets: Mapping[Place, Committed], here: Offsets
@@ -175,11 +188,17 @@ class Groups:
                     count += 1
                     self.left.pop(group_id, None)
                 elif partition.error_code in _MEMBERS_HERE:
-                    self.left[group_id] = "has members here, so its offsets are left alone"
+                    self.left[group_id] = (
+                        f"has members in {self._target.what}, so its offsets are left alone"
+                    )
                     self._here = None
                 else:
                     self.left[group_id] = f"is not copied: {name_of(partition.error_code)}"
         return count
+
+
+def _is_ahead(known: Committed | None, wanted: Committed) -> bool:
+    return known is None or known.offset < wanted.offset
 
 
 async def copy_rights(source: Kafka, target: Kafka) -> list[str]:

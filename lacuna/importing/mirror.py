@@ -83,9 +83,17 @@ class Progress:
     left: dict[str, str] = field(default_factory=dict)
 
     @property
-    def lag(self) -> int:
-        """How many offsets that are decided at the source are not here."""
-        return sum(max(0, each.stable_offset - each.copied) for each in self.tracks.values())
+    def done(self) -> int:
+        """How many offsets are here, from the start of each log at the source."""
+        return sum(max(0, each.copied - each.log_start_offset) for each in self.tracks.values())
+
+    @property
+    def total(self) -> int:
+        """How many offsets are decided at the source, or are here although the source has lost them."""
+        return sum(
+            max(0, max(each.copied, each.stable_offset) - each.log_start_offset)
+            for each in self.tracks.values()
+        )
 
 
 class Importer:

@@ -15,8 +15,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+
+from lacuna.testing.ports import lasting_ports
 
 HERE = pathlib.Path(__file__).parent
 VERSION = "4.1.0"
@@ -68,14 +70,6 @@ def jars(directory: pathlib.Path, version: str = VERSION) -> pathlib.Path:
     return libs
 
 
-def _free_ports() -> tuple[int, int]:
-    with (
-        socket.create_server(("127.0.0.1", 0)) as one,
-        socket.create_server(("127.0.0.1", 0)) as two,
-    ):
-        return one.getsockname()[1], two.getsockname()[1]
-
-
 def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) -> None:
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline and process.poll() is None:
@@ -83,6 +77,30 @@ def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) 
             return
         time.sleep(0.2)
     raise RuntimeError(f"Kafka did not come up; its log ends: {log.read_text()[-2000:]}")
+
+
+class Broker:
+    """A broker that keeps its data and its address while it is restarted."""
+
+    def __init__(self, command: Sequence[str], port: int, log: pathlib.Path) -> None:
+        self.bootstrap = f"127.0.0.1:{port}"
+        self._command = command
+        self._port = port
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it, and wait until it listens."""
+        with self._log.open("ab") as out:
+            self._process = subprocess.Popen(self._command, stdout=out, stderr=subprocess.STDOUT)
+        _await_port(self._process, self._port, self._log)
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """End it by a signal, and wait for its end."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(timeout=60)
+            self._process = None
 
 
 @contextlib.contextmanager
@@ -98,12 +116,26 @@ def kafka(
 
     Properties in `extra` replace those in PROPERTIES, and may have the same fields.
     """
+    with broker(directory, port, heap, version, secured, extra) as started:
+        yield started.bootstrap
+
+
+@contextlib.contextmanager
+def broker(
+    directory: pathlib.Path,
+    port: int = 0,
+    heap: str = "1G",
+    version: str = VERSION,
+    secured: Secured | None = None,
+    extra: str = "",
+) -> Iterator[Broker]:
+    """Run the broker as `kafka` does. Yield it, so that it can be restarted."""
     directory.mkdir(parents=True, exist_ok=True)
     libs = jars(directory, version)
     data = directory / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
-    free, controller = _free_ports()
+    free, controller = lasting_ports(2)
     port = port or free
     properties = directory / "server.properties"
     second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
@@ -126,16 +158,13 @@ def kafka(
         java.append(f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={secured.keys}")
     subprocess.run(storage, check=True, stdout=subprocess.DEVNULL)
     log = directory / "broker.log"
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [*java, "kafka.Kafka", str(properties)], stdout=out, stderr=subprocess.STDOUT
-        )
+    log.unlink(missing_ok=True)
+    made = Broker([*java, "kafka.Kafka", str(properties)], port, log)
     try:
-        _await_port(process, port, log)
-        yield f"127.0.0.1:{port}"
+        made.start()
+        yield made
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        made.end()
 
 
 def main() -> None:

@@ -1,15 +1,9 @@
-"""Imports from a running cluster: another Lacuna, and in slow tests Apache Kafka with an importer that is killed."""
+"""Imports from a running cluster, which is another Lacuna here. In `test_moving_in`, it is Apache Kafka."""
 
 from __future__ import annotations
 
 import asyncio
-import random
-import signal
-import subprocess
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import pytest
@@ -20,13 +14,19 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
 
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlace
-from lacuna.importing.cluster import Kafka
-from lacuna.importing.cutover import cut_over, standings
+from lacuna.importing.cluster import LATEST, READ_COMMITTED, Kafka
+from lacuna.importing.cutover import (
+    Cutover,
+    SourceTransaction,
+    cut_over,
+    reverse_offsets,
+    source_transactions,
+    standings,
+)
 from lacuna.importing.following import Budget
 from lacuna.importing.mirror import Importer, ImportSettings
 from lacuna.importing.topics import Selection
@@ -35,10 +35,8 @@ from lacuna.operating.control import connect
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
 from lacuna.testing import Cluster
-from tests.forked import LACUNA
-from tests.golden.broker import kafka
+from tests.importing.sources import SECONDS, created, read
 
-SECONDS: Final = 60.0
 LEVELS: Final = ("read_committed", "read_uncommitted")
 
 
@@ -101,12 +99,6 @@ def differences(source: str, target: str, *topics: str) -> list[str]:
     return asyncio.run(compare())
 
 
-def created(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
-    named = {key.replace("_", "."): value for key, value in configs.items()}
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(SECONDS)
-
-
 def send(bootstrap: str, topic: str, values: Sequence[str], **config: Any) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, **config})
     for value in values:
@@ -123,42 +115,6 @@ def refused(bootstrap: str, topic: str) -> KafkaError:
     (error,) = errors
     assert error is not None
     return error
-
-
-def read(bootstrap: str, topic: str, partition: int, level: str) -> tuple[int, list[Any]]:
-    """Return where a consumer ends in a partition, and each record with its offset."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader",
-            "isolation.level": level,
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-        }
-    )
-    place = TopicPartition(topic, partition)
-    place.offset = consumer.get_watermark_offsets(place, SECONDS)[0]
-    consumer.assign([place])
-    rows = []
-    while True:
-        message = consumer.poll(SECONDS)
-        assert message is not None
-        if (error := message.error()) is not None:
-            assert error.code() == KafkaError._PARTITION_EOF
-            break
-        rows.append(
-            (
-                message.offset(),
-                message.timestamp(),
-                message.key(),
-                message.value(),
-                message.headers(),
-            )
-        )
-    (end,) = consumer.position([place])
-    consumer.close()
-    return end.offset, rows
 
 
 def commit(bootstrap: str, group: str, *offsets: TopicPartition) -> None:
@@ -191,9 +147,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     assert committed(here, "billing", "orders") == 2
     assert differences(there, here, "orders") == []
     assert refused(here, "orders").code() == KafkaError.POLICY_VIOLATION
-    lines = asyncio.run(
-        cut_over(Agents(there), Agents(here), ["orders"], is_all=False, is_forced=False)
-    )
+    lines = asyncio.run(cut_over(Agents(there), Agents(here), Cutover(names=["orders"])))
     assert lines == ["promoted orders: producers and consumers may use it"]
     send(here, "orders", ["here"])
     send(there, "orders", ["there"])
@@ -203,6 +157,57 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     assert difference.startswith("orders[0] read_committed: offset 4 has the timestamp")
     (line,) = imported(there, target, "orders").lines
     assert line.startswith("orders exists here and is no mirror: it was promoted")
+    send(here, "orders", ["only here"])
+    commit(here, "billing", TopicPartition("orders", 0, 6))
+    assert asyncio.run(reverse_offsets(Agents(there), Agents(here), ["orders"])) == [
+        "committed 1 offsets at the source"
+    ]
+    assert committed(there, "billing", "orders") == 5, "the source has no more"
+
+
+def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster) -> None:
+    there, here = source.bootstrap, target.bootstrap
+    created(there, "busy")
+    send(there, "busy", ["a", "b"])
+    imported(there, target, "busy")
+    send(there, "busy", ["c"])
+
+    def promote(offset: int) -> list[str]:
+        given = Cutover(names=["busy"], offsets={("busy", 0): offset})
+        return asyncio.run(cut_over(Agents(there), Agents(here), given))
+
+    with pytest.raises(UserError, match="the copy ends at offset 2, before 3"):
+        promote(3)
+    assert promote(2) == ["promoted busy; 1 offsets that the source has are not here"]
+
+
+def test_a_promotion_waits_for_the_rest(source: Cluster, target: Cluster) -> None:
+    there, here = source.bootstrap, target.bootstrap
+    created(there, "soon")
+    imported(there, target, "soon")
+    send(there, "soon", ["a"])
+
+    async def promote() -> list[str]:
+        given = Cutover(names=["soon"], wait_seconds=SECONDS)
+        waiting = asyncio.ensure_future(cut_over(Agents(there), Agents(here), given))
+        await asyncio.to_thread(imported, there, target, "soon")
+        return await waiting
+
+    assert asyncio.run(promote()) == ["promoted soon: producers and consumers may use it"]
+
+
+def test_a_question_that_is_cancelled_leaves_no_answer_behind(source: Cluster) -> None:
+    async def ask() -> None:
+        async with Kafka(Agents(source.bootstrap), "the source") as there:
+            asking = asyncio.ensure_future(there.topics())
+            await asyncio.sleep(0)  # it has been sent
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            offsets = await there.offsets([("none", 0)], LATEST, READ_COMMITTED)
+            assert offsets == {}
+
+    asyncio.run(ask())
 
 
 def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
@@ -228,10 +233,17 @@ def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
         async with Kafka(Agents(there), "there") as one, Kafka(Agents(here), "here") as two:
             return [(each.lag, each.undecided) for each in await standings(one, two, ["tx"])]
 
+    async def transactions() -> list[SourceTransaction]:
+        async with Kafka(Agents(there), "the source") as source:
+            return await source_transactions(source)
+
     assert asyncio.run(lags()) == [(0, 2)]
+    (transaction,) = asyncio.run(transactions())
+    assert (transaction.transactional_id, transaction.state) == ("t", "Ongoing")
+    assert (transaction.partitions, transaction.started_ms > 0) == ([("tx", 0)], True)
     assert read(here, "tx", 0, "read_uncommitted")[0] == 4, "aborted records are passed"
-    with pytest.raises(UserError, match="2 offsets are open at the source"):
-        asyncio.run(cut_over(Agents(there), Agents(here), ["tx"], is_all=False, is_forced=False))
+    with pytest.raises(UserError, match=r"2 offsets are open at the source.* of 't';"):
+        asyncio.run(cut_over(Agents(there), Agents(here), Cutover(names=["tx"])))
     producer.commit_transaction()
     imported(there, target, "tx")
     for level in LEVELS:
@@ -326,113 +338,3 @@ def test_bytes_are_spread_over_time() -> None:
 
     assert asyncio.run(spent(10_000)) > 0.02
     assert asyncio.run(spent(None)) < SECONDS
-
-
-class Load:
-    """Transactions, half of them aborted, and plain records of every codec, until it is stopped."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self._bootstrap = bootstrap
-        self._is_over = threading.Event()
-        writers: list[Callable[[], None]] = [lambda: self._transactions(1), self._plain]
-        writers += [lambda: self._transactions(2), lambda: self._transactions(3)]
-        self._threads = [threading.Thread(target=each) for each in writers]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join(SECONDS)
-            assert not thread.is_alive()
-
-    def _transactions(self, number: int) -> None:
-        chosen = random.Random(number)
-        codec = ("none", "lz4", "gzip", "zstd")[number]
-        producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "transactional.id": f"load-{number}",
-                "compression.type": codec,
-            }
-        )
-        producer.init_transactions(SECONDS)
-        while not self._is_over.is_set():
-            producer.begin_transaction()
-            for index in range(chosen.randrange(1, 20)):
-                producer.produce("tx", b"v" * index * 9, f"{number}-{index}", partition=index % 2)
-            is_committed = chosen.random() < 0.5
-            (producer.commit_transaction if is_committed else producer.abort_transaction)(SECONDS)
-
-    def _plain(self) -> None:
-        codecs = ("none", "gzip", "snappy", "lz4", "zstd")
-        producers = [
-            Producer({"bootstrap.servers": self._bootstrap, "compression.type": codec})
-            for codec in codecs
-        ]
-        count = 0
-        while not self._is_over.wait(0.01):
-            for producer in producers:
-                count += 1
-                for topic in ("stamped", "compacted"):
-                    producer.produce(topic, b"p" * count, str(count % 7), headers={"n": b"1"})
-        for producer in producers:
-            producer.flush(SECONDS)
-
-
-@pytest.mark.slow
-@pytest.mark.java
-def test_apache_kafka_is_copied_exactly_by_an_importer_that_is_killed(tmp_path: Path) -> None:
-    with kafka(tmp_path / "kafka", heap="512M") as there, Cluster() as target:
-        here = target.bootstrap
-        created(there, "tx", 2)
-        created(there, "stamped", message_timestamp_type="LogAppendTime")
-        created(there, "compacted", cleanup_policy="compact")
-        load = Load(there)
-        try:
-            for _ in range(5):
-                _kill_an_importer(there, target)
-        finally:
-            load.stop()
-        commit(there, "billing", TopicPartition("tx", 0, 5))
-        imported(there, target)
-        places = [("tx", 0), ("tx", 1), ("stamped", 0), ("compacted", 0)]
-        for topic, partition in places:
-            wanted = read(there, topic, partition, "read_committed")
-            assert wanted[1], "the load wrote something"
-            for level in LEVELS:
-                end, rows = read(here, topic, partition, level)
-                if topic == "compacted":  # agents may have compacted it since
-                    of_source = {row[0]: row for row in wanted[1]}
-                    assert all(of_source[row[0]] == row for row in rows)
-                    assert (end, rows[-1]) == (wanted[0], wanted[1][-1])
-                else:
-                    assert (end, rows) == wanted
-        assert differences(there, here) == []
-        assert committed(here, "billing", "tx") == 5
-
-
-def _kill_an_importer(source: str, target: Cluster) -> None:
-    """Run an importer until it has copied something, and kill it in the middle of its work."""
-    command = [*LACUNA, "import", "run", "--from", source, "-b", target.bootstrap]
-    before = _copied(target)
-    process = subprocess.Popen(
-        [*command, f"--data={target.data}"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    try:
-        moved = threading.Event()
-        timer = threading.Timer(SECONDS, moved.set)
-        timer.start()
-        while _copied(target) <= before:
-            assert process.poll() is None
-            assert not moved.wait(0.02), "nothing was copied"
-        timer.cancel()
-    finally:
-        with suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
-        process.wait(SECONDS)
-
-
-def _copied(target: Cluster) -> int:
-    partitions = target.embedded.running.plane._state.partitions
-    return sum(each.high_watermark for each in [*partitions.values()])

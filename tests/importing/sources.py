@@ -1,0 +1,302 @@
+"""What a source of an import is filled with: topics of every kind, and producers and groups that run until stopped."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+SECONDS: Final = 60.0
+PARTITIONS: Final = 16
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+#: Half of their transactions are aborted.
+TRANSACTIONAL: Final = 8
+#: Each topic, with its partitions and configs. Segments are short, so that the source's cleaner has something to clean.
+TOPICS: Final[Mapping[str, tuple[int, Mapping[str, str]]]] = {
+    "tx": (PARTITIONS, {}),
+    "plain": (PARTITIONS, {}),
+    "stamped": (2, {"message.timestamp.type": "LogAppendTime"}),
+    "compacted": (
+        4,
+        {
+            "cleanup.policy": "compact",
+            "segment.ms": "2000",
+            "min.cleanable.dirty.ratio": "0.01",
+        },
+    ),
+}
+COMPACTED: Final = "compacted"
+#: A record as a consumer sees it, without its topic and partition.
+Row = tuple[int, tuple[int, int], bytes | None, bytes | None, Any]
+#: The end of a partition for consumers, and its records.
+Log = tuple[int, list[Row]]
+Place = tuple[str, int]
+
+
+def created(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:
+    """Create a topic. Underscores in the names of configs are dots."""
+    named = {key.replace("_", "."): value for key, value in configs.items()}
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(name, partitions, 1, config=named)])[name].result(SECONDS)
+
+
+def places() -> list[Place]:
+    """Return each partition of TOPICS."""
+    return [(name, index) for name, (count, _) in TOPICS.items() for index in range(count)]
+
+
+def read(bootstrap: str, topic: str, partition: int, level: str) -> Log:
+    """Return where a consumer ends in a partition, and each record with its offset."""
+    place = (topic, partition)
+    return read_all(bootstrap, [place], level)[place]
+
+
+def read_all(bootstrap: str, places: Sequence[Place], level: str) -> dict[Place, Log]:
+    """Return where a consumer ends in each partition, and the records there with their offsets."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "isolation.level": level,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+        }
+    )
+    given = [TopicPartition(*place) for place in places]
+    for each in given:
+        each.offset = consumer.get_watermark_offsets(each, SECONDS)[0]
+    consumer.assign(given)
+    rows: dict[Place, list[Row]] = {place: [] for place in places}
+    unfinished = set(places)
+    while unfinished:
+        message = consumer.poll(SECONDS)
+        assert message is not None
+        place = (message.topic() or "", message.partition() or 0)
+        if (error := message.error()) is not None:
+            assert error.code() == KafkaError._PARTITION_EOF
+            unfinished.discard(place)
+            continue
+        rows[place].append(
+            (
+                message.offset() or 0,
+                message.timestamp(),
+                message.key(),
+                message.value(),
+                message.headers(),
+            )
+        )
+    ends = {(each.topic, each.partition): each.offset for each in consumer.position(given)}
+    consumer.close()
+    return {place: (ends[place], found) for place, found in rows.items()}
+
+
+def group_offsets(bootstrap: str, group: str) -> dict[Place, tuple[int, str | None]]:
+    """Return the committed offsets of a group, with their metadata."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+    found = asked[group].result(SECONDS)
+    return {
+        (each.topic, each.partition): (each.offset, each.metadata)
+        for each in found.topic_partitions
+        if each.offset >= 0
+    }
+
+
+class SourceLoad:
+    """Producers and groups that work until `stop`, whatever happens to the source.
+
+    `failures` has the errors that ended one of them. `protocols` names the protocol of each group of consumers.
+    """
+
+    def __init__(self, bootstrap: str, protocols: Sequence[str], pause: float) -> None:
+        self.protocols = protocols
+        self.failures: list[str] = []
+        self.committed = 0
+        self.aborted = 0
+        self.sent = 0
+        self._bootstrap = bootstrap
+        self._pause = pause
+        self._is_over = threading.Event()
+        jobs: list[Callable[[], None]] = [self._in_transactions(n) for n in range(TRANSACTIONAL)]
+        jobs += [self._without(codec, is_safe) for codec in CODECS for is_safe in (True, False)]
+        jobs += [self._in_group(each) for each in protocols]
+        self._threads = [
+            threading.Thread(target=self._guarded(job), name=f"load {number}", daemon=True)
+            for number, job in enumerate(jobs)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups with committed offsets: those of consumers, and those of transactions."""
+        return [*self.protocols, *(f"eos-{number}" for number in range(TRANSACTIONAL))]
+
+    def stop(self) -> None:
+        """End all of them after their current work."""
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(3 * SECONDS)
+            assert not thread.is_alive(), f"{thread.name} does not end"
+
+    def _guarded(self, job: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            try:
+                job()
+            except Exception as error:
+                self.failures.append(repr(error))
+                raise
+
+        return run
+
+    def _in_transactions(self, number: int) -> Callable[[], None]:
+        def run() -> None:
+            chosen = random.Random(number)
+            while not self._is_over.is_set():
+                # A source that was away for long may have fenced the last one.
+                with suppress(KafkaException):
+                    self._transactions(number, chosen)
+
+        return run
+
+    def _transactions(self, number: int, chosen: random.Random) -> None:
+        producer = Producer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "transactional.id": f"load-{number}",
+                "compression.type": CODECS[number % len(CODECS)],
+                "log_level": 0,
+            }
+        )
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self._bootstrap,
+                "group.id": f"eos-{number}",
+                "log_level": 0,
+            }
+        )
+        try:
+            _insist(lambda: producer.init_transactions(SECONDS))
+            count = 0
+            while not self._is_over.wait(self._pause * chosen.random() * 2):
+                count += 1
+                is_committed = self._transaction(producer, consumer, number, count, chosen)
+                self.committed += is_committed
+                self.aborted += not is_committed
+        finally:
+            consumer.close()
+
+    def _transaction(
+        self,
+        producer: Producer,
+        consumer: Consumer,
+        number: int,
+        count: int,
+        chosen: random.Random,
+    ) -> bool:
+        """Write a transaction to some partitions and, in part, to its group. Return whether it was committed."""
+        producer.begin_transaction()
+        try:
+            for index in range(chosen.randrange(1, 40)):
+                place = chosen.randrange(PARTITIONS)
+                value = chosen.randbytes(chosen.randrange(400))
+                producer.produce("tx", value, f"{number}-{count}-{index}", place)
+                self.sent += 1
+            if number == 0:  # It is open long enough for others to end behind it.
+                self._is_over.wait(1)
+            if count % 3 == 0:
+                offsets = [TopicPartition("tx", number, count)]
+                group = consumer.consumer_group_metadata()
+                _insist(lambda: producer.send_offsets_to_transaction(offsets, group, SECONDS))
+            if chosen.random() < 0.5:
+                _insist(lambda: producer.commit_transaction(SECONDS))
+                return True
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+        _insist(lambda: producer.abort_transaction(SECONDS))
+        return False
+
+    def _without(self, codec: str, is_idempotent: bool) -> Callable[[], None]:
+        """Return a writer without transactions, which begins anew when the source is away for too long."""
+
+        def run() -> None:
+            chosen = random.Random(f"{codec} {is_idempotent}")
+            producer = Producer(
+                {
+                    "bootstrap.servers": self._bootstrap,
+                    "compression.type": codec,
+                    "enable.idempotence": is_idempotent,
+                    "linger.ms": 5,
+                    "log_level": 0,
+                }
+            )
+            count = 0
+            while not self._is_over.wait(self._pause):
+                for _ in range(10):
+                    count += 1
+                    value = chosen.randbytes(9) * chosen.randrange(30)
+                    stamp = time.time_ns() // 1_000_000 - chosen.randrange(100_000)
+                    producer.produce(
+                        "plain",
+                        value or None,
+                        str(count),
+                        chosen.randrange(PARTITIONS),
+                        timestamp=stamp,
+                    )
+                    producer.produce("stamped", value, headers=[("n", b"1"), ("n", None)])
+                    # Some keys are deleted, and most are written again.
+                    key = str(chosen.randrange(50) if count % 9 else count)
+                    producer.produce(COMPACTED, value if count % 4 else None, key)
+                    self.sent += 3
+                producer.poll(0)
+            producer.flush(SECONDS)
+
+        return run
+
+    def _in_group(self, protocol: str) -> Callable[[], None]:
+        """Return a consumer of the group that is called like its protocol."""
+
+        def run() -> None:
+            consumer = Consumer(
+                {
+                    "bootstrap.servers": self._bootstrap,
+                    "group.id": protocol,
+                    "group.protocol": protocol,
+                    "isolation.level": "read_committed",
+                    "auto.offset.reset": "earliest",
+                    "auto.commit.interval.ms": 500,
+                    "log_level": 0,
+                }
+            )
+            consumer.subscribe(["plain", "tx"])
+            while not self._is_over.is_set():
+                consumer.poll(0.2)
+            consumer.close()
+
+        return run
+
+
+def _insist(call: Callable[[], None]) -> None:
+    """Repeat a call while its failure is one that passes."""
+    while True:
+        try:
+            return call()
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
