@@ -58,6 +58,8 @@ class ShareSessions:
         self._most = most
         self._sessions: OrderedDict[tuple[str, str], ShareSession] = OrderedDict()
         self._waiting: dict[str, set[asyncio.Event]] = {}
+        #: Set when records of a share group wait for their dead-letter queue.
+        self.dead_letters = asyncio.Event()
         #: Whether fetches are answered without waiting, because the agent is about to stop.
         self.is_ending = False
 

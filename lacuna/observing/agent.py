@@ -494,6 +494,11 @@ _HOUSEKEEPING: Final[tuple[Metric[Housekeeping], ...]] = (
         ),
     ),
     counter(
+        "lacuna_burials_failed",
+        "Writes of dead letters that failed, and are repeated.",
+        lambda keeping: keeping.metrics.burials_failed,
+    ),
+    counter(
         "lacuna_collections_failed",
         "Searches for objects to delete that failed.",
         lambda keeping: keeping.metrics.collections_failed,

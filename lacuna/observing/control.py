@@ -224,7 +224,7 @@ def _groups(seen: _Summed) -> list[tuple[str, str, int]]:
 
 
 def _share_records(seen: _Summed) -> list[tuple[str, int]]:
-    counts = {"available": 0, "acquired": 0}
+    counts = {"available": 0, "acquired": 0, "archiving": 0}
     for share in seen.state.groups.shares.values():
         for partition in share.partitions.values():
             for run in partition.runs:
@@ -437,14 +437,16 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     ),
     gauges(
         "lacuna_share_records",
-        "Records that share groups have not finished, by state: acquired by a member, or available again.",
+        "Records that share groups have not finished, by state: acquired by a member, available again, or waiting for "
+        "the dead-letter queue.",
         ("state",),
         _share_records,
     ),
     counters(
         "lacuna_share_records_decided",
         "Records of share groups by what happened to them: acquired, or acknowledged in one of the ways of KIP-932, "
-        "or given back because a lock timed out or a member left.",
+        "or given back because a lock timed out or a member left. Of those that were given up, buried ones are in the "
+        "dead-letter queue, and lost ones are not because it could not be used.",
         ("what",),
         lambda seen: sorted(seen.state.groups.shared.items()),
     ),

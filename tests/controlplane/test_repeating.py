@@ -90,9 +90,13 @@ from lacuna.controlplane.v1.security_pb2 import (
     ShareQuotas,
 )
 from lacuna.controlplane.v1.share_pb2 import (
+    AcknowledgedRange,
     AlterShareOffsets,
+    BuryRecords,
+    DeadLetters,
     DeleteShareOffsets,
     DescribeShareOffsets,
+    PlanDeadLetters,
     ShareOffset,
     SharePartitionRequest,
     ShareRecords,
@@ -192,6 +196,33 @@ class Scene(Cluster):
         self.do("share_records", self.to_acquire())
         self.do("share_group_heartbeat", self.sharing(-1))
         return "queue"
+
+    def dying_queue(self) -> str:
+        """Return a share group whose first record waits for the dead-letter queue `b`."""
+        self.create("b", errors_deadletterqueue_group_enable="true")
+        name, value = "errors.deadletterqueue.topic.name", "b"
+        change = ConfigChange(name=name, value=value)
+        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
+        rules = SecurityChanges(configs={f"{name}.prefix": ""})
+        self.do("alter_security", AlterSecurity(changes=rules))
+        self.do("share_records", self.to_acquire())
+        rejected = AcknowledgedRange(types=bytes([3]))
+        asked = SharePartitionRequest(partition=self.partition("a-0"), acknowledged=[rejected])
+        self.do("share_records", ShareRecords(group_id="queue", member_id="m", partitions=[asked]))
+        return "queue"
+
+    def burial(self) -> BuryRecords:
+        letters = DeadLetters(
+            group_id=self.dying_queue(), partition=self.partition("a-0"), end_offset=1
+        )
+        given = self.slice("b-0")
+        add_batch(given, count=1, timestamp=self.now_ms)
+        segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
+        return BuryRecords(commit=commit_of(segment, 1 << 40, [given]), letters=[letters])
+
+    def planned(self) -> PlanDeadLetters:
+        self.dying_queue()
+        return PlanDeadLetters()
 
     def consumer(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
@@ -370,6 +401,8 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         group_id=scene.left_queue(),
         offsets=[ShareOffset(partition=scene.partition("a-0"), start_offset=1)],
     ),
+    "plan_dead_letters": Scene.planned,
+    "bury_records": Scene.burial,
     "delete_share_offsets": lambda scene: DeleteShareOffsets(
         group_id=scene.left_queue(), topic_ids=[scene.topic_id]
     ),

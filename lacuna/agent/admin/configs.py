@@ -15,8 +15,8 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
 from lacuna.controlplane.shared.broker_configs import (
+    DYNAMIC,
     TOPIC_CONFIG_OF,
-    TUNING,
     broker_name,
     can_be_set,
     of_broker,
@@ -47,6 +47,7 @@ KERNEL: Final = "lacuna.kernel"
 # Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
 _OF_TOPICS_ALONE = frozenset(
     {
+        "errors.deadletterqueue.group.enable",
         "flush.ms",
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
@@ -176,7 +177,7 @@ def _of_one(security: Security, broker: str) -> Iterable[ShownConfig]:
 
 def _dynamic(configs: Mapping[str, str], source: int) -> Iterable[ShownConfig]:
     for name, value in configs.items():
-        config = TUNING.get(name) or TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
+        config = DYNAMIC.get(name) or TOPIC_CONFIGS.get(TOPIC_CONFIG_OF.get(name, ""))
         yield ShownConfig(
             name=name,
             value=value,
@@ -240,7 +241,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
 
 
 def _tuning() -> Iterable[tuple[str, ConfigType, str, str]]:
-    for config in TUNING.values():
+    for config in DYNAMIC.values():
         yield config.name, config.type, config.default, config.documentation
 
 

@@ -9,7 +9,7 @@ bootstrap servers (KIP-1242).
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
 Clients use it only if the epoch is not negative. Its supported range begins at 0, which clients below v4 cannot read,
 so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26),
-and to `share.version` 1, which announces share groups (KIP-932) without a dead-letter queue.
+and to `share.version` 2, which announces share groups (KIP-932) with dead-letter queues (KIP-1191).
 `metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from it.
 """
 
@@ -40,7 +40,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?\Z")
 FEATURES = {
     "group.version": 1,
     "metadata.version": 33,
-    "share.version": 1,
+    "share.version": 2,
     "transaction.version": 2,
 }
 #: name -> lowest supported level, if it is not 0; 7 is 3.3-IV3, Kafka's first release without ZooKeeper

@@ -427,6 +427,8 @@ async def _ask(
     if isinstance(request, ShareFetchRequest):
         command.max_records, command.max_bytes = request.max_records, request.max_bytes
     reply = await call.context.control.call(call.command(share_records=command))
+    if reply.records_shared.has_dead_letters:
+        call.context.shares.dead_letters.set()
     return reply.records_shared
 
 

@@ -1,15 +1,17 @@
-"""The tasks that run merging, cleaning and collection at intervals."""
+"""The tasks that run merging, cleaning and collection at intervals, and write dead letters."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Self
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.housekeeping.cleaning import Cleaner, CleanSettings
 from lacuna.agent.housekeeping.collecting import SEGMENTS_A_PLAN, Collector
+from lacuna.agent.housekeeping.dead_letters import Burial
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
 from lacuna.agent.lease import NoLeaseError
 from lacuna.base.setting import check_settings, setting
@@ -22,6 +24,10 @@ log = logging.getLogger("lacuna.housekeeping")
 _MERGING: Final = "merging"
 _CLEANING: Final = "cleaning"
 _COLLECTION: Final = "collection"
+_BURIAL: Final = "writing of dead letters"
+#: How often an agent looks for dead letters of which it was not told, and the least pause between two looks in vain.
+_BURIAL_SECONDS: Final = 5.0
+_BURIAL_PAUSE_MS: Final = 200
 _MOST_OF_FAILURE: Final = 300
 
 
@@ -74,12 +80,13 @@ class HousekeepingMetrics:
     deletions_failed: int = 0
     objects_deleted: int = 0
     uncommitted_deleted: int = 0
+    burials_failed: int = 0
     last_failure: str = ""
     last_failure_ms: int = 0
 
 
 class Housekeeping:
-    """The agent's merging, cleaning and collection tasks. Failures are logged and retried."""
+    """The agent's merging, cleaning, collection and dead-letter tasks. Failures are logged and retried."""
 
     def __init__(self, context: AgentContext, settings: HousekeepingSettings) -> None:
         self._settings = settings
@@ -98,6 +105,8 @@ class Housekeeping:
             control, store, lease, self._executor, settings.clean, merge, new_table, holding
         )
         self.collector = Collector(control, store, lease, self._executor)
+        self.burial = Burial(context, self._executor)
+        self._dead_letters = context.shares.dead_letters
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> Self:
@@ -107,6 +116,7 @@ class Housekeeping:
             (self.merge, self._settings.merge_interval_ms, _MERGING),
             (self.clean, self._settings.clean_interval_ms, _CLEANING),
             (self.collect, self._settings.collect_interval_ms, _COLLECTION),
+            (self.bury, _BURIAL_PAUSE_MS, _BURIAL),
         )
         self._tasks = [loop.create_task(self._repeat(*job), name=job[2]) for job in jobs]
         return self
@@ -161,6 +171,14 @@ class Housekeeping:
             if report.replaced or report.uncommitted:
                 log.info("deleted: %s", report)
 
+    async def bury(self) -> None:
+        """Wait until there may be dead letters, and write them until none is planned."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._dead_letters.wait(), _BURIAL_SECONDS)
+        self._dead_letters.clear()
+        while await self.burial.run_once():
+            pass
+
     async def _repeat(
         self, job: Callable[[], Awaitable[None]], interval_ms: int, name: str
     ) -> None:
@@ -189,6 +207,8 @@ class Housekeeping:
             metrics.merges_failed += 1
         elif name == _CLEANING:
             metrics.cleanings_failed += 1
+        elif name == _BURIAL:
+            metrics.burials_failed += 1
         else:
             metrics.collections_failed += 1
         self._note_failure(name, str(error) or type(error).__name__)

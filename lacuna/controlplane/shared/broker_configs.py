@@ -3,7 +3,8 @@
 They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs. The name
 of a config of one broker follows the broker's id: "1:max.connections". The defaults of topic configs hold for the whole
 cluster, so those of one broker are only shown. The same applies to configs that tune a broker's files, threads and
-caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect.
+caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect. Those in DEAD_LETTER_RULES say which
+topics share groups may use as dead-letter queues.
 """
 
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from lacuna.controlplane.shared.config_values import (
     whole,
 )
 from lacuna.controlplane.shared.topic_configs import (
+    DEAD_LETTERS,
     DELETE,
     MIRROR_SOURCE,
     SET,
@@ -57,6 +59,7 @@ _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
 #: Topic configs whose default no broker config sets.
 _OF_TOPICS_ALONE: Final = frozenset(
     {
+        DEAD_LETTERS,
         "follower.replication.throttled.replicas",
         "leader.replication.throttled.replicas",
         MIRROR_SOURCE,
@@ -109,8 +112,6 @@ TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
         for config in (
             _int("background.threads", 10, 1),
             _tunes("config.providers", ConfigType.LIST, "", str.strip),
-            _flag("errors.deadletterqueue.auto.create.topics.enable", "false"),
-            _tunes("errors.deadletterqueue.topic.name.prefix", ConfigType.STRING, "dlq.", str),
             _flag("follower.fetch.last.tiered.offset.enable", "false"),
             _long("follower.replication.throttled.rate", LONG_MAX, 0),
             _int("group.consumer.assignment.interval.ms", 1_000, 0),
@@ -160,6 +161,30 @@ TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
 )
 
 
+DEAD_LETTER_CREATION: Final = "errors.deadletterqueue.auto.create.topics.enable"
+DEAD_LETTER_PREFIX: Final = "errors.deadletterqueue.topic.name.prefix"
+DEAD_LETTER_RULES: Final[Mapping[str, TopicConfig]] = MappingProxyType(
+    {
+        DEAD_LETTER_CREATION: TopicConfig(
+            name=DEAD_LETTER_CREATION,
+            type=ConfigType.BOOLEAN,
+            default="false",
+            documentation="Whether the dead-letter queue of a share group is created once it is needed.",
+            check=boolean,
+        ),
+        DEAD_LETTER_PREFIX: TopicConfig(
+            name=DEAD_LETTER_PREFIX,
+            type=ConfigType.STRING,
+            default="dlq.",
+            documentation="How the names of dead-letter queues begin. Empty: they may have any name.",
+            check=str,
+        ),
+    }
+)
+#: Dynamic configs that are neither defaults of topic configs nor limits of connections.
+DYNAMIC: Final[Mapping[str, TopicConfig]] = MappingProxyType({**TUNING, **DEAD_LETTER_RULES})
+
+
 def broker_name(topic_config: str) -> str:
     """Return the broker config that sets the default of a topic config."""
     return _OF_TOPIC_CONFIGS.get(topic_config, topic_config)
@@ -167,7 +192,7 @@ def broker_name(topic_config: str) -> str:
 
 def can_be_set(name: str) -> bool:
     """Return whether a config can be set while brokers run."""
-    return name in TOPIC_CONFIG_OF or name in TUNING or name in _LIMITS
+    return name in TOPIC_CONFIG_OF or name in DYNAMIC or name in _LIMITS
 
 
 def stored_name(broker: str, name: str) -> str:
@@ -210,7 +235,7 @@ def _changed(name: str, operation: int, value: str) -> str | None:
     if operation != SET:
         raise InvalidConfig(f"{name} can only be set or deleted.")
     try:
-        return TUNING[name].check(value) if name in TUNING else _check_limit(value)
+        return DYNAMIC[name].check(value) if name in DYNAMIC else _check_limit(value)
     except ValueError as error:
         raise InvalidConfig(f"Invalid value {value} for configuration {name}: {error}") from error
 

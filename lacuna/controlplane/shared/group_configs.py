@@ -28,6 +28,8 @@ MAX_RECORD_LOCKS: Final = "share.partition.max.record.locks"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 ISOLATION_LEVEL: Final = "share.isolation.level"
 RENEW_ENABLE: Final = "share.renew.acknowledge.enable"
+DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_COPIES: Final = "errors.deadletterqueue.copy.record.enable"
 
 BY_DURATION: Final = "by_duration:"
 #: A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds.
@@ -64,6 +66,8 @@ class GroupConfig:
         """Return the value as stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
         try:
             checked = self.check_type(value)
+        except InvalidConfig:
+            raise
         except ValueError as error:
             shown = shorten(value)
             raise InvalidConfig(
@@ -110,6 +114,13 @@ def _reset(value: str) -> str:
     return text
 
 
+def _dead_letter_topic(value: str) -> str:
+    text = value.strip()
+    if text.startswith("__"):
+        raise InvalidConfig(f"{DEAD_LETTER_TOPIC}: DLQ topic name must not start with '__'")
+    return text
+
+
 _CONFIGS: Final = (
     _number(
         HEARTBEAT_INTERVAL,
@@ -125,6 +136,22 @@ _CONFIGS: Final = (
         60_000,
         "A member of a consumer group that sends no heartbeat for this long is removed; a new value holds from its "
         "next heartbeat on.",
+    ),
+    GroupConfig(
+        name=DEAD_LETTER_COPIES,
+        default="false",
+        documentation="Whether records in the dead-letter queue have the keys and values of those that the share group "
+        "gave up, or only headers that name them.",
+        type=ConfigType.BOOLEAN,
+        check_type=boolean,
+    ),
+    GroupConfig(
+        name=DEAD_LETTER_TOPIC,
+        default="",
+        documentation="The dead-letter queue of a share group: the topic that gets what members reject, and what was "
+        "delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: there is none.",
+        type=ConfigType.STRING,
+        check_type=_dead_letter_topic,
     ),
     GroupConfig(
         name=AUTO_OFFSET_RESET,

@@ -118,6 +118,7 @@ def _not_tiered(value: str) -> str:
 
 #: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
 MIRROR_SOURCE: Final = "mirror.source"
+DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
 # Kafka's limit. Without one, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
@@ -155,6 +156,10 @@ _CONFIGS: Final = (
         86_400_000,
         0,
         "How long compaction keeps a tombstone, for consumers that read from the beginning.",
+    ),
+    _boolean(
+        DEAD_LETTERS,
+        "Whether share groups may use the topic as their dead-letter queue.",
     ),
     _long("file.delete.delay.ms", 60_000, 0, _NO_FILES),
     _long(

@@ -23,45 +23,56 @@ _sym_db = _symbol_database.Default()
 
 
 from lacuna.controlplane.v1 import cluster_pb2 as lacuna_dot_controlplane_dot_v1_dot_cluster__pb2
+from lacuna.controlplane.v1 import log_pb2 as lacuna_dot_controlplane_dot_v1_dot_log__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"lacuna/controlplane/v1/share.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\"M\n\x11\x41\x63knowledgedRange\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0blast_offset\x18\x02 \x01(\x03\x12\r\n\x05types\x18\x03 \x01(\x0c\"\xd5\x01\n\x15SharePartitionRequest\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x38\n\x0c\x61\x63knowledged\x18\x02 \x03(\x0b\x32\".controlplane.v1.AcknowledgedRange\x12\x10\n\x08\x61\x63quires\x18\x03 \x01(\x08\x12\x19\n\x0cstart_offset\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08hole_end\x18\x05 \x01(\x03\x42\x0f\n\r_start_offset\"\xa9\x01\n\x0cShareRecords\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12:\n\npartitions\x18\x03 \x03(\x0b\x32&.controlplane.v1.SharePartitionRequest\x12\x13\n\x0bmax_records\x18\x04 \x01(\x05\x12\x11\n\tmax_bytes\x18\x05 \x01(\x03\x12\x10\n\x08releases\x18\x06 \x01(\x08\"T\n\x0f\x41\x63quiredRecords\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0blast_offset\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65livery_count\x18\x03 \x01(\x05\"\xc8\x01\n\x0fSharedPartition\x12\x1e\n\x16\x61\x63knowledge_error_code\x18\x01 \x01(\x05\x12!\n\x19\x61\x63knowledge_error_message\x18\x02 \x01(\t\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x32\n\x08\x61\x63quired\x18\x04 \x03(\x0b\x32 .controlplane.v1.AcquiredRecords\x12\x19\n\x0c\x62\x65gins_at_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_begins_at_ms\"\x8f\x01\n\rRecordsShared\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .controlplane.v1.SharedPartition\x12\x18\n\x10lock_duration_ms\x18\x02 \x01(\x05\x12\x1b\n\x0enext_expiry_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\x11\n\x0f_next_expiry_ms\"x\n\x0bShareOffset\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x0b\n\x03lag\x18\x03 \x01(\x03\x12\x12\n\nerror_code\x18\x04 \x01(\x05\"u\n\x14\x44\x65scribeShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x16\n\x0e\x61ll_partitions\x18\x03 \x01(\x08\"q\n\x15ShareOffsetsDescribed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12-\n\x07offsets\x18\x03 \x03(\x0b\x32\x1c.controlplane.v1.ShareOffset\"T\n\x11\x41lterShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.ShareOffset\"U\n\x13ShareOffsetsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05\"9\n\x12\x44\x65leteShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\ttopic_ids\x18\x02 \x03(\x0c\"U\n\x13ShareOffsetsDeleted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05\"\x87\x01\n\x08ShareRun\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\x05\x12\x16\n\x0e\x64\x65livery_count\x18\x04 \x01(\x05\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x17\n\x0flocked_until_ms\x18\x06 \x01(\x03\"\xc1\x01\n\x12SharePartitionStep\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\'\n\x04runs\x18\x04 \x03(\x0b\x32\x19.controlplane.v1.ShareRun\x12\x12\n\nis_dropped\x18\x05 \x01(\x08\x12\x10\n\x08is_reset\x18\x06 \x01(\x08\"`\n\x13SharePartitionsStep\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x37\n\npartitions\x18\x02 \x03(\x0b\x32#.controlplane.v1.SharePartitionStepb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"lacuna/controlplane/v1/share.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\x1a lacuna/controlplane/v1/log.proto\"M\n\x11\x41\x63knowledgedRange\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0blast_offset\x18\x02 \x01(\x03\x12\r\n\x05types\x18\x03 \x01(\x0c\"\xd5\x01\n\x15SharePartitionRequest\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x38\n\x0c\x61\x63knowledged\x18\x02 \x03(\x0b\x32\".controlplane.v1.AcknowledgedRange\x12\x10\n\x08\x61\x63quires\x18\x03 \x01(\x08\x12\x19\n\x0cstart_offset\x18\x04 \x01(\x03H\x00\x88\x01\x01\x12\x10\n\x08hole_end\x18\x05 \x01(\x03\x42\x0f\n\r_start_offset\"\xa9\x01\n\x0cShareRecords\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\tmember_id\x18\x02 \x01(\t\x12:\n\npartitions\x18\x03 \x03(\x0b\x32&.controlplane.v1.SharePartitionRequest\x12\x13\n\x0bmax_records\x18\x04 \x01(\x05\x12\x11\n\tmax_bytes\x18\x05 \x01(\x03\x12\x10\n\x08releases\x18\x06 \x01(\x08\"T\n\x0f\x41\x63quiredRecords\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x13\n\x0blast_offset\x18\x02 \x01(\x03\x12\x16\n\x0e\x64\x65livery_count\x18\x03 \x01(\x05\"\xc8\x01\n\x0fSharedPartition\x12\x1e\n\x16\x61\x63knowledge_error_code\x18\x01 \x01(\x05\x12!\n\x19\x61\x63knowledge_error_message\x18\x02 \x01(\t\x12\x12\n\nerror_code\x18\x03 \x01(\x05\x12\x32\n\x08\x61\x63quired\x18\x04 \x03(\x0b\x32 .controlplane.v1.AcquiredRecords\x12\x19\n\x0c\x62\x65gins_at_ms\x18\x05 \x01(\x03H\x00\x88\x01\x01\x42\x0f\n\r_begins_at_ms\"\xa9\x01\n\rRecordsShared\x12\x34\n\npartitions\x18\x01 \x03(\x0b\x32 .controlplane.v1.SharedPartition\x12\x18\n\x10lock_duration_ms\x18\x02 \x01(\x05\x12\x1b\n\x0enext_expiry_ms\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x18\n\x10has_dead_letters\x18\x04 \x01(\x08\x42\x11\n\x0f_next_expiry_ms\"\xb9\x01\n\x0b\x44\x65\x61\x64Letters\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x32\n\tpartition\x18\x02 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x14\n\x0c\x66irst_offset\x18\x03 \x01(\x03\x12\x12\n\nend_offset\x18\x04 \x01(\x03\x12\x16\n\x0e\x64\x65livery_count\x18\x05 \x01(\x05\x12\x13\n\x0bis_rejected\x18\x06 \x01(\x08\x12\r\n\x05slice\x18\x07 \x01(\x05\"\x11\n\x0fPlanDeadLetters\"\x8c\x01\n\x11GroupsDeadLetters\x12\r\n\x05queue\x18\x01 \x01(\t\x12\x10\n\x08queue_id\x18\x02 \x01(\x0c\x12\x17\n\x0fpartition_count\x18\x03 \x01(\x05\x12\x0e\n\x06\x63opies\x18\x04 \x01(\x08\x12-\n\x07letters\x18\x05 \x03(\x0b\x32\x1c.controlplane.v1.DeadLetters\"V\n\x12\x44\x65\x61\x64LettersPlanned\x12\x32\n\x06groups\x18\x01 \x03(\x0b\x32\".controlplane.v1.GroupsDeadLetters\x12\x0c\n\x04lost\x18\x02 \x03(\t\"l\n\x0b\x42uryRecords\x12.\n\x06\x63ommit\x18\x01 \x01(\x0b\x32\x1e.controlplane.v1.CommitSegment\x12-\n\x07letters\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.DeadLetters\"x\n\x0bShareOffset\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x0b\n\x03lag\x18\x03 \x01(\x03\x12\x12\n\nerror_code\x18\x04 \x01(\x05\"u\n\x14\x44\x65scribeShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x16\n\x0e\x61ll_partitions\x18\x03 \x01(\x08\"q\n\x15ShareOffsetsDescribed\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12-\n\x07offsets\x18\x03 \x03(\x0b\x32\x1c.controlplane.v1.ShareOffset\"T\n\x11\x41lterShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12-\n\x07offsets\x18\x02 \x03(\x0b\x32\x1c.controlplane.v1.ShareOffset\"U\n\x13ShareOffsetsAltered\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05\"9\n\x12\x44\x65leteShareOffsets\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x11\n\ttopic_ids\x18\x02 \x03(\x0c\"U\n\x13ShareOffsetsDeleted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x15\n\rerror_message\x18\x02 \x01(\t\x12\x13\n\x0b\x65rror_codes\x18\x03 \x03(\x05\"\x9c\x01\n\x08ShareRun\x12\x14\n\x0c\x66irst_offset\x18\x01 \x01(\x03\x12\x12\n\nend_offset\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\x05\x12\x16\n\x0e\x64\x65livery_count\x18\x04 \x01(\x05\x12\x11\n\tmember_id\x18\x05 \x01(\t\x12\x17\n\x0flocked_until_ms\x18\x06 \x01(\x03\x12\x13\n\x0bis_rejected\x18\x07 \x01(\x08\"\xc1\x01\n\x12SharePartitionStep\x12\x32\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x14\n\x0cstart_offset\x18\x02 \x01(\x03\x12\x12\n\nend_offset\x18\x03 \x01(\x03\x12\'\n\x04runs\x18\x04 \x03(\x0b\x32\x19.controlplane.v1.ShareRun\x12\x12\n\nis_dropped\x18\x05 \x01(\x08\x12\x10\n\x08is_reset\x18\x06 \x01(\x08\"`\n\x13SharePartitionsStep\x12\x10\n\x08group_id\x18\x01 \x01(\t\x12\x37\n\npartitions\x18\x02 \x03(\x0b\x32#.controlplane.v1.SharePartitionStepb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'lacuna.controlplane.v1.share_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ACKNOWLEDGEDRANGE']._serialized_start=93
-  _globals['_ACKNOWLEDGEDRANGE']._serialized_end=170
-  _globals['_SHAREPARTITIONREQUEST']._serialized_start=173
-  _globals['_SHAREPARTITIONREQUEST']._serialized_end=386
-  _globals['_SHARERECORDS']._serialized_start=389
-  _globals['_SHARERECORDS']._serialized_end=558
-  _globals['_ACQUIREDRECORDS']._serialized_start=560
-  _globals['_ACQUIREDRECORDS']._serialized_end=644
-  _globals['_SHAREDPARTITION']._serialized_start=647
-  _globals['_SHAREDPARTITION']._serialized_end=847
-  _globals['_RECORDSSHARED']._serialized_start=850
-  _globals['_RECORDSSHARED']._serialized_end=993
-  _globals['_SHAREOFFSET']._serialized_start=995
-  _globals['_SHAREOFFSET']._serialized_end=1115
-  _globals['_DESCRIBESHAREOFFSETS']._serialized_start=1117
-  _globals['_DESCRIBESHAREOFFSETS']._serialized_end=1234
-  _globals['_SHAREOFFSETSDESCRIBED']._serialized_start=1236
-  _globals['_SHAREOFFSETSDESCRIBED']._serialized_end=1349
-  _globals['_ALTERSHAREOFFSETS']._serialized_start=1351
-  _globals['_ALTERSHAREOFFSETS']._serialized_end=1435
-  _globals['_SHAREOFFSETSALTERED']._serialized_start=1437
-  _globals['_SHAREOFFSETSALTERED']._serialized_end=1522
-  _globals['_DELETESHAREOFFSETS']._serialized_start=1524
-  _globals['_DELETESHAREOFFSETS']._serialized_end=1581
-  _globals['_SHAREOFFSETSDELETED']._serialized_start=1583
-  _globals['_SHAREOFFSETSDELETED']._serialized_end=1668
-  _globals['_SHARERUN']._serialized_start=1671
-  _globals['_SHARERUN']._serialized_end=1806
-  _globals['_SHAREPARTITIONSTEP']._serialized_start=1809
-  _globals['_SHAREPARTITIONSTEP']._serialized_end=2002
-  _globals['_SHAREPARTITIONSSTEP']._serialized_start=2004
-  _globals['_SHAREPARTITIONSSTEP']._serialized_end=2100
+  _globals['_ACKNOWLEDGEDRANGE']._serialized_start=127
+  _globals['_ACKNOWLEDGEDRANGE']._serialized_end=204
+  _globals['_SHAREPARTITIONREQUEST']._serialized_start=207
+  _globals['_SHAREPARTITIONREQUEST']._serialized_end=420
+  _globals['_SHARERECORDS']._serialized_start=423
+  _globals['_SHARERECORDS']._serialized_end=592
+  _globals['_ACQUIREDRECORDS']._serialized_start=594
+  _globals['_ACQUIREDRECORDS']._serialized_end=678
+  _globals['_SHAREDPARTITION']._serialized_start=681
+  _globals['_SHAREDPARTITION']._serialized_end=881
+  _globals['_RECORDSSHARED']._serialized_start=884
+  _globals['_RECORDSSHARED']._serialized_end=1053
+  _globals['_DEADLETTERS']._serialized_start=1056
+  _globals['_DEADLETTERS']._serialized_end=1241
+  _globals['_PLANDEADLETTERS']._serialized_start=1243
+  _globals['_PLANDEADLETTERS']._serialized_end=1260
+  _globals['_GROUPSDEADLETTERS']._serialized_start=1263
+  _globals['_GROUPSDEADLETTERS']._serialized_end=1403
+  _globals['_DEADLETTERSPLANNED']._serialized_start=1405
+  _globals['_DEADLETTERSPLANNED']._serialized_end=1491
+  _globals['_BURYRECORDS']._serialized_start=1493
+  _globals['_BURYRECORDS']._serialized_end=1601
+  _globals['_SHAREOFFSET']._serialized_start=1603
+  _globals['_SHAREOFFSET']._serialized_end=1723
+  _globals['_DESCRIBESHAREOFFSETS']._serialized_start=1725
+  _globals['_DESCRIBESHAREOFFSETS']._serialized_end=1842
+  _globals['_SHAREOFFSETSDESCRIBED']._serialized_start=1844
+  _globals['_SHAREOFFSETSDESCRIBED']._serialized_end=1957
+  _globals['_ALTERSHAREOFFSETS']._serialized_start=1959
+  _globals['_ALTERSHAREOFFSETS']._serialized_end=2043
+  _globals['_SHAREOFFSETSALTERED']._serialized_start=2045
+  _globals['_SHAREOFFSETSALTERED']._serialized_end=2130
+  _globals['_DELETESHAREOFFSETS']._serialized_start=2132
+  _globals['_DELETESHAREOFFSETS']._serialized_end=2189
+  _globals['_SHAREOFFSETSDELETED']._serialized_start=2191
+  _globals['_SHAREOFFSETSDELETED']._serialized_end=2276
+  _globals['_SHARERUN']._serialized_start=2279
+  _globals['_SHARERUN']._serialized_end=2435
+  _globals['_SHAREPARTITIONSTEP']._serialized_start=2438
+  _globals['_SHAREPARTITIONSTEP']._serialized_end=2631
+  _globals['_SHAREPARTITIONSSTEP']._serialized_start=2633
+  _globals['_SHAREPARTITIONSSTEP']._serialized_end=2729
 # @@protoc_insertion_point(module_scope)

@@ -1,4 +1,5 @@
 from lacuna.controlplane.v1 import cluster_pb2 as _cluster_pb2
+from lacuna.controlplane.v1 import log_pb2 as _log_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
@@ -72,14 +73,68 @@ class SharedPartition(_message.Message):
     def __init__(self, acknowledge_error_code: _Optional[int] = ..., acknowledge_error_message: _Optional[str] = ..., error_code: _Optional[int] = ..., acquired: _Optional[_Iterable[_Union[AcquiredRecords, _Mapping]]] = ..., begins_at_ms: _Optional[int] = ...) -> None: ...
 
 class RecordsShared(_message.Message):
-    __slots__ = ("partitions", "lock_duration_ms", "next_expiry_ms")
+    __slots__ = ("partitions", "lock_duration_ms", "next_expiry_ms", "has_dead_letters")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     LOCK_DURATION_MS_FIELD_NUMBER: _ClassVar[int]
     NEXT_EXPIRY_MS_FIELD_NUMBER: _ClassVar[int]
+    HAS_DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[SharedPartition]
     lock_duration_ms: int
     next_expiry_ms: int
-    def __init__(self, partitions: _Optional[_Iterable[_Union[SharedPartition, _Mapping]]] = ..., lock_duration_ms: _Optional[int] = ..., next_expiry_ms: _Optional[int] = ...) -> None: ...
+    has_dead_letters: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[SharedPartition, _Mapping]]] = ..., lock_duration_ms: _Optional[int] = ..., next_expiry_ms: _Optional[int] = ..., has_dead_letters: _Optional[bool] = ...) -> None: ...
+
+class DeadLetters(_message.Message):
+    __slots__ = ("group_id", "partition", "first_offset", "end_offset", "delivery_count", "is_rejected", "slice")
+    GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_FIELD_NUMBER: _ClassVar[int]
+    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_COUNT_FIELD_NUMBER: _ClassVar[int]
+    IS_REJECTED_FIELD_NUMBER: _ClassVar[int]
+    SLICE_FIELD_NUMBER: _ClassVar[int]
+    group_id: str
+    partition: _cluster_pb2.TopicPartition
+    first_offset: int
+    end_offset: int
+    delivery_count: int
+    is_rejected: bool
+    slice: int
+    def __init__(self, group_id: _Optional[str] = ..., partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., delivery_count: _Optional[int] = ..., is_rejected: _Optional[bool] = ..., slice: _Optional[int] = ...) -> None: ...
+
+class PlanDeadLetters(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GroupsDeadLetters(_message.Message):
+    __slots__ = ("queue", "queue_id", "partition_count", "copies", "letters")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_ID_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    COPIES_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    queue_id: bytes
+    partition_count: int
+    copies: bool
+    letters: _containers.RepeatedCompositeFieldContainer[DeadLetters]
+    def __init__(self, queue: _Optional[str] = ..., queue_id: _Optional[bytes] = ..., partition_count: _Optional[int] = ..., copies: _Optional[bool] = ..., letters: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ...) -> None: ...
+
+class DeadLettersPlanned(_message.Message):
+    __slots__ = ("groups", "lost")
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    groups: _containers.RepeatedCompositeFieldContainer[GroupsDeadLetters]
+    lost: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, groups: _Optional[_Iterable[_Union[GroupsDeadLetters, _Mapping]]] = ..., lost: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class BuryRecords(_message.Message):
+    __slots__ = ("commit", "letters")
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    LETTERS_FIELD_NUMBER: _ClassVar[int]
+    commit: _log_pb2.CommitSegment
+    letters: _containers.RepeatedCompositeFieldContainer[DeadLetters]
+    def __init__(self, commit: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., letters: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ...) -> None: ...
 
 class ShareOffset(_message.Message):
     __slots__ = ("partition", "start_offset", "lag", "error_code")
@@ -150,20 +205,22 @@ class ShareOffsetsDeleted(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ShareRun(_message.Message):
-    __slots__ = ("first_offset", "end_offset", "state", "delivery_count", "member_id", "locked_until_ms")
+    __slots__ = ("first_offset", "end_offset", "state", "delivery_count", "member_id", "locked_until_ms", "is_rejected")
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
     END_OFFSET_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_COUNT_FIELD_NUMBER: _ClassVar[int]
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
     LOCKED_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_REJECTED_FIELD_NUMBER: _ClassVar[int]
     first_offset: int
     end_offset: int
     state: int
     delivery_count: int
     member_id: str
     locked_until_ms: int
-    def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., state: _Optional[int] = ..., delivery_count: _Optional[int] = ..., member_id: _Optional[str] = ..., locked_until_ms: _Optional[int] = ...) -> None: ...
+    is_rejected: bool
+    def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., state: _Optional[int] = ..., delivery_count: _Optional[int] = ..., member_id: _Optional[str] = ..., locked_until_ms: _Optional[int] = ..., is_rejected: _Optional[bool] = ...) -> None: ...
 
 class SharePartitionStep(_message.Message):
     __slots__ = ("partition", "start_offset", "end_offset", "runs", "is_dropped", "is_reset")

@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.rights import Need, on_topic_ids
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, SegmentRecorded
-from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, SegmentId
 from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
@@ -27,19 +27,30 @@ from lacuna.logstore.segments.hot import MOST_HOT_BYTES, is_hot, lease_of
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
     """Decide one commit. A segment that is committed again gets the same answer."""
-    segment = command.segment
+    known = answered(turn, command.segment)
+    return _decide(turn, command) if known is None else Reply(segment_committed=known)
+
+
+def answered(turn: Turn, segment: SegmentId) -> SegmentCommitted | None:
+    """Return the answer for a segment that was committed before or can no longer be, or None."""
     state = turn.state
     lease_id = lease_of(segment.lease_id)
     lease = state.leases.get(lease_id)
     if lease is None:
         used_late(turn, [lease_id])
-        return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
+        return SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED)
     known = lease.recent.get(segment.sequence)
     if known is not None:
-        return Reply(segment_committed=SegmentCommitted.FromString(known))
+        return SegmentCommitted.FromString(known)
     key = (segment.lease_id, segment.sequence)
     if segment.sequence <= lease.forgotten_sequence or key in state.segments:
-        return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST))
+        return SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST)
+    return None
+
+
+def _decide(turn: Turn, command: CommitSegment) -> Reply:
+    """Decide the slices of a segment that was not committed before."""
+    segment, state = command.segment, turn.state
     if is_hot(segment.lease_id):
         if not 0 < len(command.hot) <= MOST_HOT_BYTES:
             raise MalformedCommand(
@@ -47,12 +58,6 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
             )
         if not state.hot_intake.admits(len(command.hot), turn.now_ms):
             return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.HOT_REFUSED))
-    return _decide(turn, command)
-
-
-def _decide(turn: Turn, command: CommitSegment) -> Reply:
-    """Decide the slices of a segment that was not committed before."""
-    segment = command.segment
     make_room(turn)
     slices, extents, batches, slice_verdicts, batch_verdicts, started, joined = decide_slices(
         turn.state,

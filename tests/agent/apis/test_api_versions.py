@@ -75,7 +75,7 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
     levels = [
         ("group.version", 1),
         ("metadata.version", 33),
-        ("share.version", 1),  # 2 in Kafka, with dead-letter queues
+        ("share.version", 2),
         ("transaction.version", 2),
     ]
     for answer in (v3, v4):
@@ -86,7 +86,7 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
         assert answer.finalized_features_epoch >= 0
         golden = GOLDEN["versions"]["4" if answer is v4 else "3"]
         for name, level in levels:
-            assert golden["finalized_features"][name][0] == level + (name == "share.version")
+            assert golden["finalized_features"][name][0] == level
     supported = {
         version: {
             each.name: [each.min_version, each.max_version] for each in answer.supported_features
@@ -96,10 +96,7 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
     served = {name for name, _ in levels}
     for version, ranges in supported.items():
         golden = GOLDEN["versions"][version]["supported_features"]
-        told = {name: golden[name] for name in golden if name in served}
-        if "share.version" in told:
-            told["share.version"] = [0, 1]
-        assert ranges == told
+        assert ranges == {name: golden[name] for name in golden if name in served}
 
 
 @pytest.mark.parametrize("version", [6, 99, 32767, -1])

@@ -5,16 +5,20 @@ AlterShareGroupOffsets and DeleteShareGroupOffsets at every version, and their e
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from lacuna.agent.fetch.acquired import read_acquired
+from lacuna.agent.housekeeping.dead_letters import Burial
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
-from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
+from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, Record, read_batches
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
 from lacuna.wire.messages.produce import (
@@ -28,7 +32,7 @@ from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 
 GROUP = "queue"
-ACCEPT, RELEASE, RENEW = 1, 2, 4
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
 
 
 async def begin(setup: Setup, reset: str = "earliest") -> bytes:
@@ -36,20 +40,46 @@ async def begin(setup: Setup, reset: str = "earliest") -> bytes:
     await setup.create("t")
     for _ in range(2):
         await produce(setup)
-    change = ConfigChange(name="share.auto.offset.reset", operation=SET, value=reset)
-    altered = AlterGroupConfigs(group_id=GROUP, changes=[change])
-    reply = await setup.running.control.call(Command(alter_group_configs=altered))
-    assert not reply.group_configs_altered.error_code
+    await configure(setup, "share.auto.offset.reset", reset)
     answer = await beat(setup, 0)
     ((topic_id, partitions),) = answer.assignment.topic_partitions
     assert partitions == (0,)
     return bytes(topic_id)
 
 
-async def produce(setup: Setup, count: int = 3) -> None:
+async def configure(setup: Setup, name: str, value: str) -> None:
+    change = ConfigChange(name=name, operation=SET, value=value)
+    altered = AlterGroupConfigs(group_id=GROUP, changes=[change])
+    reply = await setup.running.control.call(Command(alter_group_configs=altered))
+    assert not reply.group_configs_altered.error_code
+
+
+def commands_of(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> list[Command]:
+    """Return the commands that the agent sends from now on."""
+    commands: list[Command] = []
+    call = setup.running.control.call
+
+    async def noted(command: Command) -> Reply:
+        commands.append(command)
+        return await call(command)
+
+    monkeypatch.setattr(type(setup.running.control), "call", lambda _, command: noted(command))
+    return commands
+
+
+async def letters(setup: Setup, name: str) -> list[Record]:
+    """Return the records of the first partition of a topic."""
+    known = setup.running.control.cluster.topics_by_name[name]
+    view = setup.running.control.partition(known.topic_id, 0)
+    await view.ready()
+    read = await read_acquired(setup.running.context.fetch, view, [(0, view.high_watermark)])
+    return [each for batch in read_batches(b"".join(read.records)) for each in batch.records()]
+
+
+async def produce(setup: Setup, count: int = 3, value: bytes = b"v") -> None:
     """Append a batch of records."""
     now_ms = setup.running.context.clock.now_ms()
-    new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=b"v") for n in range(count))
+    new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=value) for n in range(count))
     part = PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
     data = TopicProduceData("t", partition_data=[part])
     asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
@@ -207,14 +237,7 @@ async def test_few_commands_acknowledge_many_records(
     assert not (await fetch(setup, 0, topic_id)).responses
     for _ in range(10):
         await produce(setup, 100)
-    commands = []
-    call = setup.running.control.call
-
-    async def counted(command: Command) -> Reply:
-        commands.append(command.WhichOneof("verb"))
-        return await call(command)
-
-    monkeypatch.setattr(type(setup.running.control), "call", lambda _, command: counted(command))
+    sent = commands_of(setup, monkeypatch)
     held: list[tuple[int, int, int]] = []
     for epoch in range(1, 11):
         taken = acquired(await fetch(setup, epoch, topic_id, *held))
@@ -222,9 +245,73 @@ async def test_few_commands_acknowledge_many_records(
     for first, last, _ in held:
         await acknowledge(setup, 11, topic_id, first, last)
     monkeypatch.undo()
-    assert commands.count("share_records") <= 11
+    assert sum(each.HasField("share_records") for each in sent) <= 11
     (offset,) = await offsets(setup, 1)
     assert (offset.start_offset, offset.lag) == (1006, 0)
+
+
+async def test_dead_letters_have_kafkas_headers_and_are_written_once(
+    setup: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic_id = await begin(setup)
+    await setup.create("dlq.t", 2, errors_deadletterqueue_group_enable="true")
+    await configure(setup, "errors.deadletterqueue.topic.name", "dlq.t")
+    assert len(acquired(await fetch(setup, 0, topic_id))) == 2
+    await acknowledge(setup, 1, topic_id, 0, 1, REJECT)
+    assert setup.running.context.shares.dead_letters.is_set()
+    with ThreadPoolExecutor(1) as executor:
+        burial = Burial(setup.running.context, executor)
+        with monkeypatch.context() as patch:
+            sent = commands_of(setup, patch)
+            assert await burial.run_once()
+        assert not await burial.run_once()
+        (late,) = [each.bury_records for each in sent if each.HasField("bury_records")]
+        late.commit.segment.sequence += 1_000  # as another agent would write them
+        refused = await setup.running.control.call(Command(bury_records=late))
+        assert refused.segment_committed.error_code == ErrorCode.PLAN_STALE
+        await configure(setup, "errors.deadletterqueue.copy.record.enable", "true")
+        await acknowledge(setup, 2, topic_id, 2, 2, REJECT)
+        assert await burial.run_once()
+    plain, other, copied = await letters(setup, "dlq.t")
+    assert [plain.value, other.value, copied.value] == [None, None, b"v"]
+    assert dict(copied.headers) == {
+        b"__dlq.errors.topic": b"t",
+        b"__dlq.errors.partition": b"0",
+        b"__dlq.errors.offset": b"2",
+        b"__dlq.errors.group": GROUP.encode(),
+        b"__dlq.errors.delivery.count": b"1",
+        b"__dlq.errors.message": b"Offset rejected by client.",
+    }
+    (offset,) = await offsets(setup, 1)
+    assert offset.start_offset == 3
+
+
+async def test_a_queue_is_created_and_takes_what_it_can(setup: Setup) -> None:
+    """A value too large for the queue is left out, and what does not fit even then has no letter."""
+    topic_id = await begin(setup)
+    await produce(setup, 1, b"x" * 5000)
+    name = "errors.deadletterqueue.auto.create.topics.enable"
+    rule = SecurityChanges(configs={name: "true"})
+    await setup.running.control.call(Command(alter_security=AlterSecurity(changes=rule)))
+    await configure(setup, "errors.deadletterqueue.topic.name", "dlq.t")
+    await configure(setup, "errors.deadletterqueue.copy.record.enable", "true")
+    await fetch(setup, 0, topic_id)
+    with ThreadPoolExecutor(1) as executor:
+        burial = Burial(setup.running.context, executor)
+        await acknowledge(setup, 1, topic_id, 0, 0, REJECT)
+        assert await burial.run_once()
+        assert await burial.run_once()
+        assert setup.configs("dlq.t")["errors.deadletterqueue.group.enable"] == "true"
+        for size in ("1000", "10"):
+            change = ConfigChange(name="max.message.bytes", operation=SET, value=size)
+            altered = AlterTopicConfigs(name="dlq.t", changes=[change])
+            await setup.running.control.call(Command(alter_topic_configs=altered))
+            last = 1 if size == "10" else 6
+            await acknowledge(setup, 2 if last == 6 else 3, topic_id, last, last, REJECT)
+            assert await burial.run_once()
+    first, second = await letters(setup, "dlq.t")
+    assert (first.value, second.value) == (b"v", None)
+    assert dict(second.headers)[b"__dlq.errors.offset"] == b"6"
 
 
 async def test_a_group_begins_at_a_time(setup: Setup) -> None:

@@ -248,6 +248,7 @@ TAKEN: dict[str, list[str | tuple[str, str]]] = {
     "compression.type": ["uncompressed", "zstd", "lz4", "snappy", (" gzip ", "gzip")],
     "compression.zstd.level": ["-131072", "0", "22"],
     "delete.retention.ms": ["0", "9223372036854775807"],
+    "errors.deadletterqueue.group.enable": ["true", "false"],
     "file.delete.delay.ms": ["0"],
     "flush.messages": ["1"],
     "flush.ms": ["0"],

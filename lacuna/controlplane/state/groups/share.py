@@ -28,11 +28,12 @@ SIZE_OF_RUN: Final = 160
 
 
 class RecordState(IntEnum):
-    """The states of records, with Kafka's numbers. The last two are final."""
+    """The states of records, with Kafka's numbers. Archiving ones wait for the group's dead-letter queue (KIP-1191)."""
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 
@@ -41,7 +42,10 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The offsets [first_offset, end_offset), which have one state. A member holds acquired ones until a time."""
+    """The offsets [first_offset, end_offset), which have one state. A member holds acquired ones until a time.
+
+    `is_rejected` is why archiving ones were given up: a member rejected them, or they were delivered too often.
+    """
 
     first_offset: int
     end_offset: int
@@ -49,6 +53,7 @@ class Run:
     delivery_count: int = 0
     member_id: str = ""
     locked_until_ms: int = 0
+    is_rejected: bool = False
 
     @property
     def is_final(self) -> bool:
@@ -73,7 +78,8 @@ class Run:
         """Everything but the offsets. What was delivered how often to whom no longer matters once it is final."""
         if self.is_final:
             return (self.state,)
-        return self.state, self.delivery_count, self.member_id, self.locked_until_ms
+        held = self.member_id, self.locked_until_ms
+        return self.state, self.delivery_count, *held, self.is_rejected
 
     def record(self) -> ShareRun:
         """Return the message that journal records hold."""
@@ -84,6 +90,7 @@ class Run:
             delivery_count=self.delivery_count,
             member_id=self.member_id,
             locked_until_ms=self.locked_until_ms,
+            is_rejected=self.is_rejected,
         )
 
     @classmethod
@@ -96,6 +103,7 @@ class Run:
             record.delivery_count,
             record.member_id,
             record.locked_until_ms,
+            record.is_rejected,
         )
 
 
@@ -140,36 +148,41 @@ def _append(runs: list[Run], run: Run) -> None:
 
 @dataclass(slots=True)
 class SharePartition:
-    """The progress of a group in one partition. Everything before `start_offset` is finished."""
+    """The progress of a group in one partition. Everything before `start_offset` is finished.
+
+    Derived from the runs are when the first lock ends (None without one), and whether records wait for the dead-letter
+    queue.
+    """
 
     start_offset: int = NO_OFFSET
     end_offset: int = NO_OFFSET
     runs: list[Run] = field(default_factory=list)
+    next_expiry_ms: int | None = None
+    has_dead_letters: bool = False
 
     @property
     def held(self) -> int:
         """The number of offsets in runs, which is bounded."""
         return sum(run.end_offset - run.first_offset for run in self.runs)
 
-    @property
-    def next_expiry_ms(self) -> int | None:
-        """When the first lock ends, or None without one."""
-        return min(
-            (r.locked_until_ms for r in self.runs if r.state is RecordState.ACQUIRED), default=None
-        )
-
     def apply(self, step: SharePartitionStep) -> None:
         """Apply one step."""
         changed = [Run.of(record) for record in step.runs]
         runs = changed if step.is_reset else painted(self.runs, changed)
         self.start_offset, self.end_offset = step.start_offset, step.end_offset
-        self.runs = list(overlapping(runs, step.start_offset, step.end_offset))
+        self._keep(list(overlapping(runs, step.start_offset, step.end_offset)))
+
+    def _keep(self, runs: list[Run]) -> None:
+        self.runs = runs
+        held = (run.locked_until_ms for run in runs if run.state is RecordState.ACQUIRED)
+        self.next_expiry_ms = min(held, default=None)
+        self.has_dead_letters = any(run.state is RecordState.ARCHIVING for run in runs)
 
     def hold_back(self, latest_ms: int) -> None:
         """Let no lock end after `latest_ms`."""
-        self.runs = [
-            replace(run, locked_until_ms=min(run.locked_until_ms, latest_ms)) for run in self.runs
-        ]
+        self._keep(
+            [replace(run, locked_until_ms=min(run.locked_until_ms, latest_ms)) for run in self.runs]
+        )
 
     def step(self, key: PartitionKey) -> SharePartitionStep:
         """Return everything as one step, for a snapshot."""

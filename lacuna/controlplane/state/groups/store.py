@@ -31,7 +31,7 @@ class Groups:
 
     `generations` (of classic groups), `consumers`, `shares`, `offsets` and `configs` (group id → configs set on it,
     even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of share
-    groups), `locks`, `shared` and the cache of `resolver` are volatile.
+    groups), `locks`, `dying`, `buriers`, `shared` and the cache of `resolver` are volatile.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
@@ -47,6 +47,10 @@ class Groups:
     shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
+    #: Share groups with records that wait for their dead-letter queue.
+    dying: set[str] = field(default_factory=set)
+    #: Who writes the letters of a share group, as session and until when, so that two agents do not write the same.
+    buriers: dict[str, tuple[object, int]] = field(default_factory=dict)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
@@ -139,13 +143,18 @@ class Groups:
         """Apply changes of share partitions."""
         share = self.shares[step.group_id]
         share.apply(step.partitions)
-        self.expect_locks(step.group_id)
+        self.watch(step.group_id)
         self.weigh(step.group_id)
 
-    def expect_locks(self, group_id: str) -> None:
-        """Note when the first lock of a share group ends."""
+    def watch(self, group_id: str) -> None:
+        """Note when the first lock of a share group ends, and whether it has dead letters."""
         share = self.shares.get(group_id)
         partitions = share.partitions.values() if share is not None else ()
+        if any(each.has_dead_letters for each in partitions):
+            self.dying.add(group_id)
+        else:
+            self.dying.discard(group_id)
+            self.buriers.pop(group_id, None)
         ends = [at_ms for each in partitions if (at_ms := each.next_expiry_ms) is not None]
         if ends:
             self.locks.set(group_id, min(ends))
@@ -165,7 +174,7 @@ class Groups:
         self.generations.pop(group_id, None)
         self.consumers.pop(group_id, None)
         self.shares.pop(group_id, None)
-        self.locks.discard(group_id)
+        self.watch(group_id)
         self.live_consumers.pop(group_id, None)
         self.live.groups.pop(group_id, None)
         self.live.asleep.discard(group_id)
@@ -180,7 +189,7 @@ class Groups:
         self.offsets.forget_topics(names, now_ms)
         for group_id, share in self.shares.items():
             if share.forget_topics(names.keys()):
-                self.expect_locks(group_id)
+                self.watch(group_id)
                 self.weigh(group_id)
 
     def hold_back(self, now_ms: int) -> None:
@@ -193,7 +202,7 @@ class Groups:
             longest_ms = self.share_config(group_id, RECORD_LOCK_DURATION)
             for partition in share.partitions.values():
                 partition.hold_back(now_ms + longest_ms)
-            self.expect_locks(group_id)
+            self.watch(group_id)
 
     # For replay and for decisions.
 

@@ -4,7 +4,8 @@
         ^                     |  |  --reject, gap--> archived
         +--release, time out--+  +--renew--> acquired
 
-A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. Acquired are
+A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. If the group
+has a dead-letter queue, it waits for that first, as do rejected records (verbs/dead_letters.py). Acquired are
 available runs, and then live records after the end offset: offsets without a live record, as those of an aborted
 transaction, are passed over and cost nothing. Once such records were merged away, only an agent that reads the extent
 knows the hole. It acknowledges what it had acquired there as a gap, and says where the hole ends.
@@ -14,7 +15,7 @@ one, so what was acknowledged and acquired survives any process.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -22,6 +23,7 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import (
     AUTO_OFFSET_RESET,
+    DEAD_LETTER_TOPIC,
     DELIVERY_COUNT_LIMIT,
     ISOLATION_LEVEL,
     MAX_RECORD_LOCKS,
@@ -82,6 +84,7 @@ class Terms:
     is_committed: bool
     may_renew: bool
     reset: str
+    has_queue: bool
 
     @classmethod
     def of(cls, turn: Turn, group_id: str) -> "Terms":
@@ -95,13 +98,21 @@ class Terms:
             is_committed=own.get(ISOLATION_LEVEL) == "read_committed",
             may_renew=own.get(RENEW_ENABLE) != "false",
             reset=own.get(AUTO_OFFSET_RESET, "latest"),
+            has_queue=bool(own.get(DEAD_LETTER_TOPIC)),
         )
 
     def released(self, run: Run) -> Run:
-        """Return a run that its member no longer holds: available, or archived after its last delivery."""
-        is_last = run.delivery_count >= self.delivery_limit
-        state = RecordState.ARCHIVED if is_last else RecordState.AVAILABLE
-        return replace(run, state=state, member_id="", locked_until_ms=0)
+        """Return a run that its member no longer holds: available, or given up after its last delivery."""
+        if run.delivery_count >= self.delivery_limit:
+            return self.given_up(run)
+        return replace(run, state=RecordState.AVAILABLE, member_id="", locked_until_ms=0)
+
+    def given_up(self, run: Run, *, is_rejected: bool = False) -> Run:
+        """Return a run that is archived, or waits for the group's dead-letter queue."""
+        done = replace(run, state=RecordState.ARCHIVED, member_id="", locked_until_ms=0)
+        if not self.has_queue:
+            return done
+        return replace(done, state=RecordState.ARCHIVING, is_rejected=is_rejected)
 
 
 class Progress:
@@ -155,6 +166,7 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
     steps: list[SharePartitionStep] = []
     left = Left(command.max_records, command.max_bytes)
     expiries: list[int] = []
+    has_dead_letters = False
     is_member = share is not None and command.member_id in share.group.members
     for asked in command.partitions:
         key = key_of(asked.partition)
@@ -173,9 +185,10 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
         if step is not None:
             steps.append(step)
         turn.groups.shared += progress.counts
-        expiries += (
-            run.locked_until_ms for run in progress.runs if run.state is RecordState.ACQUIRED
-        )
+        for run in progress.runs:
+            if run.state is RecordState.ACQUIRED:
+                expiries.append(run.locked_until_ms)
+            has_dead_letters |= run.state is RecordState.ARCHIVING
         answers.append(answer)
     if steps:
         turn.journal_group(
@@ -185,7 +198,11 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
                 )
             )
         )
-    shared = RecordsShared(partitions=answers, lock_duration_ms=terms.lock_ms)
+    shared = RecordsShared(
+        partitions=answers,
+        lock_duration_ms=terms.lock_ms,
+        has_dead_letters=has_dead_letters or command.group_id in turn.groups.dying,
+    )
     if expiries:
         shared.next_expiry_ms = max(min(expiries) - turn.now_ms, 0)
     return Reply(records_shared=shared)
@@ -270,6 +287,8 @@ def _after(run: Run, kind: int, terms: Terms, now_ms: int) -> Run:
         return replace(run, locked_until_ms=now_ms + terms.lock_ms)
     if kind == _RELEASE:
         return terms.released(run)
+    if kind == _REJECT:
+        return terms.given_up(run, is_rejected=True)
     return replace(run, state=_AFTER[kind], member_id="", locked_until_ms=0)
 
 
@@ -309,7 +328,7 @@ def _acquire(
     for first, end, count in [*_offered(terms, partition, progress)]:
         if left.is_over:
             break
-        size = _size_of(partition, first, end)
+        size = size_of(partition, first, end)
         last = min(end, first + left.records)
         left.records -= last - first
         left.size -= size * (last - first) // (end - first)
@@ -363,10 +382,10 @@ def _offered(
     """Yield (first offset, end offset, delivery count) of what may be acquired: available runs, then new records."""
     for run in progress.runs:
         if run.state is RecordState.AVAILABLE:
-            for first, end in _live(partition, run.first_offset, run.end_offset):
+            for first, end in live_parts(partition, run.first_offset, run.end_offset):
                 yield first, end, run.delivery_count
     room = terms.most_held - sum(run.end_offset - run.first_offset for run in progress.runs)
-    for first, end in _live(partition, progress.end_offset, _bound(terms, partition)):
+    for first, end in live_parts(partition, progress.end_offset, _bound(terms, partition)):
         if room <= 0:
             return
         end = min(end, first + room)
@@ -374,7 +393,9 @@ def _offered(
         yield first, end, 0
 
 
-def _live(partition: Partition, first_offset: int, end_offset: int) -> Iterator[tuple[int, int]]:
+def live_parts(
+    partition: Partition, first_offset: int, end_offset: int
+) -> Iterator[tuple[int, int]]:
     """Yield the parts of [first_offset, end_offset) with live records, an extent at a time."""
     extents = partition.extents
     start = extents.first_ending_after(first_offset)
@@ -387,7 +408,7 @@ def _live(partition: Partition, first_offset: int, end_offset: int) -> Iterator[
                 yield first, last
 
 
-def _size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
+def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
     """Return about how many bytes these offsets of one extent take."""
     extents = partition.extents
     index = extents.first_ending_after(first_offset)
@@ -438,10 +459,20 @@ def end_locks(turn: Turn) -> None:
 def _change_all(turn: Turn, group_id: str, change: Callable[[Progress], None]) -> None:
     """Journal what `change` makes of the share partitions of a group."""
     share = turn.groups.shares.get(group_id)
-    steps = []
+    changed = []
     for key, partition in share.partitions.items() if share is not None else ():
         progress = Progress(partition)
         change(progress)
+        changed.append((key, progress))
+    journal_steps(turn, group_id, changed)
+
+
+def journal_steps(
+    turn: Turn, group_id: str, changed: Iterable[tuple[PartitionKey, Progress]]
+) -> None:
+    """Journal what changed in share partitions of a group."""
+    steps = []
+    for key, progress in changed:
         if (step := progress.step(key)) is not None:
             steps.append(step)
         turn.groups.shared += progress.counts

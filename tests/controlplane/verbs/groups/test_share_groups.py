@@ -5,6 +5,8 @@ share a topics=t              -> a: 1 t:0   member a joins or beats, `share a le
 get a t-0 5                   -> a: 0-4x1   acquires at most five records; x1 is their first delivery
 ack a t-0 0-4                 -> a: ok      accepts; `0-4=release`, or `0-2=102` with a type for each
 runs t-0                      -> 3..10 3-4 available x1, 5-9 acquired x1 a
+plan                          -> dlq.t 0-4x1 rejected     the letters to write to the dead-letter queue
+bury t-0 0-4                  -> ok                       as if the agent could not write them
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.share_pb2 import (
     AcknowledgedRange,
     AlterShareOffsets,
+    BuryRecords,
+    DeadLetters,
     DeleteShareOffsets,
     DescribeShareOffsets,
+    PlanDeadLetters,
     RecordsShared,
     ShareOffset,
     SharePartitionRequest,
@@ -82,11 +87,59 @@ class ShareBench(ConsumerBench):
         self.state.partitions[key_of(partition_of(place))].log_start_offset = int(offset)
         return ""
 
-    def do_set(self, name: str, value: str) -> str:
-        change = ConfigChange(name=f"share.{name}", operation=SET, value=value)
+    def do_set(self, name: str, value: str = "") -> str:
+        name = name if name.startswith("errors.") else f"share.{name}"
+        change = ConfigChange(name=name, operation=SET, value=value)
         command = AlterGroupConfigs(group_id=self.group_id, changes=[change])
-        self.send("", Command(alter_group_configs=command))
+        reply, _ = self.send("", Command(alter_group_configs=command))
+        assert reply is not None
+        return reply.group_configs_altered.error_message[:60]
+
+    def do_queue(self, topic: str, is_enabled: str = "true") -> str:
+        """Make a topic a dead-letter queue, or end that."""
+        found = self.state.topics_by_name[topic]
+        found.set_configs({"errors.deadletterqueue.group.enable": is_enabled}, {})
         return ""
+
+    def do_rule(self, name: str, value: str = "") -> str:
+        """Set a config of all brokers."""
+        self.state.security.configs[f"errors.deadletterqueue.{name}"] = value
+        return ""
+
+    def do_plan(self, session: str = "1") -> str:
+        self.session = int(session)
+        reply, _ = self.send("", Command(plan_dead_letters=PlanDeadLetters()))
+        assert reply is not None
+        planned = reply.dead_letters_planned
+        shown = [
+            " ".join(
+                (
+                    f"{group.queue}{'' if group.partition_count else ' new'}",
+                    *(
+                        f"{each.first_offset}-{each.end_offset - 1}x{each.delivery_count}"
+                        f"{' rejected' * each.is_rejected}"
+                        for each in group.letters
+                    ),
+                )
+            )
+            for group in planned.groups
+        ]
+        return "; ".join(
+            [*shown, *(reason.removeprefix("share group g: ")[:60] for reason in planned.lost)]
+        )
+
+    def do_bury(self, place: str, offsets: str) -> str:
+        first, _, last = offsets.partition("-")
+        letters = DeadLetters(
+            group_id=self.group_id,
+            partition=partition_of(place),
+            first_offset=int(first),
+            end_offset=int(last) + 1,
+            slice=-1,
+        )
+        reply, _ = self.send("", Command(bury_records=BuryRecords(letters=[letters])))
+        assert reply is not None
+        return error_name(reply.segment_committed.error_code)
 
     def do_share(self, name: str, *words: str) -> str:
         options = self.options(words)
@@ -396,6 +449,66 @@ SCRIPTS = {
         list                          -> g:Empty:share:share
         delete g                      -> ok
         list                          ->
+    """,
+    "what is given up waits for the dead-letter queue": """
+        topic dlq.t 1                 ->
+        queue dlq.t                   ->
+        set errors.deadletterqueue.topic.name dlq.t ->
+        set delivery.count.limit 2    ->
+        get a t-0                     -> a: 0-9x1
+        ack a t-0 0-1=reject 2=gap 3-4=release 5-9 -> a: ok
+        runs t-0                      -> 0..10 0-1 archiving x1, 2-2 archived, 3-4 available x1, 5-9 acknowledged
+        get a t-0                     -> a: 3-4x2
+        after 30s                     ->
+        plan                          -> dlq.t 0-1x1 rejected 3-4x2
+        ack a t-0 0-1                 -> a: INVALID_RECORD_STATE
+        plan                          -> dlq.t 0-1x1 rejected 3-4x2
+        plan 2                        ->
+        restart_from_snapshot         ->
+        plan 2                        -> dlq.t 0-1x1 rejected 3-4x2
+        bury t-0 1-2                  -> PLAN_STALE
+        bury t-0 0-1                  -> ok
+        bury t-0 0-1                  -> PLAN_STALE
+        runs t-0                      -> 3..10 3-4 archiving x2, 5-9 acknowledged
+        bury t-0 3-4                  -> ok
+        runs t-0                      -> 10..10
+        plan                          ->
+    """,
+    "only committed records reach the dead-letter queue": """
+        topic dlq.t 1                 ->
+        queue dlq.t                   ->
+        set errors.deadletterqueue.topic.name dlq.t ->
+        log t-0 2 open                ->
+        get a t-0                     -> a: 0-9x1 10-11x1
+        ack a t-0 0-8 9-11=reject     -> a: ok
+        plan                          -> dlq.t 9-9x1 rejected
+        bury t-0 9-9                  -> ok
+        plan                          ->
+        end t-0 dead                  ->
+        plan                          ->
+        runs t-0                      -> 12..12
+    """,
+    "a queue that cannot be used loses what it should get": """
+        set errors.deadletterqueue.topic.name __dlq -> errors.deadletterqueue.topic.name: DLQ topic name must not s
+        set errors.deadletterqueue.topic.name t ->
+        get a t-0 2                   -> a: 0-1x1
+        ack a t-0 0=reject            -> a: ok
+        plan                          -> the name of its dead-letter queue t must begin with dlq. (er
+        runs t-0                      -> 1..2 1-1 acquired x1 a
+        rule topic.name.prefix        ->
+        ack a t-0 1=reject            -> a: ok
+        plan                          -> set errors.deadletterqueue.group.enable of topic t to true,
+        set errors.deadletterqueue.topic.name dlq.x ->
+        get a t-0 2                   -> a: 2-3x1
+        ack a t-0 2=reject            -> a: ok
+        plan                          -> its dead-letter queue dlq.x does not exist: create it, or se
+        rule auto.create.topics.enable true ->
+        ack a t-0 3=reject            -> a: ok
+        plan                          -> dlq.x new 3-3x1 rejected
+        set errors.deadletterqueue.topic.name  ->
+        runs t-0                      -> 3..4 3-3 archiving x1
+        plan                          -> share group g has no dead-letter queue any more
+        runs t-0                      -> 4..4
     """,
     "a takeover loses nothing": """
         get a t-0 4                   -> a: 0-3x1

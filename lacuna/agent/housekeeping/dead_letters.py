@@ -1,0 +1,263 @@
+"""Dead letters: writes what share groups gave up to their dead-letter queues (KIP-1191).
+
+The control plane plans the letters, and appends them in the decision that archives the records
+(verbs/dead_letters.py), so a repeated or late write changes nothing. Letters name the record, the group and the
+reason in headers, as Kafka's do, and have the record's key and value if the group's config says so. Each partition of
+the source has one partition of the queue, and its letters are in the order in which the records were given up.
+
+A record that cannot be read has a letter without key and value, as has one that would be too large for the queue.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeAlias
+
+from lacuna.agent.context import AgentContext
+from lacuna.agent.fetch.acquired import read_acquired
+from lacuna.agent.fetch.loading import ExtentError
+from lacuna.agent.produce.buffer import PendingBatch
+from lacuna.agent.produce.check import RulesByTopic, check_batch
+from lacuna.agent.produce.flight import commit_command
+from lacuna.agent.views import current_view
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.topic_configs import DEAD_LETTERS
+from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.share_pb2 import (
+    BuryRecords,
+    DeadLetters,
+    GroupsDeadLetters,
+    PlanDeadLetters,
+)
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.logstore.records.errors import RecordsError
+from lacuna.logstore.segments import SliceInput, segment_key, write_segment
+
+log = logging.getLogger("lacuna.housekeeping")
+
+_REJECTED: Final = "Offset rejected by client."
+_TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
+#: What `slice` of letters says instead: they cannot be written, or the records do not exist.
+_UNWRITABLE, _NO_RECORDS = -1, -2
+#: Kafka's latest version of Produce, whose checks hold for letters.
+_VERSION: Final = 13
+
+
+class _Content(NamedTuple):
+    """The key and the value of a record that is given up."""
+
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+#: The records by offset.
+_Contents: TypeAlias = Mapping[int, _Content]
+_EMPTY: Final = _Content()
+
+
+@dataclass(slots=True)
+class _Batch:
+    """The letters of one batch, or why there is none."""
+
+    letters: DeadLetters
+    pending: PendingBatch | None = None
+
+
+class Burial:
+    """Carries out the control plane's plans of dead letters. `executor` runs the writes."""
+
+    def __init__(self, context: AgentContext, executor: Executor) -> None:
+        self._context = context
+        self._control = context.control
+        self._executor = executor
+        self._rules = RulesByTopic()
+
+    async def run_once(self) -> bool:
+        """Get a plan and carry it out. Return whether the next plan may have more letters.
+
+        Raises ControlPlaneUnavailable, CommandRefused, NoLeaseError or ObjectStoreError: then the records still wait.
+        """
+        reply = await self._control.call(Command(plan_dead_letters=PlanDeadLetters()))
+        planned = reply.dead_letters_planned
+        for reason in planned.lost:
+            log.error("records were archived without dead letters: %s", reason)
+        is_new = False
+        batches: list[_Batch] = []
+        for group in planned.groups:
+            if group.queue_id:
+                batches += await self._batches_of(group)
+            elif await self._create(group.queue):
+                is_new = True
+            else:
+                batches += (_without(letters, _UNWRITABLE) for letters in group.letters)
+        return await self._bury(batches) if batches else is_new
+
+    async def _batches_of(self, group: GroupsDeadLetters) -> list[_Batch]:
+        topic = self._control.cluster.topics_by_id.get(group.queue_id)
+        if topic is None:
+            topic = (await current_view(self._context)).topics_by_id.get(group.queue_id)
+        if topic is None:
+            return []  # it has just been deleted
+        batches: list[_Batch] = []
+        for letters in group.letters:
+            contents = await self._read(letters)
+            batches += _Writing(self._context, self._rules, topic, group, letters).of(contents)
+        return batches
+
+    async def _create(self, queue: str) -> bool:
+        """Create a queue, which the next plan uses. Return whether that was possible."""
+        topic = CreateTopic(
+            name=queue,
+            partition_count=self._context.settings.num_partitions,
+            configs={DEAD_LETTERS: "true", "message.timestamp.type": "CreateTime"},
+        )
+        reply = await self._control.call(Command(create_topics=CreateTopics(topics=[topic])))
+        (created,) = reply.topics_created.topics
+        if created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            return True
+        why = created.error_message or ErrorCode(created.error_code).name
+        log.error("the dead-letter queue %s cannot be created: %s", queue, why)
+        return False
+
+    async def _read(self, letters: DeadLetters) -> _Contents:
+        """Return the records. Those of a damaged object have neither keys nor values."""
+        view = self._control.partition(*key_of(letters.partition))
+        wanted = range(letters.first_offset, letters.end_offset)
+        try:
+            read = await read_acquired(
+                self._context.fetch, view, [(letters.first_offset, letters.end_offset)]
+            )
+            return {
+                record.offset: _Content(record.key, record.value)
+                for batch in read_batches(b"".join(read.records))
+                for record in batch.records()
+                if record.offset in wanted
+            }
+        except (ExtentError, RecordsError) as error:
+            log.warning("dead letters have no keys and values: %s", error)
+            return dict.fromkeys(wanted, _EMPTY)
+
+    async def _bury(self, batches: list[_Batch]) -> bool:
+        """Write the letters as one segment, and commit it. Return whether that has happened."""
+        command = await self._written(batches)
+        reply = await self._control.call(Command(bury_records=command))
+        code = reply.segment_committed.error_code
+        if code:
+            log.info("dead letters were not committed and are planned again: error %d", code)
+        if code == ErrorCode.LEASE_EXPIRED:
+            self._context.lease.report_expired(command.commit.segment.lease_id)
+        return not code
+
+    async def _written(self, batches: list[_Batch]) -> BuryRecords:
+        """Write the letters as one segment, and return the command that commits it."""
+        by_partition: dict[PartitionKey, list[_Batch]] = {}
+        for batch in batches:
+            if batch.pending is not None:
+                by_partition.setdefault(batch.pending.key, []).append(batch)
+        for index, some in enumerate(by_partition.values()):
+            for batch in some:
+                batch.letters.slice = index
+        command = BuryRecords(letters=[batch.letters for batch in batches])
+        pending = [
+            [batch.pending for batch in some if batch.pending is not None]
+            for some in by_partition.values()
+        ]
+        if pending:
+            segment_id = self._context.lease.next_segment_id()
+            written = write_segment(
+                self._context.lease.cluster_id,
+                segment_id,
+                [SliceInput(*some[0].key, [each.part for each in some]) for some in pending],
+                journal_position=self._control.journal_position,
+            )
+            key = segment_key(self._context.lease.cluster_id, segment_id)
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(self._executor, self._context.store.put, key, written.parts)
+            placed = [
+                (batch, position)
+                for some, piece in zip(pending, written.slices, strict=True)
+                for batch, position in zip(some, piece.batch_positions, strict=True)
+            ]
+            command.commit.CopyFrom(commit_command(written, placed)[0])
+        return command
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """Builds the batches of letters that are about records of one extent."""
+
+    context: AgentContext
+    rules: RulesByTopic
+    topic: Topic
+    group: GroupsDeadLetters
+    letters: DeadLetters
+
+    def of(self, contents: _Contents) -> Iterator[_Batch]:
+        """Yield one batch, or more if it would be too large."""
+        first, end = self.letters.first_offset, self.letters.end_offset
+        copied = contents if self.group.copies else dict.fromkeys(contents, _EMPTY)
+        yield from self._batches(first, end, copied)
+
+    def _batches(self, first: int, end: int, contents: _Contents) -> Iterator[_Batch]:
+        letters = DeadLetters()
+        letters.CopyFrom(self.letters)
+        letters.first_offset, letters.end_offset = first, end
+        offsets = [offset for offset in range(first, end) if offset in contents]
+        if not offsets:
+            yield _without(letters, _NO_RECORDS)
+            return
+        try:
+            yield _Batch(letters, self._batch(offsets, contents))
+        except RecordsError as error:
+            if end - first > 1:
+                middle = (first + end) // 2
+                yield from self._batches(first, middle, contents)
+                yield from self._batches(middle, end, contents)
+            elif contents[first] != _EMPTY:
+                yield from self._batches(first, end, {first: _EMPTY})
+            else:
+                log.error("the dead letter of offset %d cannot be written: %s", first, error)
+                yield _without(letters, _UNWRITABLE)
+
+    def _batch(self, offsets: list[int], contents: _Contents) -> PendingBatch:
+        """Return a batch that the queue takes. Raises RecordsError."""
+        now_ms = self.context.clock.now_ms()
+        records = tuple(
+            NewRecord(
+                offset_delta=delta,
+                timestamp=now_ms,
+                key=contents[offset].key,
+                value=contents[offset].value,
+                headers=self._headers(offset),
+            )
+            for delta, offset in enumerate(offsets)
+        )
+        part = memoryview(BatchToWrite(records=records).encode())
+        key = self.group.queue_id, self.letters.partition.partition % self.group.partition_count
+        pending = check_batch(part, key, self.rules.of(self.topic), _VERSION, now_ms)
+        if pending.recompression is not None:
+            pending.part = pending.recompression.apply(pending.part)
+        return pending
+
+    def _headers(self, offset: int) -> tuple[tuple[bytes, bytes], ...]:
+        """Return Kafka's headers of a letter."""
+        letters = self.letters
+        topic = self.context.control.cluster.topics_by_id.get(letters.partition.topic_id)
+        about = (
+            ("topic", "" if topic is None else topic.name),
+            ("partition", str(letters.partition.partition)),
+            ("offset", str(offset)),
+            ("group", letters.group_id),
+            ("delivery.count", str(letters.delivery_count)),
+            ("message", _REJECTED if letters.is_rejected else _TOO_OFTEN),
+        )
+        return tuple((f"__dlq.errors.{name}".encode(), value.encode()) for name, value in about)
+
+
+def _without(letters: DeadLetters, why: int) -> _Batch:
+    letters.slice = why
+    return _Batch(letters)
