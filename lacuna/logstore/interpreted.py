@@ -29,7 +29,7 @@ def cfunc(decorated: T) -> T:
     return decorated
 
 
-ccall = cclass = final = cfunc
+ccall = cclass = final = inline = cfunc
 
 
 def exceptval(*_arguments: object, **_options: object) -> Callable[[T], T]:

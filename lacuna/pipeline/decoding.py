@@ -181,7 +181,11 @@ class Shape:
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
         """The timestamps as an array of this type; null for a record without one, or outside the years 1 to 9999."""
-        return known_times(columns).cast(_MILLISECONDS).cast(type_)
+        if _are_known(columns):  # casts take longer than all else in this batch but its bytes
+            times = fixed(_MILLISECONDS, columns.timestamps, columns.count)
+        else:
+            times = known_times(columns).cast(_MILLISECONDS)
+        return times if type_ == _MILLISECONDS else times.cast(type_)
 
     def _array(self, field: pa.Field, columns: RecordColumns) -> pa.Array:
         match field.name:
@@ -208,11 +212,16 @@ class Shape:
         return known.slice(0, count)
 
 
+def _are_known(columns: RecordColumns) -> bool:
+    """Whether all records have timestamps that are neither before 1970 nor after the year 9999."""
+    extremes = pc.min_max(fixed(pa.int64(), columns.timestamps, columns.count)).as_py()
+    return bool(extremes["min"] >= 0 and extremes["max"] <= _LAST_MS)
+
+
 def known_times(columns: RecordColumns) -> pa.Array:
     """The timestamps in ms; null for a record without one, or with one outside the years 1 to 9999."""
     times = fixed(pa.int64(), columns.timestamps, columns.count)
-    extremes = pc.min_max(times).as_py()
-    if extremes["min"] >= 0 and extremes["max"] <= _LAST_MS:
+    if _are_known(columns):
         return times
     none = pc.or_(
         pc.equal(times, -1), pc.or_(pc.less(times, _FIRST_MS), pc.greater(times, _LAST_MS))

@@ -389,10 +389,28 @@ class _Scan:
         return 0
 
     @cython.cfunc
+    @cython.inline
     @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits that ends within the record."""
+        """Read a zigzag varint of at most `max_bits` bits that ends within the record. Most have one or two bytes."""
+        at: cython.Py_ssize_t = self.position
+        left: cython.Py_ssize_t = self.record_end - at
+        bits: cython.int
+        if left > 0 and self.body[at] < 0x80:
+            bits = self.body[at]
+            self.position = at + 1
+        elif left > 1 and self.body[at + 1] < 0x80:
+            bits = (self.body[at] & 0x7F) | self.body[at + 1] << 7
+            self.position = at + 2
+        else:
+            return self.long_varint(max_bits)
+        return (bits >> 1) ^ -(bits & 1)
+
+    @cython.cfunc
+    @cython.nogil
+    @cython.exceptval(check=False)
+    def long_varint(self, max_bits: cython.int) -> cython.longlong:
         bits: cython.ulonglong = 0
         shift: cython.int = 0
         byte: cython.int
