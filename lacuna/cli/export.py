@@ -83,6 +83,10 @@ class Given:
     key_schema: options.KeySchema = None
     key_message: options.KeyMessage = None
     confluent_prefix: options.ConfluentPrefix = False
+    registry: options.Registry = None
+    registry_login: options.RegistryLogin = None
+    value_subject: options.ValueSubject = None
+    key_subject: options.KeySubject = None
     flatten: options.Flatten = False
     on_error: options.OnError = "fail"
     catalog_uri: options.CatalogUri = None
@@ -98,12 +102,21 @@ class Given:
         """Return the settings of the export. Raises UserError, PipelineError."""
         from lacuna.pipeline.export.damage import ConfirmedDamage
 
+        is_registered = self.registry is not None
+        key, value = (
+            options.Given.of(name, schemas or (), messages or (), has_registry=is_registered)
+            for name, schemas, messages in (
+                ("key", self.key_schema, self.key_message),
+                ("value", self.value_schema, self.value_message),
+            )
+        )
         layout, layouts = options.make_layouts(
             self.partition_by,
-            options.Given.of("key", self.key_schema or (), self.key_message or ()),
-            options.Given.of("value", self.value_schema or (), self.value_message or ()),
+            key,
+            value,
             has_prefix=self.confluent_prefix,
             is_flat=self.flatten,
+            has_registry=is_registered,
         )
         damage = self.skip_damage
         return options.make_settings(
@@ -113,6 +126,12 @@ class Given:
             layouts=layouts,
             on_error=self.on_error,
             allow_loss=self.allow_loss,
+            subjects=options.subjects_of(
+                self.registry,
+                self.registry_login,
+                (self.key_subject or (), key),
+                (self.value_subject or (), value),
+            ),
             damage=None if damage is None else ConfirmedDamage.of_report(damage),
             compression=self.compression,
             file_bytes=self.file_mib * MEBIBYTE,

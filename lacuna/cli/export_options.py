@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from lacuna.base.errors import UserError
+from lacuna.base.secret import read_secret
 from lacuna.cli.command_line import option
 from lacuna.cli.units import parse_duration
 from lacuna.logstore.objects.url import EXPORT_FORMS
@@ -13,6 +14,7 @@ from lacuna.logstore.objects.url import EXPORT_FORMS
 if TYPE_CHECKING:
     from lacuna.pipeline.export.job import ExportSettings
     from lacuna.pipeline.export.layout import Layout
+    from lacuna.pipeline.export.typed.registry import Subjects
     from lacuna.pipeline.export.typed.schema import TypedSchema
 
 _SCHEMA = "Typed keys and values"
@@ -109,7 +111,45 @@ ConfluentPrefix = Annotated[
     option(
         "--confluent-prefix",
         help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's message indexes. "
-        "Uses no registry.",
+        "To decode each record by its own schema, use --registry.",
+        panel=_SCHEMA,
+    ),
+]
+Registry = Annotated[
+    str | None,
+    option(
+        "--registry",
+        metavar="URL",
+        help="Schema registry with Confluent's interface. Each record is decoded by the schema that it names, and "
+        "resolved to the newest schema of its subject, which has the columns.",
+        panel=_SCHEMA,
+    ),
+]
+RegistryLogin = Annotated[
+    str | None,
+    option(
+        "--registry-login",
+        metavar="SOURCE",
+        help="Source of USER:PASSWORD for the registry: file:PATH, env:NAME or command:LINE.",
+        panel=_SCHEMA,
+    ),
+]
+ValueSubject = Annotated[
+    list[str] | None,
+    option(
+        "--value-subject",
+        metavar="[TOPIC=]SUBJECT",
+        help="Subject of the values, where {topic} stands for the topic's name. Default: '{topic}-value', and bytes if "
+        "the registry does not have it. May be repeated.",
+        panel=_SCHEMA,
+    ),
+]
+KeySubject = Annotated[
+    list[str] | None,
+    option(
+        "--key-subject",
+        metavar="[TOPIC=]SUBJECT",
+        help="Subject of the keys, in the form of --value-subject. Default: '{topic}-key'.",
         panel=_SCHEMA,
     ),
 ]
@@ -189,11 +229,18 @@ class Given:
     messages: Mapping[str, str]
 
     @classmethod
-    def of(cls, name: str, schemas: Iterable[str], messages: Iterable[str]) -> "Given":
-        """Reads the options. Raises UserError for a message without a schema."""
+    def of(
+        cls,
+        name: str,
+        schemas: Iterable[str],
+        messages: Iterable[str],
+        *,
+        has_registry: bool = False,
+    ) -> "Given":
+        """Reads the options. Raises UserError for a message without a schema, which a registry may have."""
         given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
         for topic in given.messages:
-            if topic not in given.schemas:
+            if topic not in given.schemas and not has_registry:
                 prefix = f"{topic}=" if topic else ""
                 raise UserError(
                     f"--{name}-message {prefix}{given.messages[topic]} needs a schema: add --{name}-schema "
@@ -219,7 +266,13 @@ def _by_topic(text: str) -> tuple[str, str]:
 
 
 def make_layouts(
-    partition_by: str, key: Given, value: Given, *, has_prefix: bool, is_flat: bool
+    partition_by: str,
+    key: Given,
+    value: Given,
+    *,
+    has_prefix: bool,
+    is_flat: bool,
+    has_registry: bool = False,
 ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
     """Return the layout of the exported rows of all topics, and those of topics and patterns with their own schemas.
 
@@ -229,7 +282,7 @@ def make_layouts(
     from lacuna.pipeline.export.job import is_pattern
     from lacuna.pipeline.export.layout import Layout
 
-    if not key.schemas and not value.schemas and (has_prefix or is_flat):
+    if not key.schemas and not value.schemas and (has_prefix or (is_flat and not has_registry)):
         option = "--flatten" if is_flat else "--confluent-prefix"
         raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
 
@@ -244,6 +297,30 @@ def make_layouts(
     topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
     topics.sort(key=is_pattern)
     return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
+
+
+def subjects_of(
+    url: str | None,
+    login: str | None,
+    keys: tuple[Iterable[str], Given],
+    values: tuple[Iterable[str], Given],
+) -> "Subjects | None":
+    """Return the subjects of a registry, if there is one. Raises UserError."""
+    named = [dict(map(_by_topic, subjects)) for subjects, _ in (keys, values)]
+    if url is None:
+        if login or any(named):
+            option = "--registry-login" if login else "--value-subject or --key-subject"
+            raise UserError(f"{option} needs a registry: add --registry URL")
+        return None
+    from lacuna.pipeline.export.typed.registry import Registry, Subjects
+
+    return Subjects(
+        registry=Registry(url, read_secret(login, "--registry-login") if login else None),
+        keys=named[0],
+        values=named[1],
+        key_messages=keys[1].messages,
+        messages=values[1].messages,
+    )
 
 
 def expire_ms(age: str | None) -> int | None:

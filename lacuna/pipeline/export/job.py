@@ -4,7 +4,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Final
@@ -19,6 +19,7 @@ from lacuna.pipeline.export.layout import Layout, leaf_columns
 from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges
 from lacuna.pipeline.export.runs import Identity, RunRecord
 from lacuna.pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
+from lacuna.pipeline.export.typed.registry import Subjects
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 from lacuna.pipeline.spark_errors import cause_of
@@ -37,7 +38,7 @@ class ExportSettings:
     catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. Snapshots that
     are older than `expire_ms` are deleted after a run. `layouts` are (pattern, layout) pairs. `file_bytes` is the
     approximate size of a file, and `task_bytes` that of the stored bytes that a task reads. Data in `damage` is left
-    out if it cannot be read.
+    out if it cannot be read. Keys and values without a schema get the newest one of `subjects`.
     """
 
     to: str
@@ -55,6 +56,19 @@ class ExportSettings:
     namespace: str = "lacuna"
     tables: Mapping[str, str] = field(default_factory=dict)
     expire_ms: int | None = None
+    subjects: Subjects | None = None
+
+    def with_newest_schemas(self, topic: str) -> "ExportSettings":
+        """The settings with the newest schemas of a registry for a topic. Raises PipelineError."""
+        if self.subjects is None:
+            return self
+        layout = self.layout_of(topic)
+        layout = replace(
+            layout,
+            key=layout.key or self.subjects.key(topic),
+            value=layout.value or self.subjects.value(topic),
+        )
+        return replace(self, layouts=((topic, layout), *self.layouts))
 
     def layout_of(self, topic: str) -> Layout:
         """The layout of a topic: that of the first matching pattern, otherwise the one for all topics."""

@@ -167,6 +167,8 @@ def _open(
     Otherwise, two exports of the same topics could each go on with some of them, again and again.
     """
     topic = cut.topics.get(name) or find_topic(export.control, name)
+    # After the cut, so that the newest schema is no older than those of its records.
+    export = replace(export, settings=export.settings.with_newest_schemas(name))
     with ExitStack() as own:
         target: ParquetTarget | IcebergTarget
         if export.settings.format == ICEBERG:

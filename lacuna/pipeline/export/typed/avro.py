@@ -24,6 +24,7 @@ import pyarrow as pa
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.typed.schema import (
     JSON_TEXT,
+    Convert,
     Decoder,
     Node,
     NotOfSchemaError,
@@ -64,12 +65,18 @@ _LOGICAL: Final = {
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
     """Makes the decoder of an Avro schema. Raises PipelineError for an invalid one, or if its values are unbounded."""
-    try:
-        names: dict[str, Any] = {}
-        parsed = fastavro.parse_schema(json.loads(schema.document), names)
-    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
-        raise PipelineError(f"the Avro schema is not valid: {error}") from error
-    _check_sizes(parsed, names, set())
+    parsed, names = _parse(schema.document)
+    decode = avro_reader(schema.document)
+    return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
+
+
+def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
+    """Returns the function that reads values of a schema, or those of another schema, to which they are resolved.
+
+    It raises NotOfSchemaError. Raises PipelineError for an invalid schema, or if its values are unbounded.
+    """
+    parsed, names = _parse(document)
+    wanted = None if resolved is None else _parse(resolved)[0]
     is_recursive = _is_recursive(parsed, names, (), set())
 
     def decode(data: bytes) -> Any:
@@ -77,9 +84,13 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
         try:
             if is_recursive and len(data) > MOST_LEVELS:  # each level takes at least one byte
                 check_depth(data, parsed, names)
-            value = fastavro.schemaless_reader(source, parsed, None)
+            value = fastavro.schemaless_reader(source, parsed, wanted)
         except NotOfSchemaError:
             raise
+        except fastavro.read.SchemaResolutionError as error:
+            raise NotOfSchemaError(
+                f"its schema does not resolve to the newest one: {error}"
+            ) from error
         except (ValueError, EOFError, IndexError, KeyError, TypeError, OverflowError) as error:
             raise NotOfSchemaError(
                 f"it does not match the Avro schema ({str(error) or 'it ends early'})"
@@ -90,7 +101,18 @@ def avro_decoder(schema: TypedSchema) -> Decoder:
             )
         return value
 
-    return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
+    return decode
+
+
+def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
+    """The parsed schema, and its named types."""
+    try:
+        names: dict[str, Any] = {}
+        parsed = fastavro.parse_schema(json.loads(document), names)
+    except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
+        raise PipelineError(f"the Avro schema is not valid: {error}") from error
+    _check_sizes(parsed, names, set())
+    return parsed, names
 
 
 def _is_recursive(

@@ -66,7 +66,7 @@ def protobuf_decoder(schema: TypedSchema) -> Decoder:
 
     def decode(data: bytes) -> Any:
         try:
-            return kind.FromString(_without_indexes(data) if schema.has_prefix else data)
+            return kind.FromString(data[_indexes(data)[1] :] if schema.has_prefix else data)
         except DecodeError as error:
             raise NotOfSchemaError(f"it is not a {schema.message} ({error})") from error
 
@@ -189,12 +189,31 @@ def _text(message: Any) -> str:
         ) from error
 
 
-def _without_indexes(data: bytes) -> bytes:
-    """Strips the list of varints that follows Confluent's schema id and identifies the message in the file."""
-    count, position = _varint(data, 0)
+def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[str, bytes]:
+    """The full name of a message that follows Confluent's schema id, and its bytes.
+
+    They begin with the index of the message in its file, then in that message, and so on. Raises NotOfSchemaError.
+    """
+    indexes, start = _indexes(data)
+    names, inside = [file.package] if file.package else [], file.message_type
+    for index in indexes:
+        if not 0 <= index < len(inside):
+            raise NotOfSchemaError(f"the schema has no message {index}")
+        names.append(inside[index].name)
+        inside = inside[index].nested_type
+    return ".".join(names), data[start:]
+
+
+def _indexes(data: bytes) -> tuple[list[int], int]:
+    """The indexes before a message, and its start. No index stands for the first message."""
+    count, at = _varint(data, 0)
+    if not 0 <= count <= len(data):
+        raise NotOfSchemaError("the indexes of the message are not valid")
+    indexes = []
     for _ in range(count):
-        _, position = _varint(data, position)
-    return data[position:]
+        index, at = _varint(data, at)
+        indexes.append(index)
+    return indexes or [0], at
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:

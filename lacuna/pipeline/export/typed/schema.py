@@ -17,6 +17,8 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from lacuna.pipeline.export.typed.registry import Registry
+
 SchemaKind: TypeAlias = Literal["json", "avro", "protobuf"]
 Convert: TypeAlias = Callable[[Any], Any]
 
@@ -47,19 +49,22 @@ class TypedSchema:
     """A schema; can be pickled.
 
     `document` is its JSON text or, for Protobuf, a serialized FileDescriptorSet; `message` is then the message's name.
-    With `has_prefix`, each value begins with Confluent's five bytes.
+    With `has_prefix`, each value begins with Confluent's five bytes. With `registry`, they name the schema by which the
+    value was written, and this schema has the columns.
     """
 
     kind: SchemaKind
     document: bytes
     message: str = ""
     has_prefix: bool = False
+    registry: Registry | None = None
 
 
 class Decoder:
     """Decodes byte strings into values of the Arrow type `type`."""
 
-    def __init__(self, node: Node, decode: Convert, *, has_prefix: bool) -> None:
+    def __init__(self, node: Node, decode: Convert, *, has_prefix: bool = False) -> None:
+        self.node = node
         self.type = node.type
         self._convert = node.convert or (lambda value: value)
         self._decode = decode
@@ -106,12 +111,16 @@ class Decoder:
         return None if value is None else self._convert(value)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=128)
 def decoder_of(schema: TypedSchema) -> Decoder:
     """The decoder of a schema, kept for later calls in this process. Imports only the library for its kind.
 
     Raises PipelineError for an invalid schema.
     """
+    if schema.registry is not None:
+        from lacuna.pipeline.export.typed.resolving import resolving_decoder
+
+        return resolving_decoder(schema, schema.registry)
     if schema.kind == "json":
         from lacuna.pipeline.export.typed.json_schema import json_decoder
 

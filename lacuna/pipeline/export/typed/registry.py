@@ -1,0 +1,362 @@
+"""Schemas of a registry with Confluent's interface, each complete: with all that it refers to.
+
+Bytes begin with a 0, and with the id of their schema in four bytes. A schema never changes, so it is fetched once.
+"""
+
+import base64
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urljoin, urlsplit
+from urllib.request import Request, urlopen
+
+from google.protobuf import descriptor_pb2
+from google.protobuf.message import DecodeError
+
+from lacuna.base.errors import UserError
+from lacuna.pipeline.errors import PipelineError
+
+if TYPE_CHECKING:
+    from lacuna.pipeline.export.typed.schema import SchemaKind, TypedSchema
+
+_MAGIC: Final = 0
+PREFIX: Final = 5
+#: The bytes of a schema, and the seconds in which it must arrive.
+_DOCUMENT_BYTES: Final = 1 << 20
+_FETCH_SECONDS: Final = 3.0
+#: References of a schema, counted over all levels.
+_REFERENCES: Final = 50
+_KINDS: "Final[Mapping[str, SchemaKind]]" = {"AVRO": "avro", "PROTOBUF": "protobuf", "JSON": "json"}
+
+
+class NoSchema(PipelineError):
+    """A schema is unknown to the registry, or cannot be used. The message has the reason."""
+
+
+class RegistryUnavailable(NoSchema):
+    """The registry did not answer, or rejected the request. Another attempt may succeed."""
+
+
+def schema_id_of(data: bytes | None) -> int | None:
+    """Return the schema id with which bytes begin, or None."""
+    if data is None or len(data) < PREFIX or data[0] != _MAGIC:
+        return None
+    return int.from_bytes(data[1:PREFIX], "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema: the JSON text of Avro or JSON Schema, or serialized descriptors, whose last file is its own."""
+
+    kind: "SchemaKind"
+    document: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """A registry's address, and USER:PASSWORD if it needs a login; can be pickled. Raises UserError for other URLs."""
+
+    url: str
+    credentials: bytes | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if urlsplit(self.url).scheme not in ("http", "https") or not urlsplit(self.url).netloc:
+            raise UserError(
+                f"{self.url} is not the address of a schema registry: write http://HOST:PORT"
+            )
+
+    def by_id(self, schema_id: int) -> Registered:
+        """The schema with this id. Raises NoSchema, RegistryUnavailable."""
+        path = f"/schemas/ids/{schema_id}"
+        answer = self._get(path)
+        kind = _KINDS.get(str(answer.get("schemaType", "AVRO")))
+        if kind is None:
+            raise NoSchema(f"its type {str(answer['schemaType'])[:40]} is not known")
+        if kind != "protobuf":
+            assemble = _whole_avro if kind == "avro" else _whole_json
+            return Registered(kind, assemble(answer["schema"], self._references(answer, "")))
+        serialized = "?format=serialized"
+        main = self._get(f"{path}{serialized}")["schema"]
+        files = _descriptors(main, self._references(answer, serialized))
+        return Registered(kind, files.SerializeToString())
+
+    def newest(self, subject: str) -> Registered | None:
+        """The newest schema of a subject, or None if there is none. Raises NoSchema, RegistryUnavailable."""
+        try:
+            answer = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        except RegistryUnavailable:
+            raise
+        except NoSchema:
+            return None
+        return self.by_id(int(answer["id"]))
+
+    def _references(self, answer: Mapping[str, Any], query: str) -> dict[str, str]:
+        """The schemas that a schema refers to, by name, those that others need first."""
+        named: dict[str, str] = {}
+        self._add_references(answer, query, named)
+        return named
+
+    def _add_references(self, answer: Mapping[str, Any], query: str, named: dict[str, str]) -> None:
+        for each in answer.get("references") or ():
+            name = str(each["name"])
+            if name in named:
+                continue
+            if len(named) >= _REFERENCES:
+                raise NoSchema(f"it refers to more than {_REFERENCES} schemas")
+            path = (
+                f"/subjects/{quote(str(each['subject']), safe='')}/versions/{int(each['version'])}"
+            )
+            found = self._get(f"{path}{query}")
+            named[name] = ""  # so that a circle ends
+            self._add_references(found, query, named)
+            del named[name]
+            named[name] = str(found["schema"])
+
+    def _get(self, path: str) -> Mapping[str, Any]:
+        """The registry's answer. Raises NoSchema, RegistryUnavailable."""
+        headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        if self.credentials:
+            token = base64.b64encode(self.credentials.strip()).decode()
+            headers["authorization"] = f"Basic {token}"
+        try:
+            request = Request(f"{self.url.rstrip('/')}{path}", headers=headers)  # noqa: S310 - checked above
+            with urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - checked above
+                body = answer.read(_DOCUMENT_BYTES + 1)
+        except HTTPError as error:
+            with error:
+                is_missing = error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
+                kind = NoSchema if is_missing else RegistryUnavailable
+                raise kind(f"the registry answers {error.code} for {path}") from error
+        except (URLError, OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise RegistryUnavailable(f"the registry does not answer: {reason}") from error
+        if len(body) > _DOCUMENT_BYTES:
+            raise NoSchema("it is larger than 1 MiB")
+        try:
+            found = json.loads(body)
+            if not isinstance(found, dict) or not isinstance(found["schema"], str):
+                raise NoSchema("the registry's answer has no schema")
+        except (ValueError, KeyError) as error:
+            raise NoSchema("the registry's answer is not valid") from error
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subjects:
+    """The subjects of a registry that have the schemas of topics.
+
+    `keys` and `values` map topics, patterns, or "" for all topics, to a subject, in which `{topic}` stands for the
+    topic's name. `messages` maps them likewise to Protobuf messages of values, and `key_messages` to those of keys; the
+    first message of a file is the default.
+    """
+
+    registry: Registry
+    keys: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    key_messages: Mapping[str, str] = field(default_factory=dict)
+    messages: Mapping[str, str] = field(default_factory=dict)
+
+    def key(self, topic: str) -> "TypedSchema | None":
+        """The newest schema of a topic's keys; None if no subject is named and the default one does not exist."""
+        return self._schema(topic, "{topic}-key", self.keys, self.key_messages)
+
+    def value(self, topic: str) -> "TypedSchema | None":
+        """The newest schema of a topic's values; None if no subject is named and the default one does not exist."""
+        return self._schema(topic, "{topic}-value", self.values, self.messages)
+
+    def _schema(
+        self, topic: str, default: str, named: Mapping[str, str], messages: Mapping[str, str]
+    ) -> "TypedSchema | None":
+        from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
+
+        given = _of_topic(named, topic)
+        subject = (given or default).replace("{topic}", topic)
+        try:
+            newest = self.registry.newest(subject)
+            if newest is None:
+                if given is None:
+                    return None
+                raise NoSchema("the registry does not have it")
+            message = ""
+            if newest.kind == "protobuf":
+                message = _of_topic(messages, topic) or _first_message(newest.document)
+            schema = TypedSchema(newest.kind, newest.document, message, registry=self.registry)
+            decoder_of(schema)
+        except PipelineError as error:
+            raise type(error)(f"subject {subject}: {error}") from error
+        return schema
+
+
+def _of_topic(named: Mapping[str, str], topic: str) -> str | None:
+    """What a topic has: by its name, by the first pattern that matches, or like all topics."""
+    if topic in named:
+        return named[topic]
+    patterns = (
+        value for pattern, value in named.items() if pattern and fnmatchcase(topic, pattern)
+    )
+    return next(patterns, named.get(""))
+
+
+def _first_message(document: bytes) -> str:
+    from lacuna.pipeline.export.typed.protobuf import message_at
+
+    file = descriptor_pb2.FileDescriptorSet.FromString(document).file[-1]
+    if not file.message_type:
+        raise NoSchema("it has no message")
+    return message_at(file, bytes(1))[0]
+
+
+# Each schema with those that it refers to.
+
+
+def _whole_avro(text: str, named: Mapping[str, str]) -> bytes:
+    try:
+        definitions = {name: json.loads(each) for name, each in named.items()}
+        whole = _with_definitions(json.loads(text), definitions, "")
+    except ValueError as error:
+        raise NoSchema("it is not valid JSON") from error
+    return json.dumps(whole).encode()
+
+
+def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) -> Any:
+    """An Avro schema in which the first use of each name from another schema is its definition."""
+    if isinstance(schema, list):
+        return [_with_definitions(each, definitions, namespace) for each in schema]
+    if isinstance(schema, str):
+        full = schema if schema in definitions else f"{namespace}.{schema}"
+        if full not in definitions:
+            return schema
+        return _with_definitions(definitions.pop(full), definitions, "")
+    if not isinstance(schema, dict):
+        return schema
+    inner = schema.get("namespace", namespace)
+    changed = dict(schema)
+    for key in ("type", "items", "values"):
+        if key in schema:
+            changed[key] = _with_definitions(schema[key], definitions, inner)
+    if "fields" in schema:
+        changed["fields"] = [
+            _with_definitions(each, definitions, inner) for each in schema["fields"]
+        ]
+    return changed
+
+
+def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
+    """A JSON Schema that has the schemas it refers to among its `$defs`, so that all references are within it."""
+    if not named:
+        return text.encode()
+    try:
+        main = json.loads(text)
+        others = {name: json.loads(each) for name, each in named.items()}
+    except ValueError as error:
+        raise NoSchema("it is not valid JSON") from error
+    places: dict[str, str] = {}
+    for number, (name, each) in enumerate(others.items()):
+        places |= dict.fromkeys(_names_of(name, each), f"/$defs/lacuna-{number}")
+    whole = _pointing(main, "", _id_of(main), places)
+    if isinstance(whole, dict):
+        definitions = whole.setdefault("$defs", {})
+        for name, each in others.items():
+            place = places[name]
+            inner = _pointing(each, place, _id_of(each), places)
+            if isinstance(inner, dict):  # its id would be the base of the references in it
+                inner = {key: value for key, value in inner.items() if key not in _IDS}
+            definitions[place.rpartition("/")[2]] = inner
+    return json.dumps(whole).encode()
+
+
+_IDS: Final = ("$id", "id", "$schema")
+
+
+def _id_of(schema: Any) -> str:
+    found = schema.get("$id", "") if isinstance(schema, dict) else ""
+    return found if isinstance(found, str) else ""
+
+
+def _names_of(name: str, schema: Any) -> Iterator[str]:
+    """The names by which others may refer to a schema."""
+    yield name
+    if own := _id_of(schema).rstrip("#"):
+        yield own
+
+
+def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> Any:
+    """A schema with references that hold in the document that has it at `place`, and the others at `places`."""
+    if isinstance(schema, list):
+        return [_pointing(each, place, base, places) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    changed = {key: _pointing(each, place, base, places) for key, each in schema.items()}
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        file, _, inside = reference.partition("#")
+        there = places.get(file, places.get(urljoin(base, file))) if file else place
+        if there is not None:
+            changed["$ref"] = f"#{there}{inside}"
+    return changed
+
+
+def _descriptors(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescriptorSet:
+    """The descriptors of a schema, the last file, and of the schemas that it refers to.
+
+    A registry answers with serialized descriptors in base64, or with the source, which is then compiled.
+    """
+    try:
+        parsed = {name: _serialized(text) for name, text in named.items()}
+        own = _serialized(main)
+    except (ValueError, DecodeError):
+        return _compiled(main, named)
+    for name, file in parsed.items():
+        file.name = name
+    own.name = own.name or "main.proto"
+    return descriptor_pb2.FileDescriptorSet(file=[*_well_known(own, parsed), *parsed.values(), own])
+
+
+def _serialized(text: str) -> descriptor_pb2.FileDescriptorProto:
+    return descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
+
+
+def _well_known(
+    own: descriptor_pb2.FileDescriptorProto,
+    parsed: Mapping[str, descriptor_pb2.FileDescriptorProto],
+) -> list[descriptor_pb2.FileDescriptorProto]:
+    """The files of Protobuf itself that schemas import, which a registry does not have."""
+    from google.protobuf import descriptor_pool
+
+    found: dict[str, descriptor_pb2.FileDescriptorProto] = {}
+
+    def add(name: str) -> None:
+        if name in parsed or name in found:
+            return
+        __import__(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+        file = descriptor_pb2.FileDescriptorProto()
+        descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
+        for each in file.dependency:
+            add(each)
+        found[name] = file
+
+    for file in (own, *parsed.values()):
+        for name in file.dependency:
+            if name.startswith("google/protobuf/"):
+                add(name)
+    return list(found.values())
+
+
+def _compiled(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescriptorSet:
+    from lacuna.pipeline.export.typed.protobuf import compile_proto
+
+    with tempfile.TemporaryDirectory(prefix="lacuna-") as folder:
+        root = Path(folder).resolve()
+        for name, text in (*named.items(), ("main.proto", main)):
+            path = (root / name).resolve()
+            if not path.is_relative_to(root):
+                raise NoSchema(f"it refers to {name[:80]!r}, which is not the name of a schema")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return descriptor_pb2.FileDescriptorSet.FromString(compile_proto(root / "main.proto"))
