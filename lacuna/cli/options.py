@@ -18,6 +18,7 @@ from lacuna.cli.configuration import is_typed
 from lacuna.controlplane.client import ControlPlace, ControlTlsSettings, control_tls_settings
 from lacuna.logstore.objects.url import SHARED_FORMS
 from lacuna.operating.kafka import Agents
+from lacuna.operating.srv import resolved
 
 #: Option → the options that replace it when they are typed. Its variable and the config file then do not count.
 _INSTEAD = {
@@ -55,7 +56,7 @@ def _to_agents(context: click.Context, _: click.Parameter, value: str | None) ->
     if value is None:
         return None
     file = context.meta.get("command_config")
-    return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
+    return Agents(resolved(value), PLAINTEXT if file is None else read_client_properties(file))
 
 
 Bootstrap = Annotated[
@@ -67,7 +68,8 @@ Bootstrap = Annotated[
         parser=ANY_TEXT,
         callback=_to_agents,
         beside=(_COMMAND_CONFIG,),
-        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn.",
+        help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn. "
+        "An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
     ),
 ]
 OptionalBootstrap = Annotated[

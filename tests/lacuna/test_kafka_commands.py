@@ -5,18 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+import dns.message
+import dns.nameserver
+import dns.rcode
+import dns.resolver
+import dns.rrset
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from lacuna.base.errors import UserError
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.operating.srv import resolved
+from lacuna.testing.ports import lasting_ports
 from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,
     SHARE_GROUP_HEARTBEAT_RESPONSE,
@@ -45,6 +54,56 @@ def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
 def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
     """Run a command against the cluster. It must fail with one line."""
     return lambda *arguments: refused(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+
+
+class Nameserver(socketserver.BaseRequestHandler):
+    """Knows one SRV name, whose first target does not listen."""
+
+    ports: ClassVar[list[int]] = []
+
+    def handle(self) -> None:
+        data, answers = self.request
+        query = dns.message.from_wire(data)
+        response = dns.message.make_response(query)
+        (question,) = query.question
+        if str(question.name) == "_kafka._tcp.lacuna.test.":
+            targets = [
+                f"{priority} 5 {port} localhost." for priority, port in enumerate(self.ports)
+            ]
+            response.answer.append(dns.rrset.from_text(question.name, 60, "IN", "SRV", *targets))
+        else:
+            response.set_rcode(dns.rcode.NXDOMAIN)
+        answers.sendto(response.to_wire(), self.client_address)
+
+
+@pytest.fixture
+def nameserver(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Nameserver]]:
+    with socketserver.UDPServer(("127.0.0.1", 0), Nameserver) as server:
+        resolver = dns.resolver.Resolver(configure=False)
+        resolver.nameservers = [
+            dns.nameserver.Do53Nameserver("127.0.0.1", server.server_address[1])
+        ]
+        monkeypatch.setattr(dns.resolver, "default_resolver", resolver)
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield Nameserver
+        server.shutdown()
+        thread.join()
+
+
+def test_an_srv_name_stands_for_the_agents_that_it_lists(
+    lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, nameserver: type[Nameserver]
+) -> None:
+    (nobody,) = lasting_ports(1)
+    port = int(lacuna_cluster.bootstrap.rpartition(":")[2])
+    nameserver.ports = [nobody, port]
+    addresses = resolved("a:1, _kafka._tcp.lacuna.test,b")
+    assert addresses == f"a:1,localhost:{nobody},localhost:{port},b"
+    assert lacuna("topics", "list", "-b", resolved("_kafka._tcp.lacuna.test")).code == 0
+    with pytest.raises(UserError, match=r"_kafka\._tcp\.other\.test cannot be resolved: .* Check"):
+        resolved("_kafka._tcp.other.test")
+    message = refused("topics", "list", "-b", "_kafka._tcp.invalid")  # by the machine's resolver
+    assert "the SRV name _kafka._tcp.invalid cannot be resolved: " in message
 
 
 def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:

@@ -1,0 +1,44 @@
+"""SRV names (RFC 2782) among the addresses of agents."""
+
+from lacuna.base.addresses import join_address
+from lacuna.base.errors import UserError
+
+_SECONDS = 5.0
+
+
+def resolved(addresses: str) -> str:
+    """Return addresses with commas between, and HOST:PORT of each target of an SRV name instead of the name.
+
+    A name is an entry that begins with an underscore. Raises UserError if it cannot be resolved.
+    """
+    entries = (entry.strip() for entry in addresses.split(","))
+    return ",".join(
+        each
+        for entry in entries
+        for each in (_targets_of(entry) if entry.startswith("_") else [entry])
+    )
+
+
+def _targets_of(name: str) -> list[str]:
+    """Return the targets of an SRV name, those that clients should try first at the front."""
+    try:
+        # Only SRV names need it, so it is an extra.
+        from dns.exception import DNSException
+        from dns.rdtypes.IN.SRV import SRV
+        from dns.resolver import resolve
+    except ModuleNotFoundError:
+        raise UserError(
+            f"the SRV name {name} needs dnspython: pip install 'lacuna-log[srv]'"
+        ) from None
+    try:
+        answer = resolve(name, "SRV", lifetime=_SECONDS)
+    except DNSException as error:
+        raise UserError(
+            f"the SRV name {name} cannot be resolved: {error} Check the name, or write HOST:PORT"
+        ) from error
+    targets = [] if answer.rrset is None else answer.rrset.processing_order()
+    return [
+        join_address(str(each.target).rstrip("."), each.port)
+        for each in targets
+        if isinstance(each, SRV)
+    ]
