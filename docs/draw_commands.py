@@ -25,7 +25,7 @@ PAGES: Final = {
         ("status", "topics", "groups", "transactions", "acls", "users", "quotas"),
     ),
     "records": ("Records", ("produce", "consume", "sql", "time-travel", "explain")),
-    "jobs": ("Jobs", ("compact", "export", "import", "verify", "metadata")),
+    "jobs": ("Jobs", ("compact", "export", "import", "judge", "verify", "metadata")),
     "help": ("First steps and help", ("demo", "doctor", "profile", "config", "completion")),
 }
 _SECTION: Final = re.compile(r"(<!-- generated: commands -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -116,6 +116,11 @@ ENTRIES: Final = {
         "Shows how a Kafka client behaves with Lacuna, compared with Kafka.",
         shows=True,
     ),
+    "judge": Entry(
+        "lacuna.cli.judge:judge",
+        "Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.",
+        shows=True,
+    ),
     "compact": Entry(
         "lacuna.cli.compact:compact",
         "Rewrites the bucket: few large objects, without aborted or superseded records.",

@@ -28,6 +28,7 @@ _CORRELATION_BYTES: Final = 4
 #: Of both messages of SASL: the first version with tokens in frames, and with the server's reasons (KIP-152).
 _SASL_VERSION: Final = 1
 _UNSUPPORTED_SASL_MECHANISM: Final = 33
+_API_VERSIONS_KEY: Final = 18
 
 
 class NoAnswerError(Exception):
@@ -89,7 +90,9 @@ class ClientFrames:
         self._most_bytes = most_bytes
         # The header of a flexible version ends with its tagged fields: a single zero byte, since it has none.
         tags = bytes(form.is_flexible(version))
-        self._answer_header = _CORRELATION_BYTES + len(tags)
+        # That of the answer too, except for ApiVersions: its client does not know yet what the server understands.
+        is_plain = form.api_key == _API_VERSIONS_KEY
+        self._answer_header = _CORRELATION_BYTES + (0 if is_plain else len(tags))
         header = _HEADER.pack(form.api_key, version, self._correlation_id, len(self._client_id))
         payload = b"".join((header, self._client_id, tags, form.write(request, version)))
         return _SIZE.pack(len(payload)) + payload

@@ -17,6 +17,7 @@ from lacuna.wire.client import (
     authenticate,
 )
 from lacuna.wire.layout import Message
+from lacuna.wire.messages.api_versions import API_VERSIONS_REQUEST, ApiVersionsRequest
 from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HeartbeatRequest
 from lacuna.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
@@ -49,6 +50,16 @@ def test_an_answer_is_a_size_and_a_frame(version: int, tags: bytes) -> None:
         body = frames.take(bytearray(frame))
         assert body is not None
         assert (bytes(body), body.readonly) == (b"body", True)
+
+
+def test_the_answer_to_api_versions_has_the_oldest_header_in_each_version() -> None:
+    frames = ClientFrames(b"us")
+    frames.request(API_VERSIONS_REQUEST, 3, ApiVersionsRequest(), MOST)
+    frame = struct.pack(">i", 1) + b"body"
+    frames.take(struct.pack(">i", len(frame)))
+    body = frames.take(frame)
+    assert body is not None
+    assert bytes(body) == b"body"
 
 
 @pytest.mark.parametrize("size", [-1, 0, 3, MOST + 1, 0x48545450])

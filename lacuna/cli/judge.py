@@ -1,0 +1,188 @@
+"""`lacuna judge`: puts load on any Kafka, and checks what its clients saw."""
+
+import asyncio
+import random
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import click
+
+from lacuna.base.errors import UserError
+from lacuna.cli.command_line import option
+from lacuna.cli.console import err, is_for_programs, print_collected, print_line, printable, table
+from lacuna.cli.errors import print_error
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
+from lacuna.cli.units import show_count
+
+if TYPE_CHECKING:
+    from lacuna.judge.facts import Anomaly
+    from lacuna.judge.history import History
+    from lacuna.judge.report import Shown
+
+_ANOMALY: Final = 1
+_NOT_JUDGED: Final = 2
+_FAULTS: Final = "Faults"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna judge`."""
+
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
+    seconds: Annotated[
+        float, option("--seconds", min=1, help="How long the load lasts. A last look follows.")
+    ] = 30.0
+    fault: Annotated[
+        list[str] | None,
+        option(
+            "--fault",
+            metavar="COMMAND",
+            help="A command for the shell that harms the cluster. May be repeated; they run in turn.",
+            panel=_FAULTS,
+        ),
+    ] = None
+    heal: Annotated[
+        list[str] | None,
+        option(
+            "--heal",
+            metavar="COMMAND",
+            help="A command that ends a fault: the first one the first fault, and so on. All run at the end.",
+            panel=_FAULTS,
+        ),
+    ] = None
+    interval: Annotated[
+        float,
+        option(
+            "--interval",
+            min=1,
+            help="Seconds from a fault to the next one. It is healed after half of them.",
+            panel=_FAULTS,
+        ),
+    ] = 10.0
+    visible_within: Annotated[
+        float,
+        option(
+            "--visible-within",
+            min=1,
+            help="Seconds after which a committed record must be visible, without a fault.",
+        ),
+    ] = 30.0
+    html: Annotated[
+        Path | None, option("--html", metavar="FILE", help="Write a page with timelines.")
+    ] = None
+    history: Annotated[
+        Path | None,
+        option("--history", metavar="FILE", help="Write all operations as lines of text."),
+    ] = None
+    read: Annotated[
+        Path | None,
+        option(
+            "--read",
+            metavar="FILE",
+            help="Judge the operations of such a file instead of a cluster.",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        option("--seed", help="The seed of the load's choices. Default: another one each time."),
+    ] = None
+    keep_topics: Annotated[
+        bool, option("--keep-topics", help="Leave the topics of the load in place.")
+    ] = False
+
+
+def judge(given: Given) -> None:
+    """Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.
+
+    Transactional and idempotent producers, exactly-once loops, lists that are read and appended to, consumers of both
+    isolation levels and share groups work on topics of their own, which are deleted at the end. Then it prints each
+    kind of anomaly with the smallest history that shows it. The exit code is 0 without an anomaly, 1 with one, and 2
+    if the cluster could not be judged.
+    """
+    from lacuna.judge.checker import judge as judged
+    from lacuna.judge.history import HistoryError
+    from lacuna.judge.report import explained
+
+    try:
+        history = _read(given.read) if given.read is not None else _observed(given)
+    except (HistoryError, OSError, UserError) as error:
+        print_error(f"not judged: {error}")
+        raise click.exceptions.Exit(_NOT_JUDGED) from None
+    anomalies = judged(history, visible_within=given.visible_within)
+    shown = explained(history, anomalies, given.visible_within)
+    _print(history, anomalies, shown)
+    if given.html is not None:
+        from lacuna.judge.report import page
+
+        title = f"Verdict on {given.read or given.bootstrap}"
+        given.html.write_text(page(history, anomalies, shown, title), encoding="utf-8")
+    print_collected()
+    if anomalies:
+        raise click.exceptions.Exit(_ANOMALY)
+
+
+def _read(path: Path) -> "History":
+    from lacuna.judge.history import parse
+
+    return parse(path.read_text(encoding="utf-8"))
+
+
+def _observed(given: Given) -> "History":
+    """Run the load, and return what was observed. Writes the history also if the cluster cannot be judged."""
+    from lacuna.judge.client import Brokers
+    from lacuna.judge.history import show
+    from lacuna.judge.workload import Plan, Workload
+
+    seed = secrets.randbits(32) if given.seed is None else given.seed
+    plan = Plan(
+        seconds=given.seconds,
+        name=f"judge-{secrets.token_hex(4)}",
+        faults=given.fault or (),
+        heals=given.heal or (),
+        interval=given.interval,
+        visible_within=given.visible_within,
+        keeps_topics=given.keep_topics,
+    )
+    _say(f"seed {seed}, topics {plan.name}-*, {given.seconds:g} s")
+    brokers = Brokers(given.bootstrap.addresses, given.bootstrap.security)
+    chance = random.Random(seed)  # noqa: S311
+    workload = Workload(brokers, plan, chance, _say)
+    try:
+        asyncio.run(workload.run())
+    finally:
+        if given.history is not None:
+            given.history.write_text(show(workload.history), encoding="utf-8")
+        for reason, count in sorted(workload.failures.items(), key=lambda row: -row[1])[:5]:
+            _say(f"{show_count(count, 'step')} failed: {reason}")
+    return workload.history
+
+
+def _say(line: str) -> None:
+    err.print(printable(line), markup=False, soft_wrap=True, style="dim")
+
+
+def _print(history: "History", anomalies: Sequence["Anomaly"], shown: Sequence["Shown"]) -> None:
+    from lacuna.judge.report import verdict_of
+
+    if is_for_programs():
+        table(
+            ("kind", "subject", "why", "history"),
+            (
+                (
+                    each.anomaly.kind,
+                    each.anomaly.subject,
+                    each.anomaly.why,
+                    "\n".join(map(str, each.history)),
+                )
+                for each in shown
+            ),
+        )
+        return
+    for each in shown:
+        print_line(f"{each.anomaly.kind}: {each.anomaly.subject}: {each.anomaly.why}")
+        for operation in each.history:
+            print_line(f"    {operation}")
+    print_line(f"{verdict_of(anomalies)}, in {show_count(len(history), 'operation')}")

@@ -1,0 +1,338 @@
+"""Finds the anomalies of a history. It is pure: the same history has the same anomalies.
+
+Each rule holds for Kafka under any fault and any timing; docs/judge.md says why. What has an unknown outcome may have
+happened or not: readers decide.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from lacuna.judge.cycles import cycles
+from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, regressions
+from lacuna.judge.groups import GROUP_RULES
+from lacuna.judge.history import (
+    BOUNDS,
+    DAMAGED,
+    DIRTY,
+    FAIL,
+    FAULT,
+    HW,
+    INIT,
+    LSO,
+    OK,
+    SEND,
+    ZOMBIE,
+    Bound,
+    History,
+    Operation,
+    Write,
+)
+
+#: After this many anomalies of a kind, further ones are counted only.
+MOST_OF_A_KIND: Final = 100
+#: How long a committed record may stay invisible, in seconds without a fault.
+VISIBLE_WITHIN: Final = 30.0
+
+
+def judge(history: History, *, visible_within: float = VISIBLE_WITHIN) -> list[Anomaly]:
+    """Return the anomalies of a history, at most MOST_OF_A_KIND of each kind."""
+    facts = Facts(history)
+    found: list[Anomaly] = []
+    keys: set[tuple[str, str]] = set()
+    counts: defaultdict[str, int] = defaultdict(int)
+    for rule in RULES:
+        for anomaly in rule(facts):
+            _add(anomaly, found, keys, counts)
+    for anomaly in late_visibility(facts, visible_within):
+        _add(anomaly, found, keys, counts)
+    return found
+
+
+def _add(
+    anomaly: Anomaly,
+    found: list[Anomaly],
+    keys: set[tuple[str, str]],
+    counts: defaultdict[str, int],
+) -> None:
+    if anomaly.key in keys or counts[anomaly.kind] >= MOST_OF_A_KIND:
+        return
+    keys.add(anomaly.key)
+    counts[anomaly.kind] += 1
+    found.append(anomaly)
+
+
+def _about(kind: str, value: str, why: str, operations: Sequence[int], *others: str) -> Anomaly:
+    return Anomaly(kind, value, why, tuple(dict.fromkeys(operations)), frozenset((value, *others)))
+
+
+def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
+    """Values that no reader may see: aborted, rejected, or never written."""
+    for value, sight in facts.glimpsed.items():
+        writer = facts.writers.get(value)
+        if writer is None:
+            yield _about("phantom", value, "it was read, but not written", [sight.index])
+            continue
+        index, write = writer
+        if write.place != sight.place:
+            why = f"it was written to {write.place} and read in {sight.place}"
+            yield _about("misplaced", value, why, [index, sight.index])
+        if not facts.has_failed(index):
+            continue
+        kind = facts.history[index].kind
+        if kind in TRANSACTIONS and (committed := facts.seen.get(value)):
+            why = "its transaction was aborted, and read_committed returned it"
+            yield _about("aborted read", value, why, [index, committed.index])
+        elif kind in (SEND, ZOMBIE):
+            why = "the broker rejected it, and readers found it all the same"
+            yield _about("rejected write", value, why, [index, sight.index])
+
+
+def early_reads(facts: Facts) -> Iterator[Anomaly]:
+    """Records that read_committed returned before anybody had asked for the commit."""
+    for value, sight in facts.seen.items():
+        writer = facts.writers.get(value)
+        if writer is None:
+            continue
+        each, reader = facts.history[writer[0]], facts.history[sight.index]
+        if each.kind in TRANSACTIONS and each.outcome != FAIL and reader.end < each.asked:
+            why = "read_committed returned it before its commit was asked for"
+            yield _about("uncommitted read", value, why, [writer[0], sight.index])
+
+
+def lost_writes(facts: Facts) -> Iterator[Anomaly]:
+    """Committed writes that readers passed without seeing them, and transactions of which they saw a part."""
+    for index in facts.writing():
+        each = facts.history[index]
+        if each.outcome == FAIL:
+            continue
+        writes = list(each.of(Write))
+        seen = [write for write in writes if write.value in facts.seen]
+        missing = [(write, facts.passing(write)) for write in writes if write not in seen]
+        passed = [(write, reader) for write, reader in missing if reader is not None]
+        if not passed:
+            continue
+        if seen and each.kind in TRANSACTIONS:
+            yield _torn(facts, index, seen[0], passed)
+        elif each.outcome == OK:
+            for write, reader in passed:
+                why = (
+                    f"it was acknowledged in {write.place}, and readers passed it without seeing it"
+                )
+                yield _about("lost write", write.value, why, [index, reader])
+
+
+def _torn(facts: Facts, index: int, seen: Write, passed: Sequence[tuple[Write, int]]) -> Anomaly:
+    write, reader = passed[0]
+    sight = facts.seen[seen.value]
+    why = f"readers saw {seen.value} of the transaction, and passed {write.value} without seeing it"
+    return _about("torn transaction", write.value, why, [index, sight.index, reader], seen.value)
+
+
+def missed_reads(facts: Facts) -> Iterator[Anomaly]:
+    """Records that one reader saw, and that another one passed without seeing them."""
+    for index, read in facts.reading():
+        expected = facts.between(read.place, read.first, read.end)
+        if len(expected) <= len(read.records):
+            found = {offset for offset, _ in read.records}
+            if found.issuperset(expected):
+                continue
+        else:
+            found = {offset for offset, _ in read.records}
+        offset = next(each for each in expected if each not in found)
+        value = facts.truth[read.place][offset]
+        why = f"a reader passed offset {offset} of {read.place} without it, and another one saw it there"
+        yield _about("missed read", value, why, [facts.seen[value].index, index])
+
+
+def repeated_records(facts: Facts) -> Iterator[Anomaly]:
+    """Values at two offsets, offsets with two values, and reads that return a record twice or out of order."""
+    for value, places in facts.places.items():
+        if len(places) > 1:
+            where = " and ".join(f"{place}@{offset}" for place, offset in sorted(places)[:2])
+            indexes = [facts.contents[each][value] for each in sorted(places)[:2]]
+            writer = [facts.writers[value][0]] if value in facts.writers else []
+            yield _about("doubled write", value, f"it is at {where}", [*writer, *indexes])
+    for (place, offset), found in facts.contents.items():
+        if len(found) > 1:
+            one, two = list(found)[:2]
+            why = f"readers found {one} and {two} at offset {offset} of {place}"
+            yield _about("divergent offset", f"{place}@{offset}", why, [*found.values()], one, two)
+    for index, read in facts.reading():
+        for (before, _), (offset, value) in pairwise(read.records):
+            if offset <= before:
+                why = f"one answer has offset {offset} of {read.place} after {before}"
+                yield _about("disordered read", value, why, [index])
+
+
+def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
+    """Offsets that were acknowledged and hold something else."""
+    holders: dict[tuple[str, int], str] = {}
+    for index in facts.writing():
+        for write in facts.history[index].of(Write):
+            if write.offset is None:
+                continue
+            where = (write.place, write.offset)
+            other = holders.setdefault(where, write.value)
+            if other != write.value:
+                why = f"offset {write.offset} of {write.place} was also acknowledged for {other}"
+                operations = [facts.writers[other][0], index]
+                yield _about("divergent offset", write.value, why, operations, other)
+            sight = facts.glimpsed.get(write.value)
+            if sight is not None and sight.place == write.place and sight.offset != write.offset:
+                why = f"it was acknowledged at offset {write.offset} of {write.place}, and is at {sight.offset}"
+                yield _about("misplaced", write.value, why, [index, sight.index])
+
+
+def disorder(facts: Facts) -> Iterator[Anomaly]:
+    """Writes of one producer in another order, and writes before those that had been acknowledged earlier."""
+    firm: defaultdict[str, list[Moment]] = defaultdict(list)
+    later: defaultdict[str, list[Moment]] = defaultdict(list)
+    lines: defaultdict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)
+    values: dict[tuple[int, str, int], str] = {}
+    for index in sorted(facts.writing(), key=lambda index: facts.history[index].start):
+        each = facts.history[index]
+        for write in each.of(Write):
+            offset = facts.offset_of(write)
+            if offset is None:
+                continue
+            moment = facts.moment(index, offset)
+            values[index, write.place, offset] = write.value
+            later[write.place].append(moment)
+            if write.offset is not None:
+                firm[write.place].append(moment)
+            lines[each.session, write.place].append((index, offset, write.value))
+    for (session, place), line in lines.items():
+        for (one, before, first), (two, after, second) in pairwise(line):
+            if session and after < before:
+                why = f"{session} sent it after {first}, and it is before it in {place}"
+                yield _about("producer order", second, why, [one, two], first)
+    for place, moments in firm.items():
+        for old, new in regressions(moments, later[place]):
+            first = values[old.index, place, old.offset]
+            second = values[new.index, place, new.offset]
+            why = f"it was sent after {first} had been acknowledged, and is before it in {place}"
+            yield _about("real-time order", second, why, [old.index, new.index], first)
+
+
+def bounds_back(facts: Facts) -> Iterator[Anomaly]:
+    """Last stable offsets, high watermarks and log starts that went back, or that readers were ahead of."""
+    found: defaultdict[tuple[str, str], list[Moment]] = defaultdict(list)
+    for index, each in enumerate(facts.history):
+        for bound in each.of(Bound):
+            found[bound.place, bound.what].append(facts.moment(index, bound.offset))
+    for (place, what), moments in found.items():
+        for old, new in regressions(moments, moments):
+            yield _bound(f"{what} back", place, what, "it had been", old, new)
+    for what, is_committed in ((LSO, True), (HW, False)):
+        for place, moments in _read_ends(facts, is_committed=is_committed).items():
+            for old, new in regressions(moments, found[place, what]):
+                yield _bound(f"read past the {what}", place, what, "readers had reached", old, new)
+    for place in [place for place, what in found if what == LSO]:
+        for old, new in regressions(found[place, LSO], found[place, HW]):
+            yield _bound("lso past the hw", place, HW, "the lso had been", old, new)
+
+
+def _read_ends(facts: Facts, *, is_committed: bool) -> dict[str, list[Moment]]:
+    ends: defaultdict[str, list[Moment]] = defaultdict(list)
+    for index, read in facts.reading():
+        if read.records and (facts.history[index].kind != DIRTY) == is_committed:
+            ends[read.place].append(facts.moment(index, read.records[-1][0] + 1))
+    return ends
+
+
+def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment) -> Anomaly:
+    why = f"the {what} of {place} was {new.offset} after {was} {old.offset}"
+    return Anomaly(kind, place, why, (old.index, new.index), frozenset({place}))
+
+
+def early_stability(facts: Facts) -> Iterator[Anomaly]:
+    """Last stable offsets beyond a record whose transaction nobody had asked to end."""
+    lsos: defaultdict[str, list[tuple[float, int, int]]] = defaultdict(list)
+    for index, each in enumerate(facts.history):
+        if each.kind == BOUNDS:
+            for bound in each.of(Bound):
+                if bound.what == LSO:
+                    lsos[bound.place].append((each.end, bound.offset, index))
+    for index in facts.writing(OK):
+        each = facts.history[index]
+        for write in each.of(Write) if each.kind in TRANSACTIONS else ():
+            for end, offset, other in lsos[write.place]:
+                if end < each.asked and write.offset is not None and offset > write.offset:
+                    why = f"the lso of {write.place} was {offset} while the transaction was open"
+                    focus = (write.value, write.place)
+                    yield _about(
+                        "lso past an open transaction", focus[0], why, [index, other], focus[1]
+                    )
+                    break
+
+
+def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
+    """Committed records that stayed above the last stable offset for longer than `within` seconds."""
+    faults = [each.end for each in facts.history if each.kind == FAULT]
+    newest: dict[str, tuple[float, int, int]] = {}
+    for index, each in enumerate(facts.history):
+        for bound in each.of(Bound):
+            if bound.what == LSO and each.start >= newest.get(bound.place, (0.0, 0, 0))[0]:
+                newest[bound.place] = (each.start, bound.offset, index)
+    for index in facts.writing(OK):
+        each = facts.history[index]
+        for write in each.of(Write):
+            start, offset, other = newest.get(write.place, (0.0, 0, 0))
+            quiet = max([each.end, *(fault for fault in faults if fault < start)])
+            if write.offset is not None and offset <= write.offset and start - quiet > within:
+                why = f"{start - quiet:.0f} s after it was committed, the lso of {write.place} is {offset}"
+                yield _about("late visibility", write.value, why, [index, other], write.place)
+
+
+def fences(facts: Facts) -> Iterator[Anomaly]:
+    """What a producer did after a newer one of its transactional id had begun."""
+    begun: defaultdict[str, list[tuple[int, float, int]]] = defaultdict(list)
+    for index, each in enumerate(facts.history):
+        if each.kind == INIT and each.outcome == OK:
+            begun[each.identity].append((each.generation, each.end, index))
+    for index, each in enumerate(facts.history):
+        if each.kind not in (*TRANSACTIONS, ZOMBIE) or each.outcome != OK:
+            continue
+        acted = _acted(each)
+        newer = [
+            other
+            for generation, end, other in begun[each.identity]
+            if generation > each.generation and end < acted
+        ]
+        if newer:
+            by = facts.history[newer[0]].session
+            why = f"{each.session} went on after {by} had fenced it"
+            focus = frozenset({each.session, by, *(write.value for write in each.of(Write))})
+            yield Anomaly("not fenced", each.session, why, (newer[0], index), focus)
+
+
+def _acted(each: Operation) -> float:
+    return each.asked if each.kind in TRANSACTIONS and each.asked >= 0 else each.start
+
+
+def damage(facts: Facts) -> Iterator[Anomaly]:
+    """Batches with a wrong checksum."""
+    for index, each in enumerate(facts.history):
+        if each.kind == DAMAGED:
+            why = "it got a record batch that is cut off, or has a wrong checksum"
+            yield Anomaly("damaged batch", each.process, why, (index,), frozenset())
+
+
+Rule = Callable[[Facts], Iterator[Anomaly]]
+RULES: Final[tuple[Rule, ...]] = (
+    wrong_reads,
+    early_reads,
+    lost_writes,
+    missed_reads,
+    repeated_records,
+    false_acknowledgements,
+    disorder,
+    bounds_back,
+    early_stability,
+    fences,
+    damage,
+    *GROUP_RULES,
+    cycles,
+)

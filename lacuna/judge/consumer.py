@@ -1,0 +1,298 @@
+"""Readers, in one request each: records as Kafka's consumers filter them, ends of logs, offsets, share groups."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from lacuna.judge import client as kafka
+from lacuna.judge.client import Batch, Client, Lost, read_batches
+from lacuna.judge.history import Read
+from lacuna.judge.producer import check, name_and_index
+from lacuna.wire.messages.fetch import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    AbortedTransaction,
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+)
+from lacuna.wire.messages.list_offsets import (
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from lacuna.wire.messages.offset_commit import (
+    OFFSET_COMMIT_REQUEST,
+    OFFSET_COMMIT_RESPONSE,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from lacuna.wire.messages.offset_fetch import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from lacuna.wire.messages.share_groups import (
+    SHARE_GROUP_HEARTBEAT_REQUEST,
+    SHARE_GROUP_HEARTBEAT_RESPONSE,
+    ShareGroupHeartbeatRequest,
+)
+from lacuna.wire.messages.share_records import (
+    SHARE_ACKNOWLEDGE_REQUEST,
+    SHARE_ACKNOWLEDGE_RESPONSE,
+    SHARE_FETCH_REQUEST,
+    SHARE_FETCH_RESPONSE,
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
+from lacuna.wire.messages.share_records import FetchPartition as SharePartition
+from lacuna.wire.messages.share_records import FetchTopic as ShareTopic
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+_FETCH: Final = 12
+#: From this version on, a leader does not answer while its high watermark may be older than the one before (KIP-207).
+_LIST_OFFSETS: Final = 6
+_OFFSET_FETCH: Final = 8
+_OFFSET_COMMIT: Final = 9
+_SHARE: Final = 1
+_MOST_ANSWER_BYTES: Final = 1 << 20
+
+_LEAVING: Final = -1
+GAP, ACCEPTED, RELEASED = 0, 1, 2
+
+
+def visible(
+    batches: Sequence[Batch], aborted: Sequence[AbortedTransaction]
+) -> list[tuple[int, str]]:
+    """Return the records of batches without those of aborted transactions, as Kafka's consumers do."""
+    waiting = deque(sorted(aborted, key=lambda each: each.first_offset))
+    producers: set[int] = set()
+    records: list[tuple[int, str]] = []
+    for batch in batches:
+        while waiting and waiting[0].first_offset < batch.next_offset:
+            producers.add(waiting.popleft().producer_id)
+        if batch.control == 0:
+            producers.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in producers):
+            records += batch.records
+    return records
+
+
+async def fetch(
+    client: Client, place: str, offset: int, isolation: int, *, most_bytes: int, wait_ms: int
+) -> Read:
+    """Read records from an offset on. Raises Refused and Lost."""
+    name, index = name_and_index(place)
+    request = FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=1,
+        max_bytes=most_bytes,
+        isolation_level=isolation,
+        topics=[
+            FetchTopic(
+                name, partitions=[FetchPartition(index, -1, offset, partition_max_bytes=most_bytes)]
+            )
+        ],
+    )
+    answer = await client.ask(
+        await client.leader(place), (FETCH_REQUEST, FETCH_RESPONSE), _FETCH, request
+    )
+    check(answer.error_code, FETCH_REQUEST.api_key)
+    ((each,),) = [topic.partitions for topic in answer.responses]
+    check(each.error_code, FETCH_REQUEST.api_key)
+    batches = list(read_batches(b"".join(each.records or ())))
+    aborted = (each.aborted_transactions or ()) if isolation == READ_COMMITTED else ()
+    records = tuple(row for row in visible(batches, aborted) if row[0] >= offset)
+    end = max([offset, *(batch.next_offset for batch in batches)])
+    return Read(place, offset, end, records)
+
+
+async def bound(client: Client, place: str, isolation: int, timestamp: int = LATEST) -> int:
+    """Return an end of a log. Raises Refused and Lost."""
+    name, index = name_and_index(place)
+    request = ListOffsetsRequest(
+        -1,
+        isolation,
+        [ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=timestamp)])],
+    )
+    pair = (LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE)
+    answer = await client.ask(await client.leader(place), pair, _LIST_OFFSETS, request)
+    ((each,),) = [topic.partitions for topic in answer.topics]
+    check(each.error_code, LIST_OFFSETS_REQUEST.api_key)
+    return each.offset
+
+
+async def found_offset(client: Client, group: str, place: str) -> int:
+    """Return the committed offset of a group, which no open transaction is about to change; 0 if there is none."""
+    name, index = name_and_index(place)
+    request = OffsetFetchRequest(
+        groups=[
+            OffsetFetchRequestGroup(
+                group, topics=[OffsetFetchRequestTopics(name, partition_indexes=[index])]
+            )
+        ],
+        require_stable=True,
+    )
+    pair = (OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE)
+    node = await client.coordinator(kafka.GROUP, group)
+    answer = await client.ask(node, pair, _OFFSET_FETCH, request)
+    (each,) = answer.groups
+    check(each.error_code, OFFSET_FETCH_REQUEST.api_key)
+    offset = 0
+    for topic in each.topics:
+        for partition in topic.partitions:
+            check(partition.error_code, OFFSET_FETCH_REQUEST.api_key)
+            offset = max(offset, partition.committed_offset)
+    return offset
+
+
+async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
+    """Commit an offset of a group outside of transactions. Raises Refused and Lost."""
+    name, index = name_and_index(place)
+    request = OffsetCommitRequest(
+        group,
+        topics=[
+            OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(index, offset)])
+        ],
+    )
+    pair = (OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE)
+    node = await client.coordinator(kafka.GROUP, group)
+    answer = await client.ask(node, pair, _OFFSET_COMMIT, request)
+    for topic in answer.topics:
+        for each in topic.partitions:
+            check(each.error_code, OFFSET_COMMIT_REQUEST.api_key)
+
+
+@dataclass(frozen=True, slots=True)
+class Acquired:
+    """A record that a member acquired, with the count of its deliveries. `value` is None for a gap."""
+
+    place: str
+    offset: int
+    value: str | None
+    count: int
+
+
+@dataclass(slots=True)
+class Member:
+    """A member of a share group, with a session at each leader."""
+
+    client: Client
+    group: str
+    topic: str
+    member_id: str
+    epoch: int = 0
+    lock_seconds: float = 0.0
+    places: Sequence[str] = ()
+    _sessions: dict[int, int] = field(default_factory=dict)
+    _next_beat: float = 0.0
+
+    async def beat(self) -> None:
+        """Join the group, or stay in it. Raises Refused and Lost."""
+        now = asyncio.get_running_loop().time()
+        if now < self._next_beat:
+            return
+        topics = [self.topic] if self.epoch == 0 else None
+        request = ShareGroupHeartbeatRequest(
+            self.group, self.member_id, self.epoch, subscribed_topic_names=topics
+        )
+        node = await self.client.coordinator(kafka.GROUP, self.group)
+        pair = (SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE)
+        answer = await self.client.ask(node, pair, _SHARE, request)
+        check(answer.error_code, SHARE_GROUP_HEARTBEAT_REQUEST.api_key)
+        self.epoch = answer.member_epoch
+        self._next_beat = now + min(answer.heartbeat_interval_ms / 1000, 0.5)
+        if answer.assignment is not None:
+            self.places = [
+                f"{self.topic}/{index}"
+                for each in answer.assignment.topic_partitions
+                for index in each.partitions
+            ]
+
+    async def leave(self) -> None:
+        """Leave the group. Raises Refused and Lost."""
+        self.epoch, self._next_beat = _LEAVING, 0.0
+        await self.beat()
+
+    def _next_epoch(self, node: int) -> int:
+        epoch = self._sessions.get(node, 0)
+        self._sessions[node] = epoch + 1
+        return epoch
+
+    async def acquire(self, most: int, wait_ms: int) -> list[Acquired]:
+        """Acquire records from the leaders of the assigned places in turn. Raises Refused and Lost."""
+        by_leader: dict[int, list[str]] = {}
+        for place in self.places:
+            by_leader.setdefault(await self.client.leader(place), []).append(place)
+        acquired: list[Acquired] = []
+        for node, places in by_leader.items():
+            acquired += await self._acquire(node, places, most, wait_ms)
+        return acquired
+
+    async def _acquire(
+        self, node: int, places: Sequence[str], most: int, wait_ms: int
+    ) -> list[Acquired]:
+        topic_id = self.client.topic_ids[self.topic]
+        partitions = [SharePartition(name_and_index(place)[1]) for place in places]
+        request = ShareFetchRequest(
+            self.group,
+            self.member_id,
+            self._next_epoch(node),
+            wait_ms,
+            min_bytes=1,
+            max_bytes=_MOST_ANSWER_BYTES,
+            max_records=most,
+            batch_size=most,
+            topics=[ShareTopic(topic_id, partitions)],
+        )
+        pair = (SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE)
+        answer = await self.client.ask(node, pair, _SHARE, request)
+        check(answer.error_code, SHARE_FETCH_REQUEST.api_key)
+        self.lock_seconds = answer.acquisition_lock_timeout_ms / 1000
+        acquired = []
+        for topic in answer.responses:
+            for each in topic.partitions:
+                check(each.error_code, SHARE_FETCH_REQUEST.api_key)
+                batches = read_batches(b"".join(each.records))
+                values = dict(row for batch in batches for row in batch.records)
+                place = f"{self.topic}/{each.partition_index}"
+                acquired += [
+                    Acquired(place, offset, values.get(offset), run.delivery_count)
+                    for run in each.acquired_records
+                    for offset in range(run.first_offset, run.last_offset + 1)
+                ]
+        return acquired
+
+    async def settle(self, place: str, how: Sequence[tuple[int, int]]) -> None:
+        """Acknowledge offsets of a place, each with its type. Raises Refused and Lost."""
+        node = await self.client.leader(place)
+        if node not in self._sessions:
+            raise Lost("the leader has moved, so its locks are gone", is_unsent=True)
+        name, index = name_and_index(place)
+        batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in how]
+        topic = AcknowledgeTopic(
+            self.client.topic_ids[name], [AcknowledgePartition(index, batches)]
+        )
+        request = ShareAcknowledgeRequest(
+            self.group, self.member_id, self._next_epoch(node), topics=[topic]
+        )
+        pair = (SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE)
+        answer = await self.client.ask(node, pair, _SHARE, request)
+        check(answer.error_code, SHARE_ACKNOWLEDGE_REQUEST.api_key)
+        for each in answer.responses:
+            for partition in each.partitions:
+                check(partition.error_code, SHARE_ACKNOWLEDGE_REQUEST.api_key)

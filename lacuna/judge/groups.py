@@ -1,0 +1,275 @@
+"""The rules of groups: offsets go with the records of their transactions, and a shared record has one holder."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, regressions
+from lacuna.judge.history import (
+    ACCEPT,
+    ACQUIRE,
+    FAIL,
+    OK,
+    TXN,
+    UNKNOWN,
+    Asked,
+    Delivery,
+    Found,
+    Read,
+    Settled,
+    Take,
+    Write,
+)
+
+#: A group and a place.
+_Key = tuple[str, str]
+
+
+def _anomaly(kind: str, key: _Key, why: str, *operations: int) -> Anomaly:
+    group, place = key
+    subject = f"{group}:{place}"
+    return Anomaly(kind, subject, why, tuple(dict.fromkeys(operations)), frozenset({subject}))
+
+
+class _Offsets:
+    """The offsets of each group that a history commits and finds."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.takes: defaultdict[_Key, list[tuple[int, Take]]] = defaultdict(list)
+        self.found: defaultdict[_Key, list[Moment]] = defaultdict(list)
+        for index, each in enumerate(facts.history):
+            for take in each.of(Take):
+                self.takes[take.group, take.place].append((index, take))
+            for found in each.of(Found):
+                # An operation that commits offsets too found the old ones, before its commit was asked for.
+                moment = facts.moment(index, found.offset)
+                if each.asked >= 0:
+                    moment = Moment(moment.start, each.asked, moment.offset, index)
+                self.found[found.group, found.place].append(moment)
+
+    def settled(self, facts: Facts, key: _Key) -> list[Moment]:
+        """Return what was found after all commits of a group had ended."""
+        end = max((facts.history[index].end for index, _ in self.takes[key]), default=0.0)
+        return [moment for moment in self.found[key] if moment.start >= end]
+
+
+def offsets_back(facts: Facts) -> Iterator[Anomaly]:
+    """Committed offsets that were found lower later, or that are lost."""
+    offsets = _Offsets(facts)
+    for key, found in offsets.found.items():
+        taken = [
+            facts.moment(index, take.offset)
+            for index, take in offsets.takes[key]
+            if facts.history[index].outcome == OK
+        ]
+        for old, new in regressions(taken, found):
+            why = f"offset {old.offset} was committed, and {new.offset} found later"
+            yield _anomaly("lost offset", key, why, old.index, new.index)
+        for old, new in regressions(found, found):
+            why = f"offset {old.offset} was found, and {new.offset} later"
+            yield _anomaly("offset back", key, why, old.index, new.index)
+
+
+def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
+    """Offsets that nobody committed, that were aborted, or that were found before anybody had asked for the commit."""
+    offsets = _Offsets(facts)
+    for key, found in offsets.found.items():
+        takes: defaultdict[int, list[int]] = defaultdict(list)
+        for index, take in offsets.takes[key]:
+            takes[take.offset].append(index)
+        for moment in found:
+            if not moment.offset:
+                continue
+            possible = takes[moment.offset]
+            if not possible:
+                why = f"offset {moment.offset} was found, but not committed"
+                yield _anomaly("phantom offset", key, why, moment.index)
+            elif all(map(facts.has_failed, possible)):
+                why = f"offset {moment.offset} was found, and its transaction was aborted"
+                yield _anomaly("aborted offset", key, why, *possible, moment.index)
+            elif all(
+                facts.has_failed(index) or moment.end < facts.history[index].asked
+                for index in possible
+            ):
+                why = f"offset {moment.offset} was found before its commit was asked for"
+                yield _anomaly("uncommitted offset", key, why, *possible, moment.index)
+
+
+def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
+    """Transactions of unknown outcome whose records are visible without their offsets, or the other way round."""
+    offsets = _Offsets(facts)
+    for key, takes in offsets.takes.items():
+        settled = offsets.settled(facts, key)
+        visible = {take.offset for index, take in takes if facts.is_visible(index)}
+        for index, take in takes:
+            each = facts.history[index]
+            writes = list(each.of(Write))
+            if each.outcome != UNKNOWN or each.kind not in TRANSACTIONS or not writes:
+                continue
+            seen = next((write for write in writes if write.value in facts.seen), None)
+            for moment in settled:
+                if seen and moment.offset < take.offset:
+                    why = f"{seen.value} is visible, but offset {take.offset} of its transaction is not"
+                    yield _torn(
+                        key, why, seen.value, index, facts.seen[seen.value].index, moment.index
+                    )
+                passed = [facts.passing(write) for write in writes]
+                is_alone = not seen and moment.offset == take.offset not in visible
+                if is_alone and passed[0] is not None:
+                    why = f"offset {take.offset} is committed, but the records of its transaction are not visible"
+                    yield _torn(key, why, writes[0].value, index, passed[0], moment.index)
+
+
+def _torn(key: _Key, why: str, value: str, *operations: int) -> Anomaly:
+    subject = ":".join(key)
+    return Anomaly(
+        "torn transaction",
+        value,
+        why,
+        tuple(dict.fromkeys(operations)),
+        frozenset({subject, value}),
+    )
+
+
+def processing(facts: Facts) -> Iterator[Anomaly]:
+    """Records that an exactly-once loop has processed twice, or passed."""
+    ranges: defaultdict[_Key, list[tuple[int, int, int]]] = defaultdict(list)
+    for index, each in enumerate(facts.history):
+        if each.kind != TXN or each.outcome == FAIL or not facts.is_visible(index):
+            continue
+        firsts = {read.place: read.first for read in each.of(Read)}
+        for take in each.of(Take):
+            if take.place in firsts:
+                row = (firsts[take.place], take.offset, index)
+                ranges[take.group, take.place].append(row)
+    for key, rows in ranges.items():
+        rows.sort()
+        place = key[1]
+        for (_, end, one), (first, _, two) in pairwise([(0, 0, rows[0][2]), *rows]):
+            doubled = facts.between(place, first, end)
+            skipped = facts.between(place, end, first)
+            if doubled:
+                value = facts.truth[place][doubled[0]]
+                yield _processed("processed twice", key, value, one, two, facts.seen[value].index)
+            elif skipped:
+                value = facts.truth[place][skipped[0]]
+                yield _processed("skipped input", key, value, one, two, facts.seen[value].index)
+
+
+def _processed(kind: str, key: _Key, value: str, *operations: int) -> Anomaly:
+    whys = {
+        "processed twice": "two committed transactions of the group consumed it",
+        "skipped input": "the group's committed transactions passed it",
+    }
+    focus = frozenset({":".join(key), key[1], value})
+    return Anomaly(kind, value, whys[kind], tuple(dict.fromkeys(operations)), focus)
+
+
+#: A share group, a place and an offset.
+_Record = tuple[str, str, int]
+
+
+class _Share:
+    """The deliveries of each record of each share group, and what members did with it."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.deliveries: defaultdict[_Record, list[tuple[int, Delivery]]] = defaultdict(list)
+        self.settled: defaultdict[_Record, list[tuple[int, Settled]]] = defaultdict(list)
+        for index, each in enumerate(facts.history):
+            for delivery in each.of(Delivery):
+                key = (delivery.group, delivery.place, delivery.offset)
+                self.deliveries[key].append((index, delivery))
+            for part in each.of(Settled):
+                self.settled[part.group, part.place, part.offset].append((index, part))
+
+
+def _of_record(kind: str, value: str, why: str, *operations: int) -> Anomaly:
+    return Anomaly(kind, value, why, operations, frozenset({value}))
+
+
+def deliveries(facts: Facts) -> Iterator[Anomaly]:
+    """Records that were delivered after they had been accepted, or while another member had them."""
+    share = _Share(facts)
+    history = facts.history
+    for key, rows in share.deliveries.items():
+        accepted = [
+            index
+            for index, part in share.settled[key]
+            if part.how == ACCEPT and history[index].outcome == OK
+        ]
+        record = f"{key[1]}@{key[2]}"
+        for index, delivery in rows:
+            before = [each for each in accepted if history[each].end < history[index].start]
+            if before:
+                why = f"{delivery.group} delivered it again after it had been accepted"
+                focus = frozenset({delivery.value, record})
+                yield Anomaly("delivered again", delivery.value, why, (before[0], index), focus)
+        rows.sort(key=lambda row: history[row[0]].end)
+        for (one, first), (two, second) in pairwise(rows):
+            if _are_both_held(facts, share, key, (one, first), (two, second)):
+                why = f"{second.group} delivered it to two members at once"
+                yield _of_record("delivered twice", second.value, why, one, two)
+
+
+def _are_both_held(
+    facts: Facts,
+    share: _Share,
+    key: _Record,
+    old: tuple[int, Delivery],
+    new: tuple[int, Delivery],
+) -> bool:
+    """Whether a record was delivered while a lock of an earlier delivery certainly held."""
+    first, second = facts.history[old[0]], facts.history[new[0]]
+    if second.end >= first.start + old[1].seconds or first.end >= second.start + new[1].seconds:
+        return False
+    return not any(
+        facts.history[index].start <= second.end and facts.history[index].end >= first.start
+        for index, _ in share.settled[key]
+    )
+
+
+def undelivered(facts: Facts) -> Iterator[Anomaly]:
+    """Committed records that a share group never delivered, although it had nothing more to deliver."""
+    delivered = {part.value for each in facts.history for part in each.of(Delivery)}
+    for (group, place), index in _idle(facts).items():
+        for value in facts.truth[place].values():
+            if value not in delivered and value in facts.writers:
+                why = f"{group} has nothing more to deliver, and has never delivered it"
+                operations = (facts.writers[value][0], facts.seen[value].index, index)
+                yield Anomaly("undelivered", value, why, operations, frozenset({value, place}))
+
+
+def _idle(facts: Facts) -> dict[tuple[str, str], int]:
+    """Return a place's last request without a record, if no lock of an earlier answer can still hold any."""
+    busy: dict[tuple[str, str], float] = {}
+    idle: dict[tuple[str, str], int] = {}
+    acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]
+    seconds = max(
+        (part.seconds for index in acquiring for part in facts.history[index].of(Delivery)),
+        default=0.0,
+    )
+    for index in acquiring:
+        each = facts.history[index]
+        got = {part.place for part in each.of(Delivery)}
+        for asked in each.of(Asked):
+            key = (asked.group, asked.place)
+            if asked.place in got or each.outcome == UNKNOWN:
+                busy[key] = max(each.end, busy.get(key, 0.0))
+            else:
+                idle[key] = index
+    return {
+        key: index
+        for key, index in idle.items()
+        if facts.history[index].start > busy.get(key, 0.0) + seconds
+    }
+
+
+GROUP_RULES: Final = (
+    offsets_back,
+    wrong_offsets,
+    torn_offsets,
+    processing,
+    deliveries,
+    undelivered,
+)

@@ -1,0 +1,367 @@
+"""The workload: topics of its own, actors for a time, faults by commands of the user, and a last look at everything."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from lacuna.base.errors import UserError
+from lacuna.judge.actors import (
+    Actor,
+    Committer,
+    Lister,
+    Loop,
+    Prober,
+    Reader,
+    Sender,
+    Sharer,
+    World,
+    Writer,
+    Writing,
+    found,
+    read_once,
+)
+from lacuna.judge.checker import VISIBLE_WITHIN
+from lacuna.judge.client import Brokers, Client, Lost, Refused
+from lacuna.judge.consumer import READ_COMMITTED, READ_UNCOMMITTED
+from lacuna.judge.facts import Facts
+from lacuna.judge.history import FAULT, HW, LSO, OK, TXN, Delivery, History, Take
+from lacuna.judge.producer import Vague
+from lacuna.wire.messages.create_topics import (
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreateTopicsRequest,
+)
+from lacuna.wire.messages.delete_topics import (
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+)
+from lacuna.wire.messages.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from lacuna.wire.messages.metadata import MetadataResponse
+from lacuna.wire.messages.share_records import SHARE_FETCH_REQUEST
+
+#: The topics and their partitions.
+_TOPICS: Final = {"log": 3, "in": 2, "out": 2, "list": 4, "share": 2}
+_CREATE: Final = 5
+_DELETE: Final = 5
+_ALTER: Final = 1
+_GROUP_RESOURCE: Final = 32
+_SET: Final = 0
+_FEATURE: Final = "transaction.version"
+_TV2: Final = 2
+#: How long brokers may take to lead new topics, and a command of the user to end.
+_READY_SECONDS: Final = 60.0
+_COMMAND_SECONDS: Final = 60.0
+_WHOLE_BYTES: Final = 1 << 20
+_MOST_SHARED: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the workload does. Commands of `faults` run in turn, `interval` apart; those of `heals` half of it later."""
+
+    seconds: float
+    name: str
+    faults: Sequence[str] = ()
+    heals: Sequence[str] = ()
+    interval: float = 10.0
+    patience: float = 8.0
+    visible_within: float = VISIBLE_WITHIN
+    keeps_topics: bool = False
+
+
+class Workload:
+    """A run of a plan. `history` has what was observed, also if the run fails."""
+
+    def __init__(
+        self, brokers: Brokers, plan: Plan, random: Random, say: Callable[[str], None]
+    ) -> None:
+        begun = time.monotonic()
+        self._plan = plan
+        self._say = say
+        self._world = World(
+            brokers,
+            random,
+            lambda: time.monotonic() - begun,
+            lambda: time.time_ns() // 1_000_000,
+            plan.patience,
+        )
+        self._client = Client(brokers)
+        self._has_shares = False
+
+    @property
+    def history(self) -> History:
+        """What was observed so far."""
+        return self._world.history
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How often steps failed, by the reason."""
+        return dict(self._world.failures)
+
+    def _places(self, *topics: str) -> list[str]:
+        return [
+            f"{self._plan.name}-{topic}/{index}"
+            for topic in topics
+            for index in range(_TOPICS[topic])
+        ]
+
+    async def run(self) -> None:
+        """Create the topics, run the actors, look at everything a last time, and delete the topics.
+
+        Raises UserError if the cluster cannot be judged.
+        """
+        try:
+            await self._set_up()
+            await self._act()
+            await self._look()
+            if not any(each.kind == TXN and each.outcome == OK for each in self.history):
+                raise UserError(f"no transaction was committed: {self._why()}")
+        except (Lost, Refused, Vague) as error:
+            raise UserError(f"the cluster could not be judged: {error}") from error
+        finally:
+            if not self._plan.keeps_topics:
+                with suppress(Lost, Refused, Vague, UserError):
+                    await self._delete_topics()
+            self._client.close()
+
+    def _why(self) -> str:
+        worst = sorted(self.failures.items(), key=lambda row: -row[1])
+        return worst[0][0] if worst else "the time was too short"
+
+    async def _set_up(self) -> None:
+        link = await self._client.link()
+        self._world.has_tv2 = link.features.get(_FEATURE, 0) >= _TV2
+        topics = dict(_TOPICS)
+        self._has_shares = SHARE_FETCH_REQUEST.api_key in link.versions
+        request = CreateTopicsRequest(
+            [
+                CreatableTopic(f"{self._plan.name}-{name}", count, -1)
+                for name, count in topics.items()
+            ]
+        )
+        metadata = await self._client.metadata([])
+        pair = (CREATE_TOPICS_REQUEST, CREATE_TOPICS_RESPONSE)
+        answer = await self._client.ask(metadata.controller_id, pair, _CREATE, request)
+        for each in answer.topics:
+            if each.error_code:
+                raise UserError(
+                    f"topic {each.name} could not be created: {each.error_message or each.error_code}"
+                )
+        await self._await_leaders()
+        if self._has_shares:
+            await self._configure_group()
+
+    async def _await_leaders(self) -> None:
+        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
+        deadline = self._world.now() + _READY_SECONDS
+        while not _all_led(await self._client.metadata(names)):
+            if self._world.now() > deadline:
+                raise UserError("the new topics have no leaders: check that the brokers run")
+            await asyncio.sleep(0.1)
+
+    @property
+    def _share_group(self) -> str:
+        return f"{self._plan.name}-shared"
+
+    async def _configure_group(self) -> None:
+        """Let the share group read committed records from the start. Without the right to, it is left out."""
+        configs = [
+            AlterableConfig("share.auto.offset.reset", _SET, "earliest"),
+            AlterableConfig("share.isolation.level", _SET, "read_committed"),
+        ]
+        request = IncrementalAlterConfigsRequest(
+            [AlterConfigsResource(_GROUP_RESOURCE, self._share_group, configs)]
+        )
+        pair = (INCREMENTAL_ALTER_CONFIGS_REQUEST, INCREMENTAL_ALTER_CONFIGS_RESPONSE)
+        answer = await self._client.ask(-1, pair, _ALTER, request)
+        errors = [each.error_message for each in answer.responses if each.error_code]
+        if errors:
+            self._has_shares = False
+            self._say(f"share groups are left out: {errors[0]}")
+
+    async def _delete_topics(self) -> None:
+        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
+        request = DeleteTopicsRequest(
+            [DeleteTopicState(name) for name in names], names, timeout_ms=10_000
+        )
+        metadata = await self._client.metadata([])
+        pair = (DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE)
+        await self._client.ask(metadata.controller_id, pair, _DELETE, request)
+
+    def _actors(self) -> list[Actor]:
+        world, name = self._world, self._plan.name
+        versions = (1, 2) if world.has_tv2 else (1, 1)
+        log, lists = self._places("log"), self._places("list")
+        inputs, outputs = self._places("in"), self._places("out")
+        actors: list[Actor] = [
+            Prober(world, "prober", self._places(*_TOPICS)),
+            Reader(world, "committed", READ_COMMITTED, self._places(*_TOPICS)),
+            Reader(world, "uncommitted", READ_UNCOMMITTED, self._places(*_TOPICS)),
+            Sender(world, "sender", [*log, *inputs]),
+            Committer(world, f"{name}-committer", log[0]),
+        ]
+        for number, version in enumerate((*versions, *versions)):
+            writer = f"{name}-writer{number}"
+            wide = [*log, *inputs, *self._places("share")] if number > 1 else log
+            actors.append(Writer(world, writer, version, wide))
+        for number, version in enumerate(versions):
+            group, identity = f"{name}-billing{number}", f"{name}-loop{number}"
+            actors += [
+                Loop(
+                    world,
+                    f"{identity}{side}",
+                    identity,
+                    version,
+                    group,
+                    inputs[number],
+                    outputs[number],
+                )
+                for side in "ab"
+            ]
+            group, identity = f"{name}-ledger{number}", f"{name}-list{number}"
+            # Each pair has lists of its own, since only producers of the same id exclude each other.
+            mine = lists[:2] if number == 0 else lists[2:]
+            actors += [
+                Lister(world, f"{identity}{side}", identity, version, group, mine) for side in "ab"
+            ]
+        return [*actors, *self._sharers()]
+
+    def _sharers(self) -> list[Sharer]:
+        if not self._has_shares:
+            return []
+        topic = f"{self._plan.name}-share"
+        return [
+            Sharer(self._world, f"sharer{side}", self._share_group, topic, _TOPICS["share"])
+            for side in "ab"
+        ]
+
+    async def _act(self) -> None:
+        self._world.until = self._world.now() + self._plan.seconds
+        faults = asyncio.create_task(self._inflict()) if self._plan.faults else None
+        try:
+            async with asyncio.TaskGroup() as group:
+                for actor in self._actors():
+                    group.create_task(actor.run())
+        except* UserError as errors:
+            raise errors.exceptions[0] from None
+        finally:
+            if faults is not None:
+                faults.cancel()
+                with suppress(asyncio.CancelledError):
+                    await faults
+                for command in self._plan.heals:
+                    await self._command(command)
+
+    async def _inflict(self) -> None:
+        number = 0
+        while True:
+            await asyncio.sleep(self._plan.interval / 2)
+            await self._command(self._plan.faults[number % len(self._plan.faults)])
+            await asyncio.sleep(self._plan.interval / 2)
+            if self._plan.heals:
+                await self._command(self._plan.heals[number % len(self._plan.heals)])
+            number += 1
+
+    async def _command(self, line: str) -> None:
+        """Run a command of the user. One that fails or takes too long is reported, and changes nothing else."""
+        start = self._world.now()
+        process = await asyncio.create_subprocess_shell(
+            line,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        try:
+            async with asyncio.timeout(_COMMAND_SECONDS):
+                code = await process.wait()
+            if code:
+                self._say(f"`{line}` ended with {code}")
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            self._say(f"`{line}` did not end within {_COMMAND_SECONDS:.0f} s")
+        finally:
+            Actor(self._world, "hook").record(FAULT, start, OK)
+
+    async def _look(self) -> None:
+        """End what is open, wait until everything is decided, and read all of it under both isolation levels."""
+        auditor = Prober(self._world, "auditor", self._places(*_TOPICS))
+        try:
+            await self._end_open(auditor)
+            for place in self._places(*_TOPICS):
+                await self._look_at(auditor, place)
+            groups = {(take.group, take.place) for each in self.history for take in each.of(Take)}
+            for group, place in sorted(groups):
+                await found(auditor, group, place)
+            for sharer in self._sharers()[:1]:
+                await self._drain(sharer)
+        finally:
+            auditor.client.close()
+
+    async def _end_open(self, auditor: Actor) -> None:
+        for identity in sorted(
+            each for each in self._world.generations if each.startswith(self._plan.name)
+        ):
+            writing = Writing(self._world, auditor.name, identity, 1)
+            try:
+                await writing.begin()
+            finally:
+                writing.client.close()
+
+    async def _look_at(self, auditor: Prober, place: str) -> None:
+        deadline = self._world.now() + self._plan.visible_within + 1
+        while await auditor.ask(place, LSO) < (end := await auditor.ask(place, HW)):
+            if self._world.now() > deadline:
+                return  # the checker sees records that are not visible in time
+            await asyncio.sleep(0.1)
+        for isolation in (READ_COMMITTED, READ_UNCOMMITTED):
+            position = 0
+            while position < end:
+                read = await read_once(auditor, place, position, isolation, _WHOLE_BYTES, 500)
+                if read.end == position and self._world.now() > deadline:
+                    raise UserError(f"{place} cannot be read from offset {position} on")
+                position = read.end
+
+    async def _drain(self, sharer: Sharer) -> None:
+        """Take all records of the share group. If some do not come, locks of lost answers may still hold them."""
+        seconds = max(
+            (part.seconds for each in self.history for part in each.of(Delivery)), default=0.0
+        )
+        last = self._world.now()
+        try:
+            while self._world.now() <= last + seconds + _READY_SECONDS and not self._is_delivered():
+                with suppress(Lost, Refused, Vague):
+                    if await sharer.take(_MOST_SHARED):
+                        last = self._world.now()
+                await asyncio.sleep(0.1)
+        finally:
+            await sharer.drop()
+
+    def _is_delivered(self) -> bool:
+        facts = Facts(self.history)
+        delivered = {part.value for each in self.history for part in each.of(Delivery)}
+        return all(
+            value in delivered
+            for place in self._places("share")
+            for value in facts.truth[place].values()
+        )
+
+
+def _all_led(metadata: MetadataResponse) -> bool:
+    return all(
+        topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
+        for topic in metadata.topics
+    )
