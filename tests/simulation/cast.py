@@ -82,6 +82,7 @@ class Cast:
         self.jobs: list[compactor.JobHost] = []
         self.keys = keyed.Keys(history)
         self.keyed_places: list[Place] = []
+        self.deliveries: Deliveries | None = None
 
     def draw(self, draw: random.Random) -> None:
         """Draw everything."""
@@ -130,7 +131,7 @@ class Cast:
         """Draw one share group, and producers half of whose transactions abort."""
         place: Place = ("a", 0)
         self.places = self.all_places = [place]
-        deliveries = Deliveries(self.history)
+        deliveries = self.deliveries = Deliveries(self.history)
 
         def main(name: str, client: Client) -> Coroutine[Any, Any, None]:
             slow = 0.2 if name.startswith("sharer-0") else 0.0

@@ -57,6 +57,7 @@ from lacuna.controlplane.verbs import (
     agents,
     commits,
     compaction,
+    dead_letters,
     housekeeping,
     importing,
     outcomes,
@@ -525,6 +526,8 @@ SHARE_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "bound of shared records": lambda: patch(
         share_records, "_bound", lambda _, partition: partition.high_watermark
     ),
+    # Letters of records that are in the queue already are appended again.
+    "letters of records that wait": lambda: patch(dead_letters, "_waits", lambda *_: True),
 }
 
 #: All of them, and what form of history finds them.

@@ -2,18 +2,19 @@
 
 A record whose acceptance was confirmed is never delivered again, counts of deliveries only grow, and none belongs to an
 aborted transaction. Members accept, release and reject at random. A killed one comes back under another name, and what
-it held is delivered again once its locks have ended.
+it held is delivered again once its locks have ended. What was rejected is in the dead-letter queue once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
-from lacuna.logstore.records.batch import read_batches
+from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.wire.messages.share_groups import ShareGroupHeartbeatRequest
 from lacuna.wire.messages.share_records import (
     AcknowledgementBatch,
@@ -22,15 +23,20 @@ from lacuna.wire.messages.share_records import (
     ShareFetchRequest,
 )
 from tests.messages import REQUESTS, make, nested
-from tests.simulation.history import History, Place
+from tests.simulation.consumers import Consumer
+from tests.simulation.history import History, Place, Read
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
 
 GROUP: Final = "queue"
+LETTERS: Final[Place] = ("dlq.queue", 0)
+RULES: Final = {"errors.deadletterqueue.auto.create.topics.enable": "true"}
 CONFIGS: Final = {
     "share.auto.offset.reset": "earliest",
     "share.isolation.level": "read_committed",
     "share.record.lock.duration.ms": "15000",
     "share.delivery.count.limit": "10",
+    "errors.deadletterqueue.topic.name": LETTERS[0],
+    "errors.deadletterqueue.copy.record.enable": "true",
 }
 _GAP, _ACCEPT, _RELEASE, _REJECT = range(4)
 #: Java's interval is 5 s. A rare rejoin takes this long to be noticed.
@@ -48,22 +54,65 @@ class Deliveries:
     def __init__(self, history: History) -> None:
         self._history = history
         self._counts: dict[tuple[Place, int], int] = {}
+        self._values: dict[tuple[Place, int], bytes] = {}
         self._finished: dict[tuple[Place, int], str] = {}
+        self._rejected: set[tuple[Place, int]] = set()
+        self._letters: set[tuple[Place, int]] = set()
 
-    def delivered(self, who: str, place: Place, offset: int, count: int) -> None:
+    def delivered(self, who: str, place: Place, offset: int, count: int, value: bytes) -> None:
         """A member got a record, delivered so often."""
         self._history.counts["records shared"] += 1
         at = place, offset
+        self._values[at] = value
         if at in self._finished:
             self._history.wrong(f"{who} got {at}, which {self._finished[at]} had finished")
         if count <= self._counts.get(at, 0):
             self._history.wrong(f"{who} got {at} as delivery {count}, after {self._counts[at]}")
         self._counts[at] = count
 
-    def finished(self, who: str, place: Place, offset: int) -> None:
+    def finished(self, who: str, place: Place, offset: int, kind: int) -> None:
         """A member was told that its acceptance or rejection of a record counts."""
         self._history.counts["shared records finished"] += 1
         self._finished.setdefault((place, offset), who)
+        if kind == _REJECT:
+            self._rejected.add((place, offset))
+
+    def buried(self, letter: Record) -> None:
+        """The dead-letter queue has a letter."""
+        self._history.counts["dead letters"] += 1
+        headers = {name: value or b"" for name, value in letter.headers}
+        place = headers[b"__dlq.errors.topic"].decode(), int(headers[b"__dlq.errors.partition"])
+        at = place, int(headers[b"__dlq.errors.offset"])
+        if at in self._letters:
+            self._history.wrong(f"the dead-letter queue has {at} twice")
+        self._letters.add(at)
+        if at in self._finished and at not in self._rejected:
+            self._history.wrong(f"the dead-letter queue has {at}, which was accepted")
+        if letter.value != self._values.get(at, letter.value):
+            self._history.wrong(f"the letter of {at} has {letter.value!r}")
+
+    async def read_letters(self, client: Client) -> None:
+        """Compare the dead-letter queue with what was rejected, once nothing waits for it any more."""
+        reader = _LetterReader("the reader of letters", client, self._history, client.random, 1)
+        reader.deliveries = self
+        while self._rejected:
+            self._letters.clear()
+            try:
+                await reader.read_all(LETTERS)
+                break
+            except Unanswered:
+                await client.pause()
+        for at in sorted(self._rejected - self._letters):
+            self._history.wrong(f"{at} was rejected, and is not in the dead-letter queue")
+
+
+class _LetterReader(Consumer):
+    """Reads the dead-letter queue."""
+
+    deliveries: Deliveries
+
+    def saw(self, place: Place, read: Read, record: Record) -> None:
+        self.deliveries.buried(record)
 
 
 class Sharer:
@@ -87,18 +136,22 @@ class Sharer:
         await asyncio.gather(self._beat([place[0]]), self._take(place))
 
     async def _configure(self) -> None:
-        changes = [
-            nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
-            for name, value in CONFIGS.items()
+        resources = [
+            nested(
+                44,
+                1,
+                "AlterConfigsResource",
+                resource_type=kind,
+                resource_name=name,
+                configs=_changes(configs),
+            )
+            for kind, name, configs in ((32, GROUP, CONFIGS), (4, "", RULES))
         ]
-        group = nested(
-            44, 1, "AlterConfigsResource", resource_type=32, resource_name=GROUP, configs=changes
-        )
-        request = make(REQUESTS[44].body, 1, resources=(group,))
+        request = make(REQUESTS[44].body, 1, resources=resources)
         while True:
             try:
                 answer = await self.client.ask_any(44, 1, request)
-                if not answer.responses[0].error_code:
+                if not any(each.error_code for each in answer.responses):
                     return
             except Unanswered:
                 pass
@@ -178,21 +231,22 @@ class Sharer:
             if partition.acknowledge_error_code == 0 and not partition.error_code:
                 for offset, kind in held.items():
                     if kind != _RELEASE:
-                        self._deliveries.finished(self.name, place, offset)
+                        self._deliveries.finished(self.name, place, offset, kind)
             counts = {
                 offset: run.delivery_count
                 for run in partition.acquired_records
                 for offset in range(run.first_offset, run.last_offset + 1)
             }
-            delivered = set()
+            delivered = dict[int, bytes]()
             for batch in read_batches(b"".join(partition.records or ())):
                 for record in batch.records():
                     if record.offset in counts:
                         value = record.value or b""
                         self._history.saw(self.name, place, record.offset, value, is_committed=True)
-                        delivered.add(record.offset)
+                        delivered[record.offset] = value
             for offset, count in counts.items():
-                self._deliveries.delivered(self.name, place, offset, count)
+                value = delivered.get(offset, b"")
+                self._deliveries.delivered(self.name, place, offset, count, value)
             return {
                 offset: self._random.choice((_ACCEPT, _ACCEPT, _ACCEPT, _RELEASE, _REJECT))
                 if offset in delivered
@@ -200,3 +254,10 @@ class Sharer:
                 for offset in counts
             }
         return {}
+
+
+def _changes(configs: Mapping[str, str]) -> list[Any]:
+    return [
+        nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
+        for name, value in configs.items()
+    ]

@@ -275,6 +275,8 @@ class World:
             self._check_groups(committed)
         if self.cast.keyed_places:
             self._read_keyed()
+        if self.cast.deliveries is not None:
+            self._do(self.cast.deliveries.read_letters, 60.0, "read the dead-letter queue")
         self._look_for_garbage()
         self._look_at_the_time()
         self._compare_standbys()
@@ -366,6 +368,7 @@ class World:
             state is not None
             and not state.segments.replaced
             and not state.ended_leases
+            and not state.groups.dying
             and all(job.is_idle for job in self.cast.jobs)
             and all(
                 each.last_stable_offset == each.high_watermark for each in state.partitions.values()

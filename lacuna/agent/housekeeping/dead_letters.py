@@ -5,7 +5,8 @@ The control plane plans the letters, and appends them in the decision that archi
 reason in headers, as Kafka's do, and have the record's key and value if the group's config says so. Each partition of
 the source has one partition of the queue, and its letters are in the order in which the records were given up.
 
-A record that cannot be read has a letter without key and value, as has one that would be too large for the queue.
+A record that cannot be read for half a minute has a letter without key and value, as has one that would be too large
+for the queue.
 """
 
 import asyncio
@@ -43,6 +44,9 @@ _REJECTED: Final = "Offset rejected by client."
 _TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
 #: What `slice` of letters says instead: they cannot be written, or the records do not exist.
 _UNWRITABLE, _NO_RECORDS = -1, -2
+#: How long a read of damaged objects is repeated, and of how many letters that is remembered.
+_PATIENCE_SECONDS: Final = 30.0
+_MOST_UNREAD: Final = 1_000
 #: Kafka's latest version of Produce, whose checks hold for letters.
 _VERSION: Final = 13
 
@@ -75,6 +79,8 @@ class Burial:
         self._control = context.control
         self._executor = executor
         self._rules = RulesByTopic()
+        #: When the records of letters could first not be read.
+        self._unread: dict[tuple[str, PartitionKey, int], float] = {}
 
     async def run_once(self) -> bool:
         """Get a plan and carry it out. Return whether the next plan may have more letters.
@@ -105,6 +111,8 @@ class Burial:
         batches: list[_Batch] = []
         for letters in group.letters:
             contents = await self._read(letters)
+            if contents is None:
+                continue
             batches += _Writing(self._context, self._rules, topic, group, letters).of(contents)
         return batches
 
@@ -123,23 +131,32 @@ class Burial:
         log.error("the dead-letter queue %s cannot be created: %s", queue, why)
         return False
 
-    async def _read(self, letters: DeadLetters) -> _Contents:
-        """Return the records. Those of a damaged object have neither keys nor values."""
+    async def _read(self, letters: DeadLetters) -> _Contents | None:
+        """Return the records, or None to look again later. Those of a damaged object have neither keys nor values."""
+        place = letters.group_id, key_of(letters.partition), letters.first_offset
         view = self._control.partition(*key_of(letters.partition))
         wanted = range(letters.first_offset, letters.end_offset)
         try:
             read = await read_acquired(
                 self._context.fetch, view, [(letters.first_offset, letters.end_offset)]
             )
-            return {
+            contents = {
                 record.offset: _Content(record.key, record.value)
                 for batch in read_batches(b"".join(read.records))
                 for record in batch.records()
                 if record.offset in wanted
             }
         except (ExtentError, RecordsError) as error:
-            log.warning("dead letters have no keys and values: %s", error)
-            return dict.fromkeys(wanted, _EMPTY)
+            now = asyncio.get_running_loop().time()
+            since = self._unread.setdefault(place, now)
+            if now < since + _PATIENCE_SECONDS:
+                return None
+            log.error("dead letters have no keys and values: %s", error)
+            contents = dict.fromkeys(wanted, _EMPTY)
+        self._unread.pop(place, None)
+        if len(self._unread) > _MOST_UNREAD:
+            del self._unread[next(iter(self._unread))]
+        return contents
 
     async def _bury(self, batches: list[_Batch]) -> bool:
         """Write the letters as one segment, and commit it. Return whether that has happened."""
