@@ -19,7 +19,7 @@ async def test_a_member_at_every_version(version: int) -> None:
     async with running() as run:
         answer = await beat(run.client, version, "", 0)
         if version == 0:
-            assert (answer.error_code, answer.member_epoch) == (0, 1)
+            assert (answer.error_code, answer.member_epoch) == (0, 2)
             assert answer.member_id
         else:
             assert answer.error_code == ErrorCode.INVALID_REQUEST
@@ -29,10 +29,10 @@ async def test_a_member_at_every_version(version: int) -> None:
         assert answer.heartbeat_interval_ms == 5000
         (row,) = answer.assignment.topic_partitions
         assert row.partitions == (0, 1)
-        again = await beat(run.client, version, answer.member_id, 1)
-        assert (again.error_code, again.member_epoch, again.assignment) == (0, 1, None)
+        again = await beat(run.client, version, answer.member_id, 2)
+        assert (again.error_code, again.member_epoch, again.assignment) == (0, 2, None)
         owned = (_row(version, row.topic_id, 0, 1),)
-        told = await beat(run.client, version, answer.member_id, 1, topic_partitions=owned)
+        told = await beat(run.client, version, answer.member_id, 2, topic_partitions=owned)
         assert told.error_code == 0
         left = await beat(run.client, version, answer.member_id, -1)
         assert (left.error_code, left.member_epoch) == (0, -1)
@@ -60,7 +60,7 @@ async def test_describe_at_every_version(version: int) -> None:
         assert other.error_message == "Group other not found."
         assert (group.group_state, group.group_epoch, group.assignor_name) == (
             "Stable",
-            1,
+            2,
             "uniform",
         )
         assert group.authorized_operations > 0

@@ -274,18 +274,18 @@ def test_a_consumer_group_has_records_of_its_members() -> None:
     groups.beats("m", 0, has_topic_names=True, topic_names=["a"], has_owned=True)
     assert groups.shows("g") == [
         "0 g SUBSCRIPTION m = a",
-        "1 g GROUP_EPOCH = 1",
+        "1 g GROUP_EPOCH = 2",
         "2 g TARGET m = [0, 1]",
-        "3 g TARGET_EPOCH = 1",
-        "4 g CURRENT m = 1",
+        "3 g TARGET_EPOCH = 2",
+        "4 g CURRENT m = 2",
     ]
     groups.beats("m", -1)
     assert groups.shows("g") == [
-        "3 g TARGET_EPOCH = 1",
         "5 g SUBSCRIPTION m",
         "6 g TARGET m",
         "7 g CURRENT m",
-        "8 g GROUP_EPOCH = 2",
+        "8 g GROUP_EPOCH = 3",
+        "9 g TARGET_EPOCH = 3",
     ]
     groups.check()
 

@@ -46,6 +46,8 @@ def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
         draft.group_epoch += 1
     draft.topics = topics
     draft.topics_version = version
+    if not draft.members:
+        draft.assignment_epoch = draft.group_epoch  # nobody waits for an assignment
 
 
 def assign_if_stale(turn: Turn, draft: Draft) -> None:

@@ -1,6 +1,7 @@
 """Finds the consumer group and member named in a request, and rejects invalid requests (KIP-848, KIP-345)."""
 
 from dataclasses import replace
+from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
@@ -12,6 +13,9 @@ from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
+
+#: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
+_FIRST_EPOCH: Final = 1
 
 
 def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
@@ -32,9 +36,11 @@ def find_or_make_group(turn: Turn, group_id: str) -> Draft:
     if group_id in turn.groups.shares:
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     classic = turn.groups.find(group_id, turn.now_ms)
-    if classic is None or classic.state is GroupState.EMPTY:
-        return Draft(group_id, None)
-    return upgrade(turn, classic)
+    if classic is not None and classic.state is not GroupState.EMPTY:
+        return upgrade(turn, classic)
+    draft = Draft(group_id, None)
+    draft.group_epoch = _FIRST_EPOCH
+    return draft
 
 
 def check_room(turn: Turn, draft: Draft, member_id: str) -> None:

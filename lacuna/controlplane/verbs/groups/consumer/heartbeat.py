@@ -37,6 +37,7 @@ from lacuna.controlplane.verbs.groups.consumer.advance import (
     ASSIGNORS,
     assign_if_stale,
     keep,
+    preferred_assignor,
     take_account,
 )
 from lacuna.controlplane.verbs.groups.consumer.converting import (
@@ -130,14 +131,24 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     member = _updated(before, command)
     _check_regex(before, member)
     is_new = member_id not in draft.members
-    finding.put_within_bounds(turn, draft, member)
     has_changed = is_new or _wants_other_topics(before.subscription, member.subscription)
+    has_changed = _put(turn, draft, before, member) or has_changed
     take_account(turn, draft, has_changed=has_changed)
     assign_if_stale(turn, draft)
     if command.member_epoch == before.current.member_epoch:
         draft.put(_reconciled(draft, member_id, owned))
     # Otherwise, it has to receive its last step first, or it might be two epochs behind.
     return _end(turn, draft, command, before, has_heard=has_heard)
+
+
+def _put(turn: Turn, draft: Draft, before: Member, member: Member) -> bool:
+    """Put the member into the group. Return whether its vote changes the assignor that most members ask for."""
+    if before.subscription.server_assignor == member.subscription.server_assignor:
+        finding.put_within_bounds(turn, draft, member)
+        return False
+    preferred = preferred_assignor(draft.members)
+    finding.put_within_bounds(turn, draft, member)
+    return preferred_assignor(draft.members) != preferred
 
 
 def _has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:

@@ -132,7 +132,7 @@ def test_who_is_told_to_join_and_does_not_is_out() -> None:
 
 
 def test_who_joins_and_does_not_sync_is_out() -> None:
-    bench = play("topic t 2\nbeat a topics=t -> a: 1 t:0,1\ncjoin c old -> c: gen=2 range leader=")
+    bench = play("topic t 2\nbeat a topics=t -> a: 2 t:0,1\ncjoin c old -> c: gen=3 range leader=")
     for _ in range(7):
         bench.run("after 9s")
         bench.run("beat a owned")
@@ -170,7 +170,7 @@ def test_members_leave_by_either_name() -> None:
         """
     leave nobody          -> left: UNKNOWN_MEMBER_ID
     leave c c a           -> left: ok,UNKNOWN_MEMBER_ID,ok
-    state                 -> Empty 3/2
+    state                 -> Empty 3/3
     cjoin e old           -> e: gen=1 range leader=e of e
     list                  -> g:CompletingRebalance:consumer:classic
     """,
@@ -209,11 +209,11 @@ def test_a_static_member_changes_its_protocol_and_back() -> None:
     follow(
         play("topic t 2"),
         """
-    beat a topics=t instance=i -> a: 1 t:0,1
-    cjoin c old instance=i -> c: gen=1 range leader=
+    beat a topics=t instance=i -> a: 2 t:0,1
+    cjoin c old instance=i -> c: gen=2 range leader=
     list                  -> g:Stable:consumer:classic
     csync c               -> c: synced t:0,1
-    beat b topics=t instance=i -> b: 2 t:0,1
+    beat b topics=t instance=i -> b: 3 t:0,1
     list                  -> g:Stable:consumer:consumer
     cbeat c instance=i    -> c: FENCED_INSTANCE_ID
     """,
@@ -226,7 +226,7 @@ def test_an_empty_group_is_what_the_next_one_makes_it() -> None:
         """
     leave c               -> left: ok
     commit x t-0@3        -> x: ok
-    beat a topics=t       -> a: 1 t:0,1,2,3
+    beat a topics=t       -> a: 2 t:0,1,2,3
     fetch all             -> t-0@3
     bye a                 -> a: -1
     cjoin d old           -> d: gen=1 range leader=d of d
@@ -304,9 +304,9 @@ def test_who_waits_in_a_classic_group_is_sent_to_join_the_new_one() -> None:
 @pytest.mark.parametrize("version", [0, 1, 2, 3, 7])
 def test_every_version_of_the_embedded_protocol(version: int) -> None:
     follow(
-        play("topic t 1\nbeat a topics=t -> a: 1 t:0"),
+        play("topic t 1\nbeat a topics=t -> a: 2 t:0"),
         f"""
-    cjoin c old version={version} -> c: gen=2 range leader=
+    cjoin c old version={version} -> c: gen=3 range leader=
     bye a                 -> a: -1
     list                  -> g:PreparingRebalance:consumer:classic
     """,

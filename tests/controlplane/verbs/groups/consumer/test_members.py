@@ -8,30 +8,30 @@ from tests.controlplane.verbs.groups.consumer.bench import play
 
 TWO = """
     topic t 4
-    beat a topics=t       -> a: 1 t:0,1,2,3
-    beat b topics=t       -> b: 2 -
-    beat a                -> a: 1 t:0,1
-    beat a owned          -> a: 2
-    beat b                -> b: 2 t:2,3
+    beat a topics=t       -> a: 2 t:0,1,2,3
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0,1
+    beat a owned          -> a: 3
+    beat b                -> b: 3 t:2,3
 """
 
 
 def test_a_partition_is_given_up_before_another_member_gets_it() -> None:
     play("""
     topic t 4
-    beat a topics=t       -> a: 1 t:0,1,2,3
-    state                 -> Stable 1/1 a=1:t:0,1,2,3
-    beat b topics=t       -> b: 2 -
-    state                 -> Reconciling 2/2 a=1:t:0,1,2,3 b=2:-
-    beat a                -> a: 1 t:0,1
-    beat b                -> b: 2
+    beat a topics=t       -> a: 2 t:0,1,2,3
+    state                 -> Stable 2/2 a=2:t:0,1,2,3
+    beat b topics=t       -> b: 3 -
+    state                 -> Reconciling 3/3 a=2:t:0,1,2,3 b=3:-
+    beat a                -> a: 2 t:0,1
+    beat b                -> b: 3
     # it says nothing, then that it still owns all
-    beat a                -> a: 1
-    beat a owns=t:0,1,2,3 -> a: 1
-    beat b                -> b: 2
-    beat a owned          -> a: 2
-    beat b                -> b: 2 t:2,3
-    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
+    beat a                -> a: 2
+    beat a owns=t:0,1,2,3 -> a: 2
+    beat b                -> b: 3
+    beat a owned          -> a: 3
+    beat b                -> b: 3 t:2,3
+    state                 -> Stable 3/3 a=3:t:0,1 b=3:t:2,3
     """)
 
 
@@ -46,15 +46,15 @@ def test_a_heartbeat_that_changes_nothing_is_not_journalled() -> None:
 def test_an_answer_that_got_lost_is_given_again() -> None:
     play("""
     topic t 2
-    beat a topics=t       -> a: 1 t:0,1
-    beat a topics=t epoch=0 -> a: 1 t:0,1
-    beat b topics=t       -> b: 2 -
-    beat a                -> a: 1 t:0
-    beat a owned          -> a: 2
-    beat a owned epoch=1  -> a: 2
-    beat a epoch=1 owns=t:0,1 -> a: FENCED_MEMBER_EPOCH
-    beat a epoch=1        -> a: FENCED_MEMBER_EPOCH
-    beat a epoch=3        -> a: FENCED_MEMBER_EPOCH
+    beat a topics=t       -> a: 2 t:0,1
+    beat a topics=t epoch=0 -> a: 2 t:0,1
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0
+    beat a owned          -> a: 3
+    beat a owned epoch=2  -> a: 3
+    beat a epoch=2 owns=t:0,1 -> a: FENCED_MEMBER_EPOCH
+    beat a epoch=2        -> a: FENCED_MEMBER_EPOCH
+    beat a epoch=4        -> a: FENCED_MEMBER_EPOCH
     beat a epoch=0        -> a: FENCED_MEMBER_EPOCH
     """)
 
@@ -67,19 +67,19 @@ LOSSES = pytest.mark.parametrize("lost", ["restart", "restart_from_snapshot", "r
 def test_who_may_not_know_what_to_give_up_is_told_again(lost: str) -> None:
     play(f"""
     topic t 4
-    beat a topics=t       -> a: 1 t:0,1,2,3
-    beat b topics=t       -> b: 2 -
-    beat a                -> a: 1 t:0,1
+    beat a topics=t       -> a: 2 t:0,1,2,3
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0,1
     {lost}
-    beat a                -> a: 1 t:0,1
-    beat a                -> a: 1
-    beat a owned          -> a: 2
+    beat a                -> a: 2 t:0,1
+    beat a                -> a: 2
+    beat a owned          -> a: 3
     {lost}
-    beat a owned epoch=1  -> a: 2 t:0,1
-    beat b                -> b: 2 t:2,3
+    beat a owned epoch=2  -> a: 3 t:0,1
+    beat b                -> b: 3 t:2,3
     {lost}
-    beat b                -> b: 2 t:2,3
-    beat b                -> b: 2
+    beat b                -> b: 3 t:2,3
+    beat b                -> b: 3
     """)
 
 
@@ -88,18 +88,18 @@ def test_who_may_not_know_its_epoch_is_told_again(lost: str) -> None:
     """This holds however often the answer is lost, and for any change in between."""
     play(f"""
     topic t 2
-    beat a topics=t       -> a: 1 t:0,1
+    beat a topics=t       -> a: 2 t:0,1
     topic t 3
-    beat a                -> a: 2 t:0,1,2
+    beat a                -> a: 3 t:0,1,2
     {lost}
     topic t 4
-    beat a epoch=1        -> a: 2 t:0,1,2
+    beat a epoch=2        -> a: 3 t:0,1,2
     {lost}
-    beat a epoch=1        -> a: 2 t:0,1,2
-    beat a                -> a: 3 t:0,1,2,3
+    beat a epoch=2        -> a: 3 t:0,1,2
+    beat a                -> a: 4 t:0,1,2,3
+    beat a epoch=3        -> a: FENCED_MEMBER_EPOCH
+    {lost}
     beat a epoch=2        -> a: FENCED_MEMBER_EPOCH
-    {lost}
-    beat a epoch=1        -> a: FENCED_MEMBER_EPOCH
     """)
 
 
@@ -108,15 +108,15 @@ def test_who_may_not_know_that_it_is_to_give_up_more_may_still_own_it(lost: str)
     """Its confirmation moved it to the next epoch with fewer partitions."""
     play(f"""
     topic t 6
-    beat a topics=t       -> a: 1 t:0,1,2,3,4,5
-    beat b topics=t       -> b: 2 -
-    beat a                -> a: 1 t:0,1,2
-    beat c topics=t       -> c: 3 -
-    beat a owns=t:0,1,2   -> a: 2 t:0,1
+    beat a topics=t       -> a: 2 t:0,1,2,3,4,5
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0,1,2
+    beat c topics=t       -> c: 4 -
+    beat a owns=t:0,1,2   -> a: 3 t:0,1
     {lost}
-    beat a owns=t:0,1,2,3 epoch=1 -> a: FENCED_MEMBER_EPOCH
-    beat a owns=t:0,1,2 epoch=1 -> a: 2 t:0,1
-    beat a owned          -> a: 3
+    beat a owns=t:0,1,2,3 epoch=2 -> a: FENCED_MEMBER_EPOCH
+    beat a owns=t:0,1,2 epoch=2 -> a: 3 t:0,1
+    beat a owned          -> a: 4
     """)
 
 
@@ -125,13 +125,13 @@ def test_a_member_leaves_and_the_others_take_over() -> None:
         TWO
         + """
     bye a                 -> a: -1
-    state                 -> Assigning 3/2 b=2:t:2,3
-    beat b                -> b: 3 t:0,1,2,3
+    state                 -> Assigning 4/3 b=3:t:2,3
+    beat b                -> b: 4 t:0,1,2,3
     bye b                 -> b: -1
-    state                 -> Empty 4/3
+    state                 -> Empty 5/5
     bye b                 -> b: UNKNOWN_MEMBER_ID
-    beat b epoch=3        -> b: UNKNOWN_MEMBER_ID
-    beat c topics=t       -> c: 5 t:0,1,2,3
+    beat b epoch=4        -> b: UNKNOWN_MEMBER_ID
+    beat c topics=t       -> c: 6 t:0,1,2,3
     """
     )
 
@@ -141,11 +141,11 @@ def test_a_session_ends() -> None:
         TWO
         + """
     after 30s
-    beat a                -> a: 2
+    beat a                -> a: 3
     after 16s
-    state                 -> Assigning 3/2 a=2:t:0,1
+    state                 -> Assigning 4/3 a=3:t:0,1
     beat b                -> b: UNKNOWN_MEMBER_ID
-    beat a                -> a: 3 t:0,1,2,3
+    beat a                -> a: 4 t:0,1,2,3
     """
     )
 
@@ -157,15 +157,15 @@ def test_after_a_restart_sessions_begin_anew() -> None:
     after 44s
     restart
     after 44s
-    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
-    beat a                -> a: 2 t:0,1
+    state                 -> Stable 3/3 a=3:t:0,1 b=3:t:2,3
+    beat a                -> a: 3 t:0,1
     restart_from_snapshot
     after 1s
-    beat b                -> b: 2 t:2,3
+    beat b                -> b: 3 t:2,3
     after 44s
-    state                 -> Stable 2/2 a=2:t:0,1 b=2:t:2,3
+    state                 -> Stable 3/3 a=3:t:0,1 b=3:t:2,3
     after 2s
-    state                 -> Empty 3/2
+    state                 -> Empty 4/4
     """
     )
 
@@ -175,8 +175,8 @@ def test_s26_after_a_restart_sessions_begin_with_whoever_is_heard_first(first: s
     bench = play(
         """
     topic t 4
-    beat a topics=t instance=i -> a: 1 t:0,1,2,3
-    beat b topics=t            -> b: 2 -
+    beat a topics=t instance=i -> a: 2 t:0,1,2,3
+    beat b topics=t            -> b: 3 -
     settle                     -> a=t:0,1 b=t:2,3
     """
     )
@@ -189,20 +189,20 @@ def test_s26_after_a_restart_sessions_begin_with_whoever_is_heard_first(first: s
 def test_who_does_not_revoke_in_time_is_out() -> None:
     play("""
     topic t 4
-    beat a topics=t       -> a: 1 t:0,1,2,3
-    beat b topics=t       -> b: 2 -
-    beat a                -> a: 1 t:0,1
+    beat a topics=t       -> a: 2 t:0,1,2,3
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0,1
     after 40s
-    beat a                -> a: 1
-    beat b                -> b: 2
+    beat a                -> a: 2
+    beat b                -> b: 3
     restart
     after 1s
     after 40s
-    beat a                -> a: 1 t:0,1
-    beat b                -> b: 2 -
+    beat a                -> a: 2 t:0,1
+    beat b                -> b: 3 -
     after 21s
     beat a                -> a: UNKNOWN_MEMBER_ID
-    beat b                -> b: 3 t:0,1,2,3
+    beat b                -> b: 4 t:0,1,2,3
     """)
 
 
@@ -232,16 +232,16 @@ def test_a_subscription_has_a_largest_size() -> None:
     bench = play("topic t 1")
     assert bench.run(f"beat a topics={names}") == "a: INVALID_REQUEST"
     assert bench.run("list") == ""
-    assert bench.run(f"beat a topics={names[8:]}") == "a: 1 -"
+    assert bench.run(f"beat a topics={names[8:]}") == "a: 2 -"
 
 
 def test_a_group_has_a_largest_size() -> None:
     play(
         """
     topic t 1
-    beat a topics=t       -> a: 1 t:0
+    beat a topics=t       -> a: 2 t:0
     beat b topics=t       -> b: GROUP_MAX_SIZE_REACHED
-    beat a                -> a: 1
+    beat a                -> a: 2
     """,
         group_max_size=1,
     )
@@ -251,17 +251,17 @@ def test_what_all_members_say_of_themselves_has_a_bound() -> None:
     """Names take a byte more, plus ids and hosts: 13 bytes with one topic of one letter."""
     play(
         """
-    beat a topics=t       -> a: 1 -
-    beat b topics=t       -> b: 2 -
+    beat a topics=t       -> a: 2 -
+    beat b topics=t       -> b: 3 -
     beat c topics=t       -> c: GROUP_MAX_SIZE_REACHED
     beat b topics=t,u     -> b: GROUP_MAX_SIZE_REACHED
-    beat b                -> b: 2
+    beat b                -> b: 3
     bye a                 -> a: -1
-    beat b topics=t,u     -> b: 4
-    beat a topics=        -> a: 5 -
+    beat b topics=t,u     -> b: 5
+    beat a topics=        -> a: 6 -
     restart
     beat a topics=t,u,v   -> a: GROUP_MAX_SIZE_REACHED
-    beat a                -> a: 5 -
+    beat a                -> a: 6 -
     """,
         group_metadata_max_bytes=27,
     )
@@ -270,18 +270,18 @@ def test_what_all_members_say_of_themselves_has_a_bound() -> None:
 def test_topics_appear_grow_and_go() -> None:
     play("""
     topic t 1
-    beat a topics=t,u     -> a: 1 t:0
+    beat a topics=t,u     -> a: 2 t:0
     topic t 2
-    beat a                -> a: 2 t:0,1
+    beat a                -> a: 3 t:0,1
     topic u 1
-    beat a                -> a: 3 t:0,1+u:0
+    beat a                -> a: 4 t:0,1+u:0
     topic v 9
-    beat a                -> a: 3
+    beat a                -> a: 4
     drop t
-    beat a                -> a: 3 u:0
-    beat a owned          -> a: 4
-    beat a topics=v owned -> a: 4 -
-    beat a owned          -> a: 5 v:0,1,2,3,4,5,6,7,8
+    beat a                -> a: 4 u:0
+    beat a owned          -> a: 5
+    beat a topics=v owned -> a: 5 -
+    beat a owned          -> a: 6 v:0,1,2,3,4,5,6,7,8
     """)
 
 
@@ -289,44 +289,44 @@ def test_regular_expressions_match_whole_names() -> None:
     play("""
     topic t 1
     topic u 1
-    beat a regex=[t-v]    -> a: 1 t:0+u:0
+    beat a regex=[t-v]    -> a: 2 t:0+u:0
     topic v 1
     topic w 1
-    beat a                -> a: 2 t:0+u:0+v:0
-    beat a regex= topics=w owned -> a: 2 -
-    beat a owned          -> a: 3 w:0
+    beat a                -> a: 3 t:0+u:0+v:0
+    beat a regex= topics=w owned -> a: 3 -
+    beat a owned          -> a: 4 w:0
     beat a regex=[        -> a: INVALID_REGULAR_EXPRESSION
     beat a regex=(?=t)t   -> a: INVALID_REGULAR_EXPRESSION
-    beat a regex=t        -> a: 4 t:0+w:0
+    beat a regex=t        -> a: 5 t:0+w:0
     """)
 
 
 def test_static_members_come_back() -> None:
     play("""
     topic t 2
-    beat a topics=t instance=i -> a: 1 t:0,1
+    beat a topics=t instance=i -> a: 2 t:0,1
     beat x topics=t instance=i -> x: UNRELEASED_INSTANCE_ID
-    beat x instance=i epoch=1  -> x: FENCED_INSTANCE_ID
-    beat x instance=j epoch=1  -> x: UNKNOWN_MEMBER_ID
+    beat x instance=i epoch=2  -> x: FENCED_INSTANCE_ID
+    beat x instance=j epoch=2  -> x: UNKNOWN_MEMBER_ID
     bye a instance=i for=-2    -> a: -2
-    state                      -> Reconciling 1/1 a=-2:t:0,1
-    beat x topics=t instance=i -> x: 1 t:0,1
-    state                      -> Stable 1/1 x=1:t:0,1
-    beat a instance=i epoch=1  -> a: FENCED_INSTANCE_ID
+    state                      -> Reconciling 2/2 a=-2:t:0,1
+    beat x topics=t instance=i -> x: 2 t:0,1
+    state                      -> Stable 2/2 x=2:t:0,1
+    beat a instance=i epoch=2  -> a: FENCED_INSTANCE_ID
     bye x instance=i           -> x: -1
-    state                      -> Empty 2/1
+    state                      -> Empty 3/3
     """)
 
 
 def test_a_static_member_that_stays_away_is_out() -> None:
     play("""
     topic t 2
-    beat a topics=t instance=i -> a: 1 t:0,1
+    beat a topics=t instance=i -> a: 2 t:0,1
     bye a instance=i for=-2    -> a: -2
     after 44s
-    state                      -> Reconciling 1/1 a=-2:t:0,1
+    state                      -> Reconciling 2/2 a=-2:t:0,1
     after 2s
-    state                      -> Empty 2/1
+    state                      -> Empty 3/3
     """)
 
 
@@ -337,8 +337,8 @@ def test_offsets_need_the_epoch() -> None:
     commit x id=a gen=2 t-0@5        -> x: UNSUPPORTED_VERSION
     commit x id=c gen=2 t-0@5        -> x: UNKNOWN_MEMBER_ID
     commit x t-0@5                   -> x: UNKNOWN_MEMBER_ID
-    txn_commit x 7 id=a gen=2 t-0@5  -> x: ok
-    txn_commit x 7 id=a gen=1 t-0@5  -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=3 t-0@5  -> x: ok
+    txn_commit x 7 id=a gen=2 t-0@5  -> x: STALE_MEMBER_EPOCH
     txn_commit x 7 id=c gen=1 t-0@5  -> x: UNKNOWN_MEMBER_ID
     txn_commit x 7 t-1@5             -> x: ok
     fetch t-0 t-1 stable             -> t-0=UNSTABLE_OFFSET_COMMIT t-1=UNSTABLE_OFFSET_COMMIT
@@ -370,7 +370,7 @@ def test_offsets_of_topics_that_nobody_wants_expire() -> None:
     topic t 1
     topic u 1
     commit x t-0@1 u-0@1  -> x: ok,ok
-    beat a topics=t       -> a: 1 t:0
+    beat a topics=t       -> a: 2 t:0
     after 1s
     after 8d
     fetch all             -> t-0@1
