@@ -15,6 +15,7 @@ from lacuna.agent.api import Call
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.broker_configs import (
+    CORDONED,
     can_be_set,
     changed,
     of_broker,
@@ -147,6 +148,11 @@ async def _alter_brokers(
             "the agent's command line or in its config file if DescribeConfigs of a broker lists "
             "them; otherwise, they have no meaning here."
         )
+    if not broker and any(each.name == CORDONED for each in changes):
+        return (
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{CORDONED}]",
+        )
     cluster = await current_view(call.context)
     if broker and all(
         str(agent.node_id) != broker for agent in placement.live_agents(call.context)
@@ -162,7 +168,7 @@ async def _alter_brokers(
             after = changed(after, each.name, each.operation, each.value)
         check_together(topic_defaults(after))
     except InvalidConfig as invalid:
-        return ErrorCode.INVALID_CONFIG, str(invalid)
+        return ErrorCode.INVALID_REQUEST, str(invalid)
     if validate_only:
         return ErrorCode.NONE, ""
     names = before if replaces_all else [each.name for each in changes]

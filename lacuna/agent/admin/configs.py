@@ -16,6 +16,8 @@ from lacuna.agent.security.listeners import DEFAULT_NAME
 from lacuna.base.setting import LARGEST_INT, Setting, as_text, settings_of
 from lacuna.controlplane.shared.broker_configs import (
     DYNAMIC,
+    LOG_DIR,
+    MAX_CONNECTIONS_PER_IP,
     TOPIC_CONFIG_OF,
     broker_name,
     can_be_set,
@@ -37,9 +39,6 @@ _LOG4J = (
     (logging.INFO, "INFO"),
     (logging.DEBUG, "DEBUG"),
 )
-
-#: The one log directory that an agent reports, for the object store. Not a real path, and that of all agents.
-LOG_DIR: Final = "/lacuna/objects"
 
 #: A config that Kafka does not have.
 KERNEL: Final = "lacuna.kernel"
@@ -72,10 +71,12 @@ class Synonym:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """One config of a resource. If it has synonyms, the first is the value in effect."""
+    """One config of a resource. If it has synonyms, the first is the value in effect. `value` is None if neither the
+    config nor its default is set.
+    """
 
     name: str
-    value: str
+    value: str | None
     source: int
     is_read_only: bool
     type: int
@@ -153,6 +154,7 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
         _static("node.id", ConfigType.INT, str(agent.node_id)),
         *_group_bounds(),
         *_topic_defaults(),
+        _default(MAX_CONNECTIONS_PER_IP, ConfigType.INT, str(LARGEST_INT), ""),
         *(_default(*each) for each in _tuning()),
         *_settings(context.settings, context.fetch.settings, context.produce.settings),
     ]
@@ -222,22 +224,30 @@ def _group_bounds() -> Iterable[ShownConfig]:
     for config in GROUP_CONFIGS.values():
         if config.bounds is None:
             continue
-        name = f"group.{config.name}"
-        yield _default(name, ConfigType.INT, config.default, config.documentation)
-        for bound, value in (
-            (config.bounds.lowest_name, config.bounds.lowest),
-            (config.bounds.highest_name, config.bounds.highest),
-        ):
+        if config.broker_name not in DYNAMIC:
+            yield _default(config.broker_name, config.type, config.default, config.documentation)
+        for bound, value in config.bounds.names_of(config.name):
             text = f"A limit for {config.name} of a group."
             yield _default(bound, ConfigType.INT, str(value), text)
 
 
 def _topic_defaults() -> Iterable[ShownConfig]:
     """Yield the default of each topic config, under the names of Kafka's broker configs."""
-    for config in TOPIC_CONFIGS.values():
-        if config.name not in _OF_TOPICS_ALONE:
-            name = broker_name(config.name)
+    for name, topic_config in TOPIC_CONFIG_OF.items():
+        config = TOPIC_CONFIGS[topic_config]
+        if topic_config not in _OF_TOPICS_ALONE:
             yield _default(name, config.type, config.default, config.documentation)
+            continue
+        # Kafka shows no default, because it comes from a config in hours or there is none.
+        yield ShownConfig(
+            name=name,
+            value=None,
+            source=DEFAULT,
+            is_read_only=False,
+            type=config.type,
+            documentation=config.documentation,
+            synonyms=(),
+        )
 
 
 def _tuning() -> Iterable[tuple[str, ConfigType, str, str]]:
@@ -292,11 +302,15 @@ CLIENT_METRICS = [
 
 
 def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a group, each with one synonym, as Kafka does; `configs` maps names to set values."""
+    """Yield all configs of a group; `configs` maps names to set values."""
     for config in GROUP_CONFIGS.values():
         value, source = config.default, DEFAULT
+        synonyms: tuple[Synonym, ...] = (
+            Synonym(name=config.broker_name, value=value, source=source),
+        )
         if config.name in configs:
             value, source = configs[config.name], DYNAMIC_GROUP
+            synonyms = (Synonym(name=config.name, value=value, source=source), *synonyms)
         yield ShownConfig(
             name=config.name,
             value=value,
@@ -304,7 +318,7 @@ def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
             is_read_only=False,
             type=config.type,
             documentation=config.documentation,
-            synonyms=(Synonym(name=config.name, value=value, source=source),),
+            synonyms=synonyms,
         )
 
 

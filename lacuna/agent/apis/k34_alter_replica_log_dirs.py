@@ -4,13 +4,13 @@ Moving a partition to it succeeds and changes nothing; any other path returns LO
 not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
-from lacuna.agent.admin.configs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.partitions import find_topic
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.broker_configs import LOG_DIR
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.alter_replica_log_dirs import (
     ALTER_REPLICA_LOG_DIRS_REQUEST,

@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.admin.configs import LOG_DIR
 from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.cluster import describe_log_dirs as guard
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.broker_configs import LOG_DIR
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command

@@ -82,6 +82,7 @@ class TopicRules:
         after_ms = int(effective(configs, "message.timestamp.after.max.ms"))
         rules = ProduceRules(
             max_message_bytes=int(effective(configs, "max.message.bytes")),
+            max_record_bytes=int(effective(configs, "max.decompressed.message.bytes")),
             require_keys=is_compacted(configs),
             max_before_ms=None if is_log_append_time else before_ms,
             max_after_ms=None if is_log_append_time else after_ms,

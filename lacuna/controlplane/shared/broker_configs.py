@@ -7,6 +7,7 @@ caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect.
 topics share groups may use as dead-letter queues.
 """
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
@@ -16,8 +17,9 @@ from lacuna.controlplane.shared.config_values import (
     Check,
     ConfigType,
     boolean,
-    ratio,
+    items_of,
     real,
+    some_of,
     whole,
 )
 from lacuna.controlplane.shared.topic_configs import (
@@ -49,6 +51,8 @@ _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
     "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
     "preallocate": "log.preallocate",
+    "remote.copy.lag.bytes": "log.remote.copy.lag.bytes",
+    "remote.copy.lag.ms": "log.remote.copy.lag.ms",
     "retention.bytes": "log.retention.bytes",
     "retention.ms": "log.retention.ms",
     "segment.bytes": "log.segment.bytes",
@@ -81,6 +85,12 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
 _INT_MAX: Final = 2**31 - 1
+#: The one log directory that an agent reports, for the object store. Not a real path, and that of all agents.
+LOG_DIR: Final = "/lacuna/objects"
+#: The config that can be set for one broker only.
+CORDONED: Final = "cordoned.log.dirs"
+_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
+_OVERRIDE: Final = re.compile(r"[^\s,]{1,255}:[0-9]{1,10}")
 
 
 def _tunes(name: str, kind: ConfigType, default: object, check: Check) -> TopicConfig:
@@ -97,8 +107,16 @@ def _int(name: str, default: int, lowest: int, highest: int = _INT_MAX) -> Topic
     return _tunes(name, ConfigType.INT, default, whole(ConfigType.INT, lowest, highest))
 
 
-def _long(name: str, default: int, lowest: int = -LONG_MAX - 1) -> TopicConfig:
+def _long(name: str, default: int, lowest: int) -> TopicConfig:
     return _tunes(name, ConfigType.LONG, default, whole(ConfigType.LONG, lowest))
+
+
+def _overrides(value: str) -> str:
+    """Check HOST:COUNT,…"""
+    items = items_of(value)
+    if any(_OVERRIDE.fullmatch(each) is None for each in items):
+        raise ValueError("Expected a list of HOST:COUNT")
+    return ",".join(items)
 
 
 def _flag(name: str, default: str) -> TopicConfig:
@@ -112,6 +130,7 @@ TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
         for config in (
             _int("background.threads", 10, 1),
             _tunes("config.providers", ConfigType.LIST, "", str.strip),
+            _tunes(CORDONED, ConfigType.LIST, "", some_of("*", LOG_DIR)),
             _flag("follower.fetch.last.tiered.offset.enable", "false"),
             _long("follower.replication.throttled.rate", LONG_MAX, 0),
             _int("group.consumer.assignment.interval.ms", 1_000, 0),
@@ -123,8 +142,8 @@ TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
             _flag("group.streams.assignor.offload.enable", "true"),
             _long("leader.replication.throttled.rate", LONG_MAX, 0),
             _long("log.cleaner.backoff.ms", 15_000, 0),
-            _long("log.cleaner.dedupe.buffer.size", 134_217_728),
-            _tunes("log.cleaner.io.buffer.load.factor", ConfigType.DOUBLE, 0.9, ratio),
+            _long("log.cleaner.dedupe.buffer.size", 134_217_728, 1 << 20),
+            _tunes("log.cleaner.io.buffer.load.factor", ConfigType.DOUBLE, 0.9, real),
             _int("log.cleaner.io.buffer.size", 524_288, 0),
             _tunes(
                 "log.cleaner.io.max.bytes.per.second",
@@ -133,12 +152,9 @@ TUNING: Final[Mapping[str, TopicConfig]] = MappingProxyType(
                 real,
             ),
             _int("log.cleaner.threads", 1, 0),
-            _long("log.remote.copy.lag.bytes", -1, -1),
-            _long("log.remote.copy.lag.ms", 0, -1),
             _int("max.connection.creation.rate", _INT_MAX, 0),
-            _tunes("max.connections.per.ip.overrides", ConfigType.STRING, "", str.strip),
-            _int("max.decompressed.message.bytes", _INT_MAX - 8, 1, _INT_MAX - 8),
-            _tunes("metric.reporters", ConfigType.LIST, "", str.strip),
+            _tunes("max.connections.per.ip.overrides", ConfigType.STRING, "", _overrides),
+            _tunes("metric.reporters", ConfigType.LIST, _REPORTER, some_of(_REPORTER)),
             _int("num.io.threads", 8, 1),
             _int("num.network.threads", 3, 1),
             _int("num.recovery.threads.per.data.dir", 2, 1),
@@ -221,7 +237,10 @@ def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -
     topic_config = TOPIC_CONFIG_OF.get(name)
     if topic_config is not None:
         before = {topic_config: configs[name]} if name in configs else {}
-        after = alter(before, topic_config, operation, value).get(topic_config)
+        try:
+            after = alter(before, topic_config, operation, value).get(topic_config)
+        except InvalidConfig as invalid:
+            raise InvalidConfig(str(invalid).replace(topic_config, name, 1)) from invalid
     else:
         after = _changed(name, operation, value)
     others = {other: kept for other, kept in configs.items() if other != name}

@@ -25,6 +25,8 @@ SHARE_HEARTBEAT_INTERVAL: Final = "share.heartbeat.interval.ms"
 RECORD_LOCK_DURATION: Final = "share.record.lock.duration.ms"
 DELIVERY_COUNT_LIMIT: Final = "share.delivery.count.limit"
 MAX_RECORD_LOCKS: Final = "share.partition.max.record.locks"
+ASSIGNMENT_INTERVAL: Final = "consumer.assignment.interval.ms"
+SHARE_ASSIGNMENT_INTERVAL: Final = "share.assignment.interval.ms"
 AUTO_OFFSET_RESET: Final = "share.auto.offset.reset"
 ISOLATION_LEVEL: Final = "share.isolation.level"
 RENEW_ENABLE: Final = "share.renew.acknowledge.enable"
@@ -39,16 +41,19 @@ _DURATION: Final = re.compile(
 )
 
 
-_POSITIVE: Final = whole(ConfigType.INT, 1)
-
-
 class Bounds(NamedTuple):
-    """The least and the greatest value of a config, each with the name of Kafka's broker config for it."""
+    """The least and the greatest value of a config, which Kafka's brokers have as configs of their own."""
 
     lowest: int
-    lowest_name: str
     highest: int
-    highest_name: str
+
+    def names_of(self, name: str) -> tuple[tuple[str, int], ...]:
+        """Return the broker configs for the bounds of a config, with their values."""
+        kind, _, rest = name.partition(".")
+        return (
+            (f"group.{kind}.min.{rest}", self.lowest),
+            (f"group.{kind}.max.{rest}", self.highest),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,9 +63,15 @@ class GroupConfig:
     name: str
     default: str
     documentation: str
-    type: ConfigType = ConfigType.INT
-    check_type: Check = _POSITIVE
+    type: ConfigType
+    check_type: Check
     bounds: Bounds | None = None
+    is_on_brokers: bool = False
+
+    @property
+    def broker_name(self) -> str:
+        """The broker config that has the default, or its own name if there is none."""
+        return f"group.{self.name}" if self.is_on_brokers else self.name
 
     def check(self, value: str) -> str:
         """Return the value as stored. Raises InvalidConfig with Kafka's message if it is not allowed."""
@@ -73,24 +84,27 @@ class GroupConfig:
             raise InvalidConfig(
                 f"Invalid value {shown} for configuration {self.name}: {error}"
             ) from None
-        if self.bounds is None:
-            return checked
-        if int(checked) < self.bounds.lowest:
+        bounds = self.bounds
+        if bounds is not None and not bounds.lowest <= int(checked) <= bounds.highest:
             raise InvalidConfig(
-                f"{self.name} must be greater than or equal to {self.bounds.lowest_name}"
-            )
-        if int(checked) > self.bounds.highest:
-            raise InvalidConfig(
-                f"{self.name} must be less than or equal to {self.bounds.highest_name}"
+                f"{self.name} must be in the range {bounds.lowest} to {bounds.highest} inclusive."
             )
         return checked
 
 
-def _number(name: str, default: int, lowest: int, highest: int, documentation: str) -> GroupConfig:
-    """Return a number whose bounds are broker configs named after it."""
-    kind, _, rest = name.partition(".")
-    bounds = Bounds(lowest, f"group.{kind}.min.{rest}", highest, f"group.{kind}.max.{rest}")
-    return GroupConfig(name=name, default=str(default), documentation=documentation, bounds=bounds)
+def _number(
+    name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
+) -> GroupConfig:
+    """Return a number whose bounds are broker configs named after it. No bound can go below `least`."""
+    return GroupConfig(
+        name=name,
+        default=str(default),
+        documentation=documentation,
+        type=ConfigType.INT,
+        check_type=whole(ConfigType.INT, least),
+        bounds=Bounds(lowest, highest),
+        is_on_brokers=True,
+    )
 
 
 def duration_ms(value: str) -> int | None:
@@ -121,7 +135,18 @@ def _dead_letter_topic(value: str) -> str:
     return text
 
 
+_AT_ONCE: Final = "No effect: members get their new assignment with the next heartbeat."
+
 _CONFIGS: Final = (
+    _number(ASSIGNMENT_INTERVAL, 1_000, 0, 15_000, _AT_ONCE, least=0),
+    GroupConfig(
+        name="consumer.assignor.offload.enable",
+        default="true",
+        documentation="No effect: assignors run in the control plane.",
+        type=ConfigType.BOOLEAN,
+        check_type=boolean,
+        is_on_brokers=True,
+    ),
     _number(
         HEARTBEAT_INTERVAL,
         5_000,
@@ -153,6 +178,7 @@ _CONFIGS: Final = (
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),
+    _number(SHARE_ASSIGNMENT_INTERVAL, 1_000, 0, 15_000, _AT_ONCE, least=0),
     GroupConfig(
         name=AUTO_OFFSET_RESET,
         default="latest",
@@ -167,6 +193,7 @@ _CONFIGS: Final = (
         2,
         10,
         "How often a record is delivered to a share group at most; it is archived if it is not accepted then.",
+        least=2,
     ),
     _number(
         SHARE_HEARTBEAT_INTERVAL,
@@ -189,6 +216,7 @@ _CONFIGS: Final = (
         100,
         4_000,
         "How many records of a partition a share group may hold at once, from the first unfinished one on.",
+        least=100,
     ),
     _number(
         RECORD_LOCK_DURATION,
@@ -197,6 +225,7 @@ _CONFIGS: Final = (
         60_000,
         "How long a member of a share group may hold a record before it is delivered again; a new value holds for "
         "records that are delivered from then on.",
+        least=1_000,
     ),
     GroupConfig(
         name=RENEW_ENABLE,

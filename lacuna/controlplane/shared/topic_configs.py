@@ -122,6 +122,7 @@ DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
 # Kafka's limit. Without one, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
+_LARGEST_RECORD: Final = 2**31 - 9  # the largest array of Java
 _NO_FILES: Final = "No effect: records are in objects, so there are no broker files to tune."
 
 _CONFIGS: Final = (
@@ -186,6 +187,13 @@ _CONFIGS: Final = (
         "Records older than this are compacted as soon as possible, whatever min.cleanable.dirty.ratio says.",
     ),
     _int(
+        "max.decompressed.message.bytes",
+        _LARGEST_RECORD,
+        1,
+        "The largest record that a compressed batch may have, in bytes after decompression.",
+        _LARGEST_RECORD,
+    ),
+    _int(
         "max.message.bytes",
         1_048_588,
         0,
@@ -240,6 +248,8 @@ _CONFIGS: Final = (
         check=mirrored_topic,
     ),
     _boolean("preallocate", _NO_FILES),
+    _long("remote.copy.lag.bytes", -1, -1, "No effect: there is no tiered storage."),
+    _long("remote.copy.lag.ms", 0, -1, "No effect: there is no tiered storage."),
     _boolean("remote.log.copy.disable", "No effect: there is no tiered storage."),
     _boolean("remote.log.delete.on.disable", "No effect: there is no tiered storage."),
     _boolean(

@@ -1,4 +1,4 @@
-"""Checks produced batches before they enter the log (S11), with Kafka 4.1's errors.
+"""Checks produced batches before they enter the log (S11), with Kafka 4.4's errors.
 
 | what is wrong | error |
 |---|---|
@@ -8,7 +8,7 @@
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
 | base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
   epoch with a producer id, a transaction without one, records that do not fit, a null key on a
-  compacted topic | INVALID_RECORD |
+  compacted topic, a compressed record larger than max.decompressed.message.bytes | INVALID_RECORD |
 | undecompressible data, an LZ4 frame with linked blocks or a dictionary (in Kafka
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
@@ -62,7 +62,7 @@ class ProduceRules:
 
     `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before the time of
     arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime. `max_decompressed_bytes`
-    bounds what a compressed batch may take in memory.
+    bounds what a compressed batch may take in memory, and `max_record_bytes` each record in it.
     """
 
     max_message_bytes: int
@@ -71,6 +71,7 @@ class ProduceRules:
     max_before_ms: int | None = None
     max_after_ms: int | None = None
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
+    max_record_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
 
 
 def validate_produced(
@@ -95,9 +96,12 @@ def validate_produced(
     if codec is not Codec.NONE:
         section = batch.section(max_decompressed_bytes or rules.max_decompressed_bytes)
         check_for_java(codec, data[HEADER_SIZE:])
+    times = _check_records(section, header, rules, earliest, latest)
+    if codec is not Codec.NONE and len(memoryview(section)) > rules.max_record_bytes:
+        _check_sizes(memoryview(section), header.record_count, rules.max_record_bytes)
     return BatchSummary(
         record_count=header.record_count,
-        max_timestamp=_check_records(section, header, rules, earliest, latest).max_timestamp,
+        max_timestamp=times.max_timestamp,
         declared_max_timestamp=header.max_timestamp,
         producer_id=header.producer_id,
         producer_epoch=header.producer_epoch,
@@ -198,6 +202,24 @@ def _check_records(
     if is_timed and (times.min_timestamp < earliest or times.max_timestamp > latest):
         _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
     return times
+
+
+def _check_sizes(section: memoryview, count: int, most: int) -> None:
+    """Raise InvalidRecordError if one of the valid records in `section` is larger than `most` bytes."""
+    at = 0
+    for index in range(count):
+        size, shift = 0, 0
+        while True:
+            byte = section[at]
+            at += 1
+            size |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        size >>= 1  # zigzag: no record has a negative size
+        if size > most:
+            raise InvalidRecordError(f"record {index} has {size} bytes; the topic accepts {most}")
+        at += size
 
 
 def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:

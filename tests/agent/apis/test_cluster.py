@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.agent.admin.configs import LOG_DIR
+from lacuna.controlplane.shared.broker_configs import LOG_DIR
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply

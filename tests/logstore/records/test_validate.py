@@ -234,6 +234,20 @@ def test_s11_max_message_bytes_counts_the_whole_batch() -> None:
     assert refusal(data, ProduceRules(max_message_bytes=len(data) - 1)) is LARGE
 
 
+def test_s11_a_compressed_record_has_a_largest_size() -> None:
+    """max.decompressed.message.bytes counts a record without its length, and only in compressed batches."""
+    value = bytes(200)
+    record = dataclasses.replace(RECORDS[0], key=None, value=value, headers=())
+    size = 7 + len(value)  # attributes, two deltas, no key, two bytes of length, no headers
+    others = [dataclasses.replace(record, offset_delta=delta, value=b"") for delta in range(1, 4)]
+    for records in ((record,), (record, *others)):
+        data = sent(records=records, codec=Codec.LZ4)
+        for most, expected in ((size, None), (size - 1, INVALID)):
+            rules = dataclasses.replace(RULES, max_record_bytes=most)
+            assert refusal(data, rules) is expected
+        assert refusal(sent(records=records), rules) is None
+
+
 def test_s11_a_bomb_is_too_large() -> None:
     bomb = with_section(compress(Codec.ZSTD, bytes(10**6)), Codec.ZSTD)
     rules = ProduceRules(max_message_bytes=10**6, max_decompressed_bytes=10**5)
