@@ -1,4 +1,4 @@
-"""Intervals that suit tests: fast consumer groups, and leases that a busy machine cannot end.
+"""What tests spare themselves: long intervals of consumer groups, thousands of epochs, and ends of leases.
 
 Clients get the heartbeat interval of consumer groups from the coordinator. Kafka's defaults (a heartbeat every 5 s, a
 session of 45 s) suit a cluster but are long for a test. Sessions keep Kafka's length unless a test waits for their end,
@@ -30,6 +30,16 @@ def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
             consumer_heartbeat_interval_ms=HEARTBEAT_MS,
             consumer_session_timeout_ms=session_ms,
         )
+
+    cluster.run(change())
+
+
+def raise_epoch(cluster: Cluster, transactional_id: str, epoch: int) -> None:
+    """Sets the producer epoch of a transactional id, which would take thousands of requests."""
+
+    async def change() -> None:
+        ids = cluster.embedded.running.plane._state.transactional_ids
+        ids[transactional_id].producer_epoch = epoch
 
     cluster.run(change())
 

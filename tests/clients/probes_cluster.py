@@ -200,7 +200,7 @@ def quorum(t: Target) -> Outcome:
         return [
             error_name(answer["error_code"]),
             error_name(part["error_code"]),
-            part["leader_epoch"],
+            part["leader_epoch"] > 0,  # as many elections as there were
             [voter["replica_id"] == part["leader_id"] for voter in voters],
             [voter["log_end_offset"] >= part["high_watermark"] for voter in voters],
             sorted(voters[0]) if voters else [],

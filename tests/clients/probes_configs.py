@@ -17,6 +17,7 @@ VALUES = {
     "compression.type": ["zip", " gzip "],
     "compression.zstd.level": ["23", "-131073", "-5"],
     "delete.retention.ms": ["-1"],
+    "errors.deadletterqueue.group.enable": ["yes", "TRUE"],
     "file.delete.delay.ms": ["-1", "0"],
     "flush.messages": ["0", "1"],
     "flush.ms": ["-1", "0"],
@@ -24,6 +25,7 @@ VALUES = {
     "local.retention.bytes": ["-3", "-2"],
     "local.retention.ms": ["-3", "-2"],
     "max.compaction.lag.ms": ["0", "1"],
+    "max.decompressed.message.bytes": ["0", "1", "2147483640"],
     "max.message.bytes": ["-1", "2147483648", "+7000"],
     "message.downconversion.enable": ["true"],
     "message.format.version": ["3.0"],
@@ -36,6 +38,8 @@ VALUES = {
     "min.insync.replicas": ["0", "2"],
     "no.such.config": ["1"],
     "preallocate": ["TRUE", "yes"],
+    "remote.copy.lag.bytes": ["-2", "-1"],
+    "remote.copy.lag.ms": ["-2", "9223372036854775807"],
     "remote.log.copy.disable": ["true"],
     "remote.storage.enable": ["yes", "false"],
     "retention.bytes": ["-2"],
@@ -207,6 +211,12 @@ def resources(t: Target) -> Outcome:
 GROUP_VALUES = {
     "consumer.session.timeout.ms": ["44999", "45000", "60000", "60001", "x", "0", "", " 50000 "],
     "consumer.heartbeat.interval.ms": ["4999", "5000", "15000", "15001", "-1", "99999999999"],
+    "consumer.assignment.interval.ms": ["-1", "0", "15001"],
+    "share.assignment.interval.ms": ["-1", "0", "15001"],
+    "share.delivery.count.limit": ["1", "2", "11"],
+    "share.partition.max.record.locks": ["99", "100", "4001"],
+    "share.record.lock.duration.ms": ["999", "14999", "15000", "60001"],
+    "share.isolation.level": ["x"],
     "no.such": ["1"],
     "retention.ms": ["1"],
 }
@@ -229,7 +239,7 @@ def of_groups(t: Target) -> Outcome:
                 [[each["value"], each["source"]] for each in row["synonyms"]],
             ]
             for row in rows
-            if row["name"].startswith("consumer.")
+            if row["name"] in (session, interval)
         }
 
     def alter(operation: int, value: str | None) -> list[Any]:
@@ -255,7 +265,7 @@ def of_groups(t: Target) -> Outcome:
     out["two"] = _set(t, GROUP, group, [(session, "50000"), (interval, " 06000 ")], check=False)
     while own()[interval][0] != "6000":
         pass
-    out["then"] = [own(), listed()]
+    out["then"], out["listed"] = own(), listed()
     out["one of two is wrong"] = _set(
         t, GROUP, group, [(session, "51000"), (interval, "1")], check=False
     )
@@ -263,6 +273,76 @@ def of_groups(t: Target) -> Outcome:
     while own()[session][0] != "45000":
         pass
     out["at last"] = own()
+    return out
+
+
+@probe("configs")
+def of_groups_as_shown(t: Target) -> Outcome:
+    """The configs of groups for consumers and share consumers: type, default, and the broker config that has it."""
+    rows = _describe(t, GROUP, t.name("g"), include_synonyms=True)["configs"]
+    return {
+        row["name"]: [
+            row["config_type"],
+            row["synonyms"][-1]["value"],
+            row["synonyms"][-1]["name"],
+            row["read_only"],
+        ]
+        for row in rows
+        if row["name"].startswith(("consumer.", "share."))
+    }
+
+
+#: The configs of brokers that Lacuna fixes when an agent starts.
+FIXED = ("listener", "principal.builder.class", "sasl.", "ssl.")
+#: Dynamic configs that DescribeConfigs of Kafka leaves out.
+UNSHOWN = (
+    "follower.replication.throttled.rate",
+    "group.share.assignor.offload.enable",
+    "group.streams.assignor.offload.enable",
+    "leader.replication.throttled.rate",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+)
+
+
+@probe("configs")
+def of_brokers(t: Target) -> Outcome:
+    """Every config that can be set while brokers run: type, default, and whether its default and other values may be
+    set for all brokers, and for one.
+    """
+    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])
+
+    def verdicts(name: str, default: str) -> list[list[str]]:
+        return [
+            [_set(t, BROKER, who, [(name, value)])[0] for who in ("", broker)]
+            for value in (default, "-7", "x")
+        ]
+
+    rows = _describe(t, BROKER, broker, include_synonyms=True)["configs"]
+    shown = {
+        row["name"]: [row["config_type"], row["synonyms"][-1]["value"] if row["synonyms"] else None]
+        for row in rows
+        if not row["read_only"] and not row["name"].startswith((*FIXED, *UNSHOWN))
+    }
+    out: dict[str, Any] = {
+        name: [*row, verdicts(name, row[1] or "")] for name, row in shown.items()
+    }
+    out |= {name: verdicts(name, "1" if "rate" in name else "true") for name in UNSHOWN[:-1]}
+    out["not dynamic"] = verdicts("log.dirs", "/x")
+    out["no broker"] = _set(t, BROKER, "one", [("num.io.threads", "8")])[0]
+    return out
+
+
+@probe("configs")
+def size_of_records(t: Target) -> Outcome:
+    """max.decompressed.message.bytes: whether a record of so many bytes may be in a batch, by codec."""
+    topic = t.topic(max_decompressed_message_bytes=1000)
+    sizes = (993, 994, 5000)  # without seven bytes of a record that has neither key nor headers
+    out: dict[str, Any] = {
+        name: [t.verdict(topic, batch([b"v" * size], codec=codec)) for size in sizes]
+        for name, codec in CODECS.items()
+    }
+    out["several"] = t.verdict(topic, batch([b"v" * 500] * 5, codec=CODECS["zstd"]))
     return out
 
 

@@ -162,7 +162,7 @@ def mixed_protocols(t: Target) -> Outcome:
     return {"produced as TV2, ended as v4": first, "produced as TV1, ended as v5": second}
 
 
-@probe("end_txn", slow=True)
+@probe("end_txn")
 def after_the_coordinator_aborted(t: Target) -> Outcome:
     out = {}
     for version in (4, 5):

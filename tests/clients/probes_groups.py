@@ -394,7 +394,7 @@ def emptied_of_offsets(t: Target) -> Outcome:
     return out | {"deleted": error_name(deleted["error_code"]), "at the end": state()}
 
 
-@probe("groups", slow=True)
+@probe("groups")
 def session_expires(t: Target) -> Outcome:
     m = Member(t, t.name("g"))
     m.join(session_timeout_ms=t.soon(6000))

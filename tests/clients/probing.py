@@ -20,7 +20,6 @@ from .wire import ClosedError, Connection, Fields
 Outcome = Any
 Probe = Callable[["Target"], Outcome]
 PROBES: dict[str, Probe] = {}
-SLOW: set[str] = set()
 RETRIED = {"CONCURRENT_TRANSACTIONS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"}
 RETRIED |= {"COORDINATOR_LOAD_IN_PROGRESS"}
 AMPLE_MS = 60_000
@@ -31,14 +30,12 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name
 
 
-def probe(theme: str, *, slow: bool = False) -> Callable[[Probe], Probe]:
+def probe(theme: str) -> Callable[[Probe], Probe]:
     """A decorator that registers a probe as `theme.function_name`."""
 
     def register(function: Probe) -> Probe:
         name = f"{theme}.{function.__name__}"
         PROBES[name] = function
-        if slow:
-            SLOW.add(name)
         return function
 
     return register
@@ -69,10 +66,14 @@ class Target:
         bootstrap: str,
         log: list[tuple[str, int, bytes, bytes]] | None = None,
         advance: Callable[[int], None] | None = None,
+        raise_epoch: Callable[[str, int], None] | None = None,
     ):
-        """`advance` moves the broker's time forward by this many milliseconds, if that is possible."""
+        """If that is possible, `advance` moves the broker's time forward by this many milliseconds, and `raise_epoch`
+        sets the epoch of a transactional id.
+        """
         self.bootstrap = bootstrap
         self.advance = advance
+        self.raise_epoch = raise_epoch
         self.log = log
         self.connection = Connection(bootstrap, log=log)
         self.topic_ids: dict[str, uuid.UUID] = {}
@@ -138,6 +139,8 @@ class Target:
         deadline = self.now() + 60
         while not self.has_logs(name, partitions) and self.now() < deadline:
             self.sleep(0.01)
+        if self.advance is None:
+            self.sleep(0.1)  # Kafka's coordinators hear of a topic after its leader
         return name
 
     def has_logs(self, name: str, partitions: int) -> bool:

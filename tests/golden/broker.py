@@ -1,4 +1,4 @@
-"""Runs a single-node Apache Kafka (default: 4.1) from its Maven jars for a `with` block.
+"""Runs a single-node Apache Kafka (default: 4.4) from its Maven jars for a `with` block.
 
 Needs `java` (17+) and, the first time, `mvn`. To run it by hand: `python -m tests.golden.broker DIR [--port N]
 [--version V]`.
@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from lacuna.testing.ports import lasting_ports
 
 HERE = pathlib.Path(__file__).parent
-VERSION = "4.1.0"
+VERSION = "4.4.0"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAQ"
 PROPERTIES = """\
 process.roles=broker,controller
@@ -43,6 +43,8 @@ share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
+group.consumer.assignment.interval.ms=0
+group.consumer.assignor.offload.enable=false
 log.cleaner.backoff.ms=200
 log.initial.task.delay.ms=500
 transaction.abort.timed.out.transaction.cleanup.interval.ms=200

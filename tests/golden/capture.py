@@ -89,7 +89,7 @@ def records(bootstrap: str) -> None:
 
 
 def answers(bootstrap: str) -> None:
-    """probes_kafka_4_1.json: the answers to every probe of tests/clients."""
+    """probes_kafka_4_4.json: the answers to every probe of tests/clients."""
     text = json.dumps(probes.run_all(bootstrap), indent=1, sort_keys=True)
     probes.GOLDEN.write_text(text + "\n")
 
