@@ -9,11 +9,13 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 ROOT = Path(__file__).parents[2]
 BUILD_SECONDS = 900
@@ -266,3 +268,61 @@ def test_without_a_compiler_the_kernel_is_interpreted(image: str) -> None:
 @pytest.mark.timeout(BUILD_SECONDS + SECONDS)
 def test_without_a_compiler_the_demo_holds(image: str) -> None:
     assert "Every claim above was checked" in docker("run", "--rm", image, "demo")
+
+
+POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+<groupId>recipe</groupId><artifactId>recipe</artifactId><version>1</version>
+<dependencies><dependency><groupId>org.testcontainers</groupId><artifactId>testcontainers</artifactId>
+<version>1.21.3</version></dependency></dependencies></project>"""
+
+#: Of each language: the file of the example in docs/testing.md, its last line and what waits for input after it, how
+#: the program is built, and how it runs.
+RECIPES = {
+    "java": (
+        "Main.java",
+        ("System.out.println(bootstrap);", "System.in.read();"),
+        "mvn -q -B dependency:build-classpath -Dmdep.outputFile=classpath",
+        "java -cp $(cat classpath) Main.java",
+    ),
+    "go": (
+        "main.go",
+        ("fmt.Println(bootstrap)", "fmt.Scanln()"),
+        "go mod init recipe && go get github.com/testcontainers/testcontainers-go@v0.45.0"
+        " && go mod tidy -e && go build -o recipe .",
+        "./recipe",
+    ),
+    "js": (
+        "main.mjs",
+        ("console.log(bootstrap)", "await new Promise((read) => process.stdin.once('data', read))"),
+        "npm install --silent --no-audit --no-fund testcontainers@10.28.0",
+        "node main.mjs",
+    ),
+}
+
+
+@pytest.mark.docker
+@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
+@pytest.mark.parametrize("language", RECIPES)
+def test_the_recipes_for_testcontainers(compose: Compose, tmp_path: Path, language: str) -> None:
+    """A client works while the program of docs/testing.md runs. The helper container of testcontainers is left out."""
+    name, (printed, waits), install, run = RECIPES[language]
+    page = (ROOT / "docs" / "testing.md").read_text()
+    (example,) = re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
+    assert example.count(printed) == 1
+    program = tmp_path / name
+    program.write_text(example.replace(printed, f"{printed}\n{waits}"))
+    (tmp_path / "pom.xml").write_text(POM)
+    shell = partial(subprocess.Popen, shell=True, cwd=tmp_path, text=True)
+    with shell(install, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as installing:
+        said, _ = installing.communicate(timeout=BUILD_SECONDS)
+    assert installing.returncode == 0, said
+    environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with shell(run, env=environment, **pipes) as running:
+        assert running.stdout is not None
+        bootstrap = next(line for line in running.stdout if line.startswith("127.0.0.1:")).strip()
+        producer = Producer({"bootstrap.servers": bootstrap})
+        producer.produce("orders", b"x")
+        assert producer.flush(60) == 0
+        running.communicate("\n", timeout=SECONDS)
+    assert running.returncode == 0
