@@ -275,6 +275,8 @@ POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0<
 <dependencies><dependency><groupId>org.testcontainers</groupId><artifactId>testcontainers</artifactId>
 <version>1.21.3</version></dependency></dependencies></project>"""
 
+FOR_GO = "github.com/testcontainers/testcontainers-go@v0.45.0"
+
 #: Of each language: the file of the example in docs/testing.md, its last line and what waits for input after it, how
 #: the program is built, and how it runs.
 RECIPES = {
@@ -287,8 +289,7 @@ RECIPES = {
     "go": (
         "main.go",
         ("fmt.Println(bootstrap)", "fmt.Scanln()"),
-        "go mod init recipe && go get github.com/testcontainers/testcontainers-go@v0.45.0"
-        " && go mod tidy -e && go build -o recipe .",
+        f"go mod init recipe && go get {FOR_GO} && go mod tidy -e && go build",
         "./recipe",
     ),
     "js": (
