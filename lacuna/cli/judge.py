@@ -131,7 +131,11 @@ def _read(path: Path) -> "History":
 
 
 def _observed(given: Given) -> "History":
-    """Run the load, and return what was observed. Writes the history also if the cluster cannot be judged."""
+    """Run the load, and return what was observed. Writes the history also if the cluster cannot be judged.
+
+    If the last look fails, but something is wrong already, that counts.
+    """
+    from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers
     from lacuna.judge.history import show
     from lacuna.judge.workload import Plan, Workload
@@ -152,6 +156,10 @@ def _observed(given: Given) -> "History":
     workload = Workload(brokers, plan, chance, _say)
     try:
         asyncio.run(workload.run())
+    except UserError as error:
+        if not workload.is_whole or not judged(workload.history):
+            raise
+        _say(str(error))
     finally:
         if given.history is not None:
             given.history.write_text(show(workload.history), encoding="utf-8")

@@ -77,13 +77,14 @@ class World:
     has_tv2: bool = False
     history: History = field(default_factory=list)
     until: float = 0.0
+    most_operations: int = MOST_OPERATIONS
     generations: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     turns: defaultdict[str, asyncio.Lock] = field(default_factory=lambda: defaultdict(asyncio.Lock))
     failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def check_time(self) -> None:
         """Raise Enough at the end."""
-        if self.now() >= self.until or len(self.history) >= MOST_OPERATIONS:
+        if self.now() >= self.until or len(self.history) >= self.most_operations:
             raise Enough
 
 
@@ -464,11 +465,15 @@ async def read_once(
 ) -> Read:
     """Fetch once, and record it if it passed anything."""
     start = actor.world.now()
-    read = await actor.patiently(
-        lambda: consumer.fetch(
-            actor.client, place, offset, isolation, most_bytes=most_bytes, wait_ms=wait_ms
+    try:
+        read = await actor.patiently(
+            lambda: consumer.fetch(
+                actor.client, place, offset, isolation, most_bytes=most_bytes, wait_ms=wait_ms
+            )
         )
-    )
+    except DamagedBatch as error:
+        actor.record(DAMAGED, start, OK)
+        raise Lost(str(error), is_unsent=True) from error
     if read.end > offset:
         actor.record(READ if isolation == READ_COMMITTED else DIRTY, start, OK, [read])
     return read

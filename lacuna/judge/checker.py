@@ -23,10 +23,12 @@ from lacuna.judge.history import (
     LSO,
     OK,
     SEND,
+    STUCK,
     ZOMBIE,
     Bound,
     History,
     Operation,
+    Read,
     Write,
 )
 
@@ -312,9 +314,12 @@ def _acted(each: Operation) -> float:
     return each.asked if each.kind in TRANSACTIONS and each.asked >= 0 else each.start
 
 
-def damage(facts: Facts) -> Iterator[Anomaly]:
-    """Batches with a wrong checksum."""
+def unreadable(facts: Facts) -> Iterator[Anomaly]:
+    """Batches with a wrong checksum, and positions from which readers never go on."""
     for index, each in enumerate(facts.history):
+        for read in each.of(Read) if each.kind == STUCK else ():
+            why = f"readers get nothing from offset {read.first} on, although the log goes on"
+            yield Anomaly("stuck reader", read.place, why, (index,), frozenset({read.place}))
         if each.kind == DAMAGED:
             why = "it got a record batch that is cut off, or has a wrong checksum"
             yield Anomaly("damaged batch", each.process, why, (index,), frozenset())
@@ -332,7 +337,7 @@ RULES: Final[tuple[Rule, ...]] = (
     bounds_back,
     early_stability,
     fences,
-    damage,
+    unreadable,
     *GROUP_RULES,
     cycles,
 )

@@ -198,6 +198,10 @@ class Facts:
             return any(write.value in self.seen for write in each.of(Write))
         return each.outcome == OK
 
+    def is_written(self, value: str) -> bool:
+        """Whether a value was written, and not aborted or rejected."""
+        return value in self.writers and not self.has_failed(self.writers[value][0])
+
     def writing(self, outcome: str = "") -> Iterator[int]:
         """Yield the indexes of transactions and sends, of one outcome or all."""
         for index, each in enumerate(self.history):

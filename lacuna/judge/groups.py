@@ -234,7 +234,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
     delivered = {part.value for each in facts.history for part in each.of(Delivery)}
     for (group, place), index in _idle(facts).items():
         for value in facts.truth[place].values():
-            if value not in delivered and value in facts.writers:
+            if value not in delivered and facts.is_written(value):
                 why = f"{group} has nothing more to deliver, and has never delivered it"
                 operations = (facts.writers[value][0], facts.seen[value].index, index)
                 yield Anomaly("undelivered", value, why, operations, frozenset({value, place}))

@@ -38,6 +38,8 @@ ACQUIRE: Final = "acquire"
 SETTLE: Final = "settle"
 #: A reader got a batch with a wrong checksum.
 DAMAGED: Final = "damaged"
+#: A reader gets nothing, although the log goes on.
+STUCK: Final = "stuck"
 #: A fault, or its end.
 FAULT: Final = "fault"
 

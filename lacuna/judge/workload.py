@@ -10,6 +10,7 @@ from typing import Final
 
 from lacuna.base.errors import UserError
 from lacuna.judge.actors import (
+    MOST_OPERATIONS,
     Actor,
     Committer,
     Lister,
@@ -28,7 +29,7 @@ from lacuna.judge.checker import VISIBLE_WITHIN
 from lacuna.judge.client import Brokers, Client, Lost, Refused
 from lacuna.judge.consumer import READ_COMMITTED, READ_UNCOMMITTED
 from lacuna.judge.facts import Facts
-from lacuna.judge.history import FAULT, HW, LSO, OK, TXN, Delivery, History, Take
+from lacuna.judge.history import FAULT, HW, LSO, OK, STUCK, TXN, Delivery, History, Take
 from lacuna.judge.producer import Vague
 from lacuna.wire.messages.create_topics import (
     CREATE_TOPICS_REQUEST,
@@ -80,6 +81,7 @@ class Plan:
     patience: float = 8.0
     visible_within: float = VISIBLE_WITHIN
     keeps_topics: bool = False
+    most_operations: int = MOST_OPERATIONS
 
 
 class Workload:
@@ -97,9 +99,12 @@ class Workload:
             lambda: time.monotonic() - begun,
             lambda: time.time_ns() // 1_000_000,
             plan.patience,
+            most_operations=plan.most_operations,
         )
         self._client = Client(brokers)
         self._has_shares = False
+        #: Whether all actors have ended by themselves, so that the history has everything that they did.
+        self.is_whole = False
 
     @property
     def history(self) -> History:
@@ -126,6 +131,7 @@ class Workload:
         try:
             await self._set_up()
             await self._act()
+            self.is_whole = True
             await self._look()
             if not any(each.kind == TXN and each.outcome == OK for each in self.history):
                 raise UserError(f"no transaction was committed: {self._why()}")
@@ -210,7 +216,7 @@ class Workload:
             Prober(world, "prober", self._places(*_TOPICS)),
             Reader(world, "committed", READ_COMMITTED, self._places(*_TOPICS)),
             Reader(world, "uncommitted", READ_UNCOMMITTED, self._places(*_TOPICS)),
-            Sender(world, "sender", [*log, *inputs]),
+            Sender(world, "sender", [*log, *inputs, *self._places("share")]),
             Committer(world, f"{name}-committer", log[0]),
         ]
         for number, version in enumerate((*versions, *versions)):
@@ -332,7 +338,8 @@ class Workload:
             while position < end:
                 read = await read_once(auditor, place, position, isolation, _WHOLE_BYTES, 500)
                 if read.end == position and self._world.now() > deadline:
-                    raise UserError(f"{place} cannot be read from offset {position} on")
+                    auditor.record(STUCK, self._world.now(), OK, [read])
+                    return
                 position = read.end
 
     async def _drain(self, sharer: Sharer) -> None:
@@ -357,6 +364,7 @@ class Workload:
             value in delivered
             for place in self._places("share")
             for value in facts.truth[place].values()
+            if facts.is_written(value)
         )
 
 

@@ -195,6 +195,9 @@ WRONG = {
         w init 0.5-0.6 ok w#2
         w zombie 0.7-0.8 ok w#1 t/0+a@0
     """,
+    "stuck reader": """
+        p stuck 0-0.1 ok t/0[5,5)
+    """,
     "damaged batch": """
         r damaged 0-0.1 ok
     """,

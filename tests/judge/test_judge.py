@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
+import shlex
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from lacuna.base.client_security import PLAINTEXT
+from lacuna.base.errors import UserError
 from lacuna.cli.app import app
 from lacuna.judge.checker import judge
 from lacuna.judge.client import Brokers
-from lacuna.judge.history import SERIAL, SETTLE, TXN, History
+from lacuna.judge.history import FIND, SERIAL, SETTLE, TXN, History
+from lacuna.judge.report import smallest
 from lacuna.judge.workload import Plan, Workload
-from lacuna.testing import Cluster
+from lacuna.testing import Cluster, ProcessCluster
+from tests.forked import LACUNA
+from tests.judge.lying import LIES, Lie, Proxy
+
+#: A lie that happened to change nothing gets another chance.
+ROUNDS = 5
 
 
 @pytest.fixture(scope="module")
@@ -26,18 +37,53 @@ def cluster() -> Iterator[Cluster]:
         yield cluster
 
 
-def observed(bootstrap: str, seconds: float, seed: int = 1, name: str = "judge") -> History:
+def observed(bootstrap: str, operations: int, seed: int = 1) -> History:
     """Run the workload, and return what it observed."""
-    plan = Plan(seconds=seconds, name=name)
+    plan = Plan(seconds=300, name=f"judge-{seed}", visible_within=3, most_operations=operations)
     workload = Workload(Brokers(bootstrap, PLAINTEXT), plan, random.Random(seed), print)
-    asyncio.run(workload.run())
+    with suppress(UserError):
+        asyncio.run(workload.run())
+    assert workload.is_whole
     return workload.history
 
 
 def test_an_honest_cluster_has_no_anomaly(cluster: Cluster) -> None:
-    history = observed(cluster.bootstrap, 1.5)
+    history = observed(cluster.bootstrap, 500)
     assert judge(history) == []
-    assert {TXN, SERIAL, SETTLE} <= {each.kind for each in history}
+    assert {TXN, SERIAL, SETTLE, FIND} <= {each.kind for each in history}
+
+
+def through(bootstrap: str, lie: Lie, seed: int) -> History:
+    """Run the workload through a proxy."""
+
+    async def run() -> History:
+        async with Proxy(bootstrap, lie) as address:
+            return await asyncio.to_thread(observed, address, 400, seed)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.slow
+def test_an_honest_proxy_has_no_anomaly(cluster: Cluster) -> None:
+    assert judge(through(cluster.bootstrap, Lie(random.Random(1)), 100)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lie", LIES)
+def test_a_lie_is_caught(cluster: Cluster, lie: type[Lie]) -> None:
+    kinds: set[str] = set()
+    for number in range(ROUNDS):
+        seed = (1 + LIES.index(lie)) * 1000 + number
+        history = through(cluster.bootstrap, lie(random.Random(seed)), seed)
+        found = judge(history)
+        kinds |= {each.kind for each in found}
+        if lie.kinds & kinds:
+            anomaly = next(each for each in found if each.kind in lie.kinds)
+            small = smallest(history, anomaly)
+            assert anomaly.key in {each.key for each in judge(small)}
+            assert len(small) <= 4
+            return
+    pytest.fail(f"it shows only {kinds}")
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -63,3 +109,23 @@ def test_the_exit_code_tells_the_verdict(tmp_path: Path) -> None:
     assert run("-b", "127.0.0.1:1", "--seconds", "1") == (2, "")
     file.write_text("nonsense")
     assert run("--read", str(file)) == (2, "")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_cluster_that_is_killed_and_stopped_has_no_anomaly(tmp_path: Path) -> None:
+    pid, history = tmp_path / "pid", tmp_path / "history"
+    with ProcessCluster(tmp_path / "data") as first:
+        up = [*LACUNA, "up", "--no-console", "--data", str(first.data), "--listen", first.bootstrap]
+        again = f"{shlex.join(up)} >{tmp_path / 'log'} 2>&1 </dev/null & echo $! >{pid}"
+        faults = ["--fault", f"kill -9 {first.pid}", "--heal", again]
+        faults += ["--fault", f"kill -STOP $(cat {pid})", "--heal", f"kill -CONT $(cat {pid})"]
+        options = ["--seconds", "12", "--interval", "6", "--history", str(history)]
+        try:
+            code, text = run("-b", first.bootstrap, *options, *faults)
+        finally:
+            first.kill()
+            if pid.exists():
+                os.kill(int(pid.read_text()), signal.SIGKILL)
+    assert (code, "no anomaly" in text) == (0, True), text
+    assert " fault " in history.read_text()

@@ -1,0 +1,660 @@
+"""A proxy between clients and a broker that lies in one way. It changes messages, and passes on everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any, Final
+
+import crc32c
+
+from lacuna.judge.client import Producer, read_batches, write_batch
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.end_txn import END_TXN_REQUEST, END_TXN_RESPONSE, EndTxnResponse
+from lacuna.wire.messages.fetch import FETCH_REQUEST, FETCH_RESPONSE
+from lacuna.wire.messages.find_coordinator import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+)
+from lacuna.wire.messages.init_producer_id import (
+    INIT_PRODUCER_ID_REQUEST,
+    INIT_PRODUCER_ID_RESPONSE,
+)
+from lacuna.wire.messages.list_offsets import LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE
+from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE
+from lacuna.wire.messages.offset_fetch import OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE
+from lacuna.wire.messages.produce import (
+    PRODUCE_REQUEST,
+    PRODUCE_RESPONSE,
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from lacuna.wire.messages.share_records import (
+    SHARE_ACKNOWLEDGE_REQUEST,
+    SHARE_ACKNOWLEDGE_RESPONSE,
+    SHARE_FETCH_REQUEST,
+    SHARE_FETCH_RESPONSE,
+    ShareFetchableTopicResponse,
+)
+from lacuna.wire.messages.txn_offset_commit import (
+    TXN_OFFSET_COMMIT_REQUEST,
+    TXN_OFFSET_COMMIT_RESPONSE,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_API_VERSIONS: Final = 18
+_PAIRS: Final[Sequence[tuple[Message[Any], Message[Any]]]] = (
+    (METADATA_REQUEST, METADATA_RESPONSE),
+    (FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE),
+    (FETCH_REQUEST, FETCH_RESPONSE),
+    (PRODUCE_REQUEST, PRODUCE_RESPONSE),
+    (LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE),
+    (INIT_PRODUCER_ID_REQUEST, INIT_PRODUCER_ID_RESPONSE),
+    (END_TXN_REQUEST, END_TXN_RESPONSE),
+    (OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE),
+    (TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE),
+    (SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE),
+    (SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE),
+)
+FORMS: Final = {request.api_key: (request, response) for request, response in _PAIRS}
+
+
+class Answer(Exception):
+    """The response that the proxy invents instead of passing the request on."""
+
+    def __init__(self, response: Any) -> None:
+        self.response = response
+
+
+class Lie:
+    """What a proxy changes: nothing here. Each lie is a subclass. `kinds` are the anomalies that show it."""
+
+    kinds: frozenset[str] = frozenset()
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+
+    def request(self, key: int, request: Any) -> Any:
+        """Return the request to pass on. Raises Answer."""
+        return request
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        """Return the response to pass on. `request` is the client's own."""
+        return response
+
+
+class Proxy:
+    """Listens on a port of its own for one broker, as an asynchronous context manager."""
+
+    def __init__(self, bootstrap: str, lie: Lie) -> None:
+        host, _, port = bootstrap.rpartition(":")
+        self._broker = (host, int(port))
+        self._lie = lie
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.address = ("127.0.0.1", 0)
+
+    async def __aenter__(self) -> str:
+        """Return the address."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.address = self._server.sockets[0].getsockname()
+        return "{}:{}".format(*self.address)
+
+    async def __aexit__(self, *exception: object) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        upstream, downstream = await asyncio.open_connection(*self._broker)
+        try:
+            while True:
+                answer = await self._exchange(await _frame(reader), upstream, downstream)
+                writer.write(struct.pack(">i", len(answer)) + answer)
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            return
+        finally:
+            downstream.close()
+            writer.close()
+
+    async def _exchange(
+        self, frame: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> bytes:
+        key, version = struct.unpack_from(">hh", frame)
+        forms = FORMS.get(key)
+        if forms is None:
+            writer.write(struct.pack(">i", len(frame)) + frame)
+            return await _frame(reader)
+        form, answer = forms
+        start = 10 + max(struct.unpack_from(">h", frame, 8)[0], 0) + form.is_flexible(version)
+        head = frame[4:8] + bytes(form.is_flexible(version))
+        request = form.read(memoryview(frame)[start:], version)
+        try:
+            passed = frame[:start] + form.write(self._lie.request(key, request), version)
+        except Answer as invented:
+            return head + answer.write(invented.response, version)
+        writer.write(struct.pack(">i", len(passed)) + passed)
+        body = memoryview(await _frame(reader))[len(head) :]
+        response = self._redirected(key, answer.read(body, version))
+        return head + answer.write(self._lie.response(key, request, response), version)
+
+    def _redirected(self, key: int, response: Any) -> Any:
+        host, port = self.address[:2]
+        if key == METADATA_REQUEST.api_key:
+            brokers = [each._replace(host=host, port=port) for each in response.brokers]
+            return response._replace(brokers=brokers)
+        if key == FIND_COORDINATOR_REQUEST.api_key:
+            rows = [each._replace(host=host, port=port) for each in response.coordinators]
+            return response._replace(coordinators=rows)
+        return response
+
+
+async def _frame(reader: asyncio.StreamReader) -> bytes:
+    (size,) = struct.unpack(">i", await reader.readexactly(4))
+    return await reader.readexactly(size)
+
+
+def _each(response: Any, change: Callable[[str, Any], Any], topics: str = "responses") -> Any:
+    """Change each partition of a response; `change` gets the topic's name and the partition."""
+    changed = []
+    for topic in getattr(response, topics):
+        name = str(getattr(topic, "topic", None) or getattr(topic, "name", ""))
+        field = "partitions" if hasattr(topic, "partitions") else "partition_responses"
+        rows = [change(name, each) for each in getattr(topic, field)]
+        changed.append(topic._replace(**{field: rows}))
+    return response._replace(**{topics: changed})
+
+
+def _split(buffers: Sequence[Any] | None) -> list[bytes]:
+    """Return the batches of an answer."""
+    data = b"".join(buffers or ())
+    batches = []
+    while len(data) >= 12:
+        size = 12 + struct.unpack_from(">i", data, 8)[0]
+        batches.append(data[:size])
+        data = data[size:]
+    return batches
+
+
+def _values(batch: bytes) -> list[str]:
+    return [value for each in read_batches(batch) for _, value in each.records]
+
+
+class _Fetched(Lie):
+    """Changes the batches of Fetch, of one isolation level or both."""
+
+    isolation: int | None = 1
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key != FETCH_REQUEST.api_key:
+            return response
+        if self.isolation is not None and request.isolation_level != self.isolation:
+            return response
+        return _each(response, self._change)
+
+    def _change(self, topic: str, each: Any) -> Any:
+        return each._replace(records=self.batches(topic, each, _split(each.records)))
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        raise NotImplementedError
+
+
+class ReadsUncommitted(Lie):
+    """Every third read_committed Fetch is read_uncommitted."""
+
+    kinds = frozenset({"uncommitted read", "aborted read"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key == FETCH_REQUEST.api_key and self.random.random() < 0.3:
+            return request._replace(isolation_level=0)
+        return request
+
+
+class LeaksAborted(_Fetched):
+    """Read_committed readers get aborted records, up to the last stable offset."""
+
+    kinds = frozenset({"aborted read"})
+
+    def request(self, key: int, request: Any) -> Any:
+        return request._replace(isolation_level=0) if key == FETCH_REQUEST.api_key else request
+
+    def _change(self, topic: str, each: Any) -> Any:
+        return super()._change(topic, each)._replace(aborted_transactions=None)
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        return [
+            batch
+            for batch in batches
+            if struct.unpack_from(">q", batch)[0] < each.last_stable_offset
+        ]
+
+
+def _hole(batch: bytes) -> bytes:
+    """Return a control batch at the offsets of a batch, so that readers pass them."""
+    base, last = struct.unpack_from(">q", batch)[0], struct.unpack_from(">i", batch, 23)[0]
+    record = b"\0\0" + _varint(last) + b"\x08\0\0\0\1" + b"\x0c" + bytes(6) + b"\0"
+    inner = struct.pack(">hiqqqhii", 16 | 32, last, -1, -1, 0, 0, -1, 1)
+    body = inner + _varint(len(record)) + record
+    return struct.pack(">qiibI", base, 9 + len(body), 0, 2, crc32c.crc32c(body)) + body
+
+
+def _varint(number: int) -> bytes:
+    number *= 2
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes([*out, number])
+
+
+class DropsRecords(_Fetched):
+    """No reader gets batches with certain values."""
+
+    kinds = frozenset({"lost write", "torn transaction"})
+    isolation = None
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        return [
+            _hole(batch) if any(value.endswith("5") for value in _values(batch)) else batch
+            for batch in batches
+        ]
+
+
+class SkipsRecords(_Fetched):
+    """Some answers lack a batch that others have."""
+
+    kinds = frozenset({"missed read"})
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        if batches and self.random.random() < 0.3:
+            place = self.random.randrange(len(batches))
+            batches[place] = _hole(batches[place])
+        return batches
+
+
+class TearsTransactions(_Fetched):
+    """Of some transactions, one partition is never visible to read_committed readers."""
+
+    kinds = frozenset({"torn transaction"})
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        if each.partition_index != 1:
+            return batches
+        return [
+            _hole(batch)
+            if any("writer" in value and value[-1] in "1234" for value in _values(batch))
+            else batch
+            for batch in batches
+        ]
+
+
+class DamagesBatches(_Fetched):
+    """A bit of some answers flips."""
+
+    kinds = frozenset({"damaged batch"})
+
+    def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
+        if batches and self.random.random() < 0.1:
+            last = bytearray(batches[-1])
+            last[-2] ^= 4
+            batches[-1] = bytes(last)
+        return batches
+
+
+class _Produced(Lie):
+    """Changes the batch of Produce."""
+
+    def request(self, key: int, request: Any) -> Any:
+        if key != PRODUCE_REQUEST.api_key:
+            return request
+        (topic,) = request.topic_data
+        (each,) = topic.partition_data
+        batch = self.batch(request, f"{topic.name}/{each.index_}", bytes(each.records))
+        rows = [each._replace(records=memoryview(batch))]
+        return request._replace(topic_data=[topic._replace(partition_data=rows)])
+
+    def batch(self, request: Any, place: str, batch: bytes) -> bytes:
+        raise NotImplementedError
+
+
+def _rewritten(batch: bytes, values: Sequence[str], *, is_idempotent: bool = True) -> bytes:
+    """Return a batch with other values, and, if wanted, without its producer."""
+    producer_id, epoch, sequence = struct.unpack_from(">qhi", batch, 43)
+    is_transactional = bool(struct.unpack_from(">h", batch, 21)[0] & 16)
+    who = Producer(producer_id, epoch, sequence, is_transactional)
+    (timestamp,) = struct.unpack_from(">q", batch, 27)
+    return write_batch(values, who if is_idempotent else Producer(-1, -1, -1, False), timestamp)
+
+
+class Reorders(_Produced):
+    """The records of a batch are written in the opposite order."""
+
+    kinds = frozenset({"producer order", "misplaced"})
+
+    def batch(self, request: Any, place: str, batch: bytes) -> bytes:
+        return _rewritten(batch, _values(batch)[::-1])
+
+
+class ForgetsIdempotence(_Produced):
+    """Batches without a transaction lose their producer and sequence, so that repeated ones are written again."""
+
+    kinds = frozenset({"doubled write"})
+
+    def batch(self, request: Any, place: str, batch: bytes) -> bytes:
+        if request.transactional_id is None:
+            return _rewritten(batch, _values(batch), is_idempotent=False)
+        return batch
+
+
+class DoublesRecords(_Produced):
+    """A batch has its last record twice."""
+
+    kinds = frozenset({"doubled write", "divergent offset", "misplaced"})
+
+    def batch(self, request: Any, place: str, batch: bytes) -> bytes:
+        values = _values(batch)
+        is_doubled = request.transactional_id is None and self.random.random() < 0.5
+        return _rewritten(batch, [*values, values[-1]]) if is_doubled else batch
+
+
+class LosesTails(_Produced):
+    """A batch is written without its last record."""
+
+    kinds = frozenset({"lost write", "torn transaction", "divergent offset", "misplaced"})
+
+    def batch(self, request: Any, place: str, batch: bytes) -> bytes:
+        values = _values(batch)
+        return _rewritten(batch, values[:-1]) if len(values) > 1 else batch
+
+
+class _Invents(Lie):
+    """Acknowledges Produce without writing, at offsets that could be right."""
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._next: defaultdict[str, int] = defaultdict(int)
+
+    def is_forgotten(self, request: Any) -> bool:
+        raise NotImplementedError
+
+    def request(self, key: int, request: Any) -> Any:
+        if key != PRODUCE_REQUEST.api_key or not self.is_forgotten(request):
+            return request
+        (topic,) = request.topic_data
+        (each,) = topic.partition_data
+        row = PartitionProduceResponse(each.index_, 0, self._next[f"{topic.name}/{each.index_}"])
+        raise Answer(ProduceResponse([TopicProduceResponse(topic.name, partition_responses=[row])]))
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key == PRODUCE_REQUEST.api_key:
+            for topic in response.responses:
+                for each in topic.partition_responses:
+                    self._next[f"{topic.name}/{each.index_}"] = each.base_offset + 1
+        return response
+
+
+class AcknowledgesAndForgets(_Invents):
+    """Some batches without a transaction are acknowledged, and not written."""
+
+    kinds = frozenset({"lost write", "divergent offset", "misplaced", "real-time order"})
+
+    def is_forgotten(self, request: Any) -> bool:
+        return request.transactional_id is None and self.random.random() < 0.3
+
+
+class TearsWrites(_Invents):
+    """Of transactions, batches to the last partition are acknowledged, and not written."""
+
+    kinds = frozenset({"torn transaction", "lost write", "divergent offset", "real-time order"})
+
+    def is_forgotten(self, request: Any) -> bool:
+        (topic,) = request.topic_data
+        (each,) = topic.partition_data
+        return request.transactional_id is not None and "log" in topic.name and each.index_ == 2
+
+
+class ShiftsAcknowledgements(Lie):
+    """Produce answers with the next offset."""
+
+    kinds = frozenset({"misplaced"})
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key != PRODUCE_REQUEST.api_key:
+            return response
+        return _each(response, lambda _, each: each._replace(base_offset=each.base_offset + 1))
+
+
+class AbortsInstead(Lie):
+    """Some commits abort."""
+
+    kinds = frozenset({"lost write", "lost offset"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key == END_TXN_REQUEST.api_key and request.committed and self.random.random() < 0.2:
+            return request._replace(committed=False)
+        return request
+
+
+class CommitsInstead(Lie):
+    """Some aborts commit."""
+
+    kinds = frozenset({"aborted read", "aborted offset"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key == END_TXN_REQUEST.api_key and not request.committed and self.random.random() < 0.5:
+            return request._replace(committed=True)
+        return request
+
+
+class ForgetsCommits(Lie):
+    """Some commits are answered, and not passed on."""
+
+    kinds = frozenset({"lost write", "lost offset", "late visibility"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key == END_TXN_REQUEST.api_key and request.committed and self.random.random() < 0.2:
+            raise Answer(EndTxnResponse(0, 0, request.producer_id, request.producer_epoch))
+        return request
+
+
+class ForgetsFences(Lie):
+    """A producer that begins again gets the id and the epoch of the one before, which goes on."""
+
+    kinds = frozenset({"not fenced"})
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._answers: dict[str, Any] = {}
+
+    def request(self, key: int, request: Any) -> Any:
+        if key == INIT_PRODUCER_ID_REQUEST.api_key and request.transactional_id:
+            known = self._answers.get(request.transactional_id)
+            if known is not None:
+                raise Answer(known)
+        return request
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key == INIT_PRODUCER_ID_REQUEST.api_key and not response.error_code:
+            self._answers.setdefault(request.transactional_id or "", response)
+        if key == END_TXN_REQUEST.api_key and response.producer_id >= 0:
+            known = self._answers[request.transactional_id]
+            self._answers[request.transactional_id] = known._replace(
+                producer_id=response.producer_id, producer_epoch=response.producer_epoch
+            )
+        return response
+
+
+class DropsOffsets(Lie):
+    """Some offsets of transactions are answered, and not committed."""
+
+    kinds = frozenset({"lost offset", "torn transaction", "G-single", "processed twice"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key != TXN_OFFSET_COMMIT_REQUEST.api_key or self.random.random() < 0.5:
+            return request
+        topics = [
+            TxnOffsetCommitResponseTopic(
+                each.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(row.partition_index) for row in each.partitions
+                ],
+            )
+            for each in request.topics
+        ]
+        raise Answer(TxnOffsetCommitResponse(topics=topics))
+
+
+class OffsetsGoBack(Lie):
+    """Groups find an older offset now and then."""
+
+    kinds = frozenset({"offset back", "lost offset"})
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key != OFFSET_FETCH_REQUEST.api_key or self.random.random() < 0.6:
+            return response
+        groups = [
+            _each(
+                group,
+                lambda _, each: each._replace(committed_offset=max(each.committed_offset - 1, 0)),
+                "topics",
+            )
+            for group in response.groups
+        ]
+        return response._replace(groups=groups)
+
+
+class _Bounds(Lie):
+    """Changes what ListOffsets answers."""
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key != LIST_OFFSETS_REQUEST.api_key or request.topics[0].partitions[0].timestamp != -1:
+            return response
+        level = request.isolation_level
+        return _each(response, lambda name, each: self._bound(name, each, level), "topics")
+
+    def _bound(self, name: str, each: Any, isolation: int) -> Any:
+        return each._replace(
+            offset=self.offset(f"{name}/{each.partition_index}", isolation, each.offset)
+        )
+
+    def offset(self, place: str, isolation: int, offset: int) -> int:
+        raise NotImplementedError
+
+
+class StableOffsetsGoBack(_Bounds):
+    """The last stable offset is lower now and then."""
+
+    kinds = frozenset({"lso back"})
+
+    def offset(self, place: str, isolation: int, offset: int) -> int:
+        return max(offset - 2, 0) if isolation and self.random.random() < 0.3 else offset
+
+
+class WatermarksGoBack(_Bounds):
+    """The high watermark is lower now and then."""
+
+    kinds = frozenset({"hw back", "read past the hw", "lso past the hw"})
+
+    def offset(self, place: str, isolation: int, offset: int) -> int:
+        return max(offset - 2, 0) if not isolation and self.random.random() < 0.3 else offset
+
+
+class StaleReads(_Bounds):
+    """The last stable offset of lists is the one of the question before: it never goes back, but lags behind."""
+
+    kinds = frozenset(
+        {"G-single-realtime", "G2-realtime", "read past the lso", "G-single", "lso back"}
+    )
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._last: dict[str, int] = {}
+
+    def offset(self, place: str, isolation: int, offset: int) -> int:
+        if "list" not in place or not isolation:
+            return offset
+        last = self._last.get(place, 0)
+        self._last[place] = offset
+        return last
+
+
+class StableOffsetsIgnoreTransactions(Lie):
+    """The last stable offset is the high watermark."""
+
+    kinds = frozenset({"lso past an open transaction"})
+
+    def request(self, key: int, request: Any) -> Any:
+        return (
+            request._replace(isolation_level=0) if key == LIST_OFFSETS_REQUEST.api_key else request
+        )
+
+
+class ReleasesAccepted(Lie):
+    """Records that a member of a share group accepts are released, so that they come again."""
+
+    kinds = frozenset({"delivered again"})
+
+    def request(self, key: int, request: Any) -> Any:
+        if key != SHARE_ACKNOWLEDGE_REQUEST.api_key:
+            return request
+        return _each(request, self._released, "topics")
+
+    def _released(self, _: str, each: Any) -> Any:
+        batches = [
+            batch._replace(
+                acknowledge_types=[2 if kind == 1 else kind for kind in batch.acknowledge_types]
+            )
+            for batch in each.acknowledgement_batches
+        ]
+        return each._replace(acknowledgement_batches=batches)
+
+
+class SharesWithTwo(Lie):
+    """A member of a share group sees the records of another one's answer, too."""
+
+    kinds = frozenset({"delivered twice", "delivered again"})
+
+    def __init__(self, random: Random) -> None:
+        super().__init__(random)
+        self._full: dict[tuple[str, bytes, int], Any] = {}
+
+    def response(self, key: int, request: Any, response: Any) -> Any:
+        if key != SHARE_FETCH_REQUEST.api_key:
+            return response
+        for topic in response.responses:
+            for each in topic.partitions:
+                if each.acquired_records:
+                    self._full[request.member_id, topic.topic_id, each.partition_index] = each
+        rows = []
+        for topic in request.topics:
+            for each in topic.partitions:
+                for (member, topic_id, index), full in self._full.items():
+                    if member != request.member_id and (topic_id, index) == (
+                        topic.topic_id,
+                        each.partition_index,
+                    ):
+                        rows.append((topic_id, full))
+        if not rows or any(topic.partitions for topic in response.responses):
+            return response
+        topic_id, full = rows[0]
+        self._full.clear()
+        return response._replace(responses=[ShareFetchableTopicResponse(topic_id, [full])])
+
+
+def _all(lie: type[Lie]) -> list[type[Lie]]:
+    found = []
+    for each in lie.__subclasses__():
+        found += ([] if each.__name__.startswith("_") else [each]) + _all(each)
+    return found
+
+
+LIES: Final = _all(Lie)
