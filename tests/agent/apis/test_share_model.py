@@ -1,0 +1,504 @@
+"""A model of share groups: what each command gives each member, here and on Apache Kafka 4.4 (KIP-932, KIP-1191).
+
+log 10             ->            appends ten records as one batch; `log 2 open` in a transaction, `end abort` ends it
+a joins            -> ok         subscribes, and waits for its partition; `a leaves` ends that
+a gets 5           -> 0-4x1      acquires at most five records; x1 is their first delivery
+a acks 0-4         -> ok         accepts; `0-4=release`, `0-4=reject`, `0-4=renew`
+a closes           -> ok         ends its session
+lag                -> 5          what is not finished; Kafka writes the start offset later
+queue              ->            gives the group a dead-letter queue; with `queue off`, the topic may not be one
+letters            -> 0x1 rejected    what is in it
+
+    python -m tests.agent.apis.test_share_model HOST:PORT    plays the tables on any server, and prints differences
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+import pytest
+
+from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import SET
+from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.wire.messages import share_groups as groups
+from lacuna.wire.messages import share_records as records
+from lacuna.wire.messages.produce import (
+    PRODUCE_REQUEST,
+    PRODUCE_RESPONSE,
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from tests.agent.apis.clusters import Setup
+from tests.agent.harness import RawClient
+from tests.golden.broker import kafka
+from tests.messages import nested
+
+TYPES: Final = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
+REASONS: Final = {
+    "Offset rejected by client.": "rejected",
+    "Offset delivery count exceeded the threshold.": "too often",
+}
+_RECORD_LIMIT: Final = 1
+_LIMIT_SECONDS: Final = 30.0
+
+TABLES: Final[Mapping[str, str]] = {
+    "records are delivered once": """
+        log 10          ->
+        a joins         -> ok
+        a gets 4        -> 0-3x1
+        b joins         -> ok
+        b gets 100      -> 4-9x1
+        a gets 100      ->
+        a acks 0-3      -> ok
+        b acks 6-9      -> ok
+        lag             -> 2
+        b acks 4-5      -> ok
+        lag             -> 0
+    """,
+    "what is released comes again, with a higher count": """
+        log 5           ->
+        a joins         -> ok
+        a gets 5        -> 0-4x1
+        a acks 0-1=release -> ok
+        a acks 2-4      -> ok
+        a gets 5        -> 0-1x2
+        a acks 0=release -> ok
+        a acks 1=reject -> ok
+        a gets 5        -> 0-0x3
+        a acks 0        -> ok
+        lag             -> 0
+    """,
+    "the last delivery archives": """
+        set share.delivery.count.limit 2 ->
+        log 2           ->
+        a joins         -> ok
+        a gets 5        -> 0-1x1
+        a acks 0-1=release -> ok
+        a gets 5        -> 0-1x2
+        a acks 0-1=release -> ok
+        a gets 5        ->
+        lag             -> 0
+    """,
+    "an acknowledgement needs what the member holds": """
+        log 6           ->
+        a joins         -> ok
+        b joins         -> ok
+        a gets 3        -> 0-2x1
+        b gets 3        -> 3-5x1
+        a acks 3-5      -> INVALID_RECORD_STATE
+        a acks 0-9      -> INVALID_REQUEST
+        a acks 0-2      -> ok
+        a acks 0-2      -> ok
+        b acks 3-5=renew -> ok
+        b acks 3-5      -> ok
+        b acks 4        -> ok
+        lag             -> 0
+    """,
+    "a session that closes gives everything back": """
+        log 3           ->
+        a joins         -> ok
+        a gets 9        -> 0-2x1
+        a acks 1        -> ok
+        a closes        -> ok
+        a gets 9        -> 0-0x2 2-2x2
+        a acks 0        -> ok
+        a acks 2        -> ok
+        lag             -> 0
+    """,
+    "read_committed waits for the outcome": """
+        set share.isolation.level read_committed ->
+        log 2           ->
+        log 2 open      ->
+        a joins         -> ok
+        a gets 9        -> 0-1x1
+        a acks 0-1      -> ok
+        a gets 9        ->
+        end abort       ->
+        log 1           ->
+        a gets 9        -> some
+    """,
+    "what is rejected reaches the dead-letter queue": """
+        queue           ->
+        set share.delivery.count.limit 2 ->
+        log 4           ->
+        a joins         -> ok
+        a gets 9        -> 0-3x1
+        a acks 0-1=reject -> ok
+        a acks 2=release -> ok
+        a acks 3        -> ok
+        letters         -> 0x1 rejected, 1x1 rejected
+        a gets 9        -> 2-2x2
+        a acks 2=release -> ok
+        letters         -> 0x1 rejected, 1x1 rejected, 2x2 too often
+        lag             -> 0
+    """,
+    "letters copy records": """
+        queue           ->
+        set errors.deadletterqueue.copy.record.enable true ->
+        log 1           ->
+        a joins         -> ok
+        a gets 9        -> 0-0x1
+        a acks 0=reject -> ok
+        letters         -> 0x1 rejected v0
+    """,
+    "a topic that is no dead-letter queue gets nothing": """
+        queue off       ->
+        log 1           ->
+        a joins         -> ok
+        a gets 9        -> 0-0x1
+        a acks 0=reject -> ok
+        lag             -> 0
+        letters         ->
+    """,
+    "configs are checked": """
+        set errors.deadletterqueue.topic.name __dlq -> INVALID_CONFIG
+        set share.isolation.level none -> INVALID_CONFIG
+        set share.delivery.count.limit 1 -> INVALID_CONFIG
+    """,
+}
+
+
+class Stage:
+    """Plays a table on a server, with a topic, a group and a dead-letter queue of its own."""
+
+    def __init__(self, client: RawClient, wait_ms: int) -> None:
+        """A fetch waits for `wait_ms`."""
+        self._client = client
+        self._wait_ms = wait_ms
+        name = uuid4().hex[:12]
+        self._topic, self._group, self._queue_name = f"t-{name}", f"g-{name}", f"dlq.{name}"
+        self._topic_id = b""
+        self._epochs: dict[str, int] = {}
+        self._sessions: dict[str, int] = {}
+        self._producer: tuple[int, int] = (-1, -1)
+        self._expected = ""
+
+    async def play(self, table: str) -> list[tuple[str, str, str]]:
+        """Return (command, expected, result) of each line."""
+        await self._create(self._topic)
+        await self._find_coordinator(0)
+        await self._set("share.auto.offset.reset", "earliest")
+        lines = []
+        for line in table.strip().splitlines():
+            command, _, expected = (part.strip() for part in line.partition("->"))
+            self._expected = expected
+            lines.append((command, expected, await self._run(*command.split())))
+        for who in [*self._sessions]:
+            await self._leaves(who)
+        return lines
+
+    async def _find_coordinator(self, kind: int) -> None:
+        """Let Kafka create the topic with the state of groups (0) or of transactions (1)."""
+        while True:
+            answer = await self._client.ask(10, 4, key_type=kind, coordinator_keys=[self._group])
+            if not answer.coordinators[0].error_code:
+                return
+            await asyncio.sleep(0.1)
+
+    async def _run(self, *words: str) -> str:
+        if words[0] in ("log", "set", "end", "lag", "queue", "letters"):
+            return str(await getattr(self, f"_{words[0]}")(*words[1:]))
+        who, verb, *rest = words
+        return str(await getattr(self, f"_{verb}")(who, *rest))
+
+    async def _create(self, name: str, **configs: str) -> None:
+        shown = [
+            nested(19, 7, "CreatableTopicConfig", name=key, value=value)
+            for key, value in configs.items()
+        ]
+        topic = nested(
+            19,
+            7,
+            "CreatableTopic",
+            name=name,
+            num_partitions=1,
+            replication_factor=1,
+            configs=shown,
+        )
+        answer = await self._client.ask(19, 7, topics=[topic], timeout_ms=30_000)
+        assert not answer.topics[0].error_code, answer
+        if not self._topic_id:
+            self._topic_id = answer.topics[0].topic_id
+
+    async def _set(self, name: str, value: str) -> str:
+        config = nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
+        group = nested(
+            44,
+            1,
+            "AlterConfigsResource",
+            resource_type=32,
+            resource_name=self._group,
+            configs=[config],
+        )
+        answer = await self._client.ask(44, 1, resources=[group])
+        code = answer.responses[0].error_code
+        return ErrorCode(code).name if code else ""
+
+    async def _queue(self, is_on: str = "on") -> str:
+        on = {"errors.deadletterqueue.group.enable": "true"} if is_on == "on" else {}
+        await self._create(self._queue_name, **on)
+        return await self._set("errors.deadletterqueue.topic.name", self._queue_name)
+
+    async def _log(self, count: str, kind: str = "") -> str:
+        if kind and self._producer[0] < 0:
+            self._producer = await self._begin()
+        is_open = bool(kind)
+        batch = BatchToWrite(
+            records=tuple(
+                NewRecord(offset_delta=n, timestamp=1, value=b"v%d" % n) for n in range(int(count))
+            ),
+            is_transactional=is_open,
+            producer_id=self._producer[0] if is_open else -1,
+            producer_epoch=self._producer[1] if is_open else -1,
+            base_sequence=0 if is_open else -1,
+        )
+        part = PartitionProduceData(0, memoryview(batch.encode()))
+        asked = ProduceRequest(
+            transactional_id=self._group if is_open else None,
+            acks=-1,
+            timeout_ms=30_000,
+            topic_data=[TopicProduceData(self._topic, partition_data=[part])],
+        )
+        answer = await self._client.call(PRODUCE_REQUEST, PRODUCE_RESPONSE, 9, asked)
+        assert not answer.responses[0].partition_responses[0].error_code, answer
+        return ""
+
+    async def _begin(self) -> tuple[int, int]:
+        """Return the producer of a transaction that has the partition."""
+        await self._find_coordinator(1)
+        while True:
+            made = await self._client.ask(
+                22, 4, transactional_id=self._group, transaction_timeout_ms=60_000
+            )
+            if not made.error_code:
+                break
+            await asyncio.sleep(0.1)  # Kafka's coordinator is being found
+        topic = nested(24, 3, "AddPartitionsToTxnTopic", name=self._topic, partitions=[0])
+        while True:
+            added = await self._client.ask(
+                24,
+                3,
+                v3_and_below_transactional_id=self._group,
+                v3_and_below_producer_id=made.producer_id,
+                v3_and_below_producer_epoch=made.producer_epoch,
+                v3_and_below_topics=[topic],
+            )
+            (result,) = added.results_by_topic_v3_and_below
+            if not result.results_by_partition[0].partition_error_code:
+                return made.producer_id, made.producer_epoch
+            await asyncio.sleep(0.1)
+
+    async def _end(self, outcome: str) -> str:
+        answer = await self._client.ask(
+            26,
+            3,
+            transactional_id=self._group,
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            committed=outcome == "commit",
+        )
+        assert not answer.error_code, answer
+        return ""
+
+    async def _joins(self, who: str) -> str:
+        while True:
+            epoch = self._epochs.get(who, 0)
+            answer = await self._beat(who, epoch)
+            if answer.error_code in (14, 15, 16):  # the coordinator loads, or is not there yet
+                await asyncio.sleep(0.1)
+                continue
+            if answer.error_code:
+                return ErrorCode(answer.error_code).name
+            self._epochs[who] = answer.member_epoch
+            if answer.assignment is not None and answer.assignment.topic_partitions:
+                return "ok"
+            await asyncio.sleep(0.1)
+
+    async def _beat(self, who: str, epoch: int) -> Any:
+        names = (self._topic,) if epoch == 0 else None
+        return await self._client.call(
+            groups.SHARE_GROUP_HEARTBEAT_REQUEST,
+            groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
+            1,
+            groups.ShareGroupHeartbeatRequest(
+                self._group, self._member(who), epoch, subscribed_topic_names=names
+            ),
+        )
+
+    def _member(self, who: str) -> str:
+        return f"{who}{'A' * 21}"  # Kafka wants a UUID's form
+
+    async def _leaves(self, who: str) -> str:
+        self._epochs.pop(who, None)
+        self._sessions.pop(who, None)
+        answer = await self._beat(who, -1)
+        return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+
+    async def _gets(self, who: str, most: str) -> str:
+        deadline = asyncio.get_running_loop().time() + _LIMIT_SECONDS
+        while True:
+            got = await self._fetch(who, int(most))
+            if got or not self._expected or asyncio.get_running_loop().time() > deadline:
+                break
+        if self._expected == "some":  # Kafka acquires the offset of its marker, too
+            return "some" if got else ""
+        return got
+
+    async def _fetch(self, who: str, most: int) -> str:
+        epoch = self._sessions.get(who, 0)
+        answer = await self._client.call(
+            records.SHARE_FETCH_REQUEST,
+            records.SHARE_FETCH_RESPONSE,
+            2,
+            records.ShareFetchRequest(
+                self._group,
+                self._member(who),
+                epoch,
+                max_wait_ms=self._wait_ms,
+                min_bytes=1,
+                max_records=most,
+                batch_size=most,
+                share_acquire_mode=_RECORD_LIMIT,
+                topics=[records.FetchTopic(self._topic_id, [records.FetchPartition(0)])]
+                if epoch == 0
+                else (),
+            ),
+        )
+        assert not answer.error_code, answer
+        self._sessions[who] = epoch + 1
+        runs = [
+            run
+            for topic in answer.responses
+            for part in topic.partitions
+            for run in part.acquired_records
+        ]
+        return " ".join(
+            f"{run.first_offset}-{run.last_offset}x{run.delivery_count}" for run in runs
+        )
+
+    async def _acks(self, who: str, what: str) -> str:
+        offsets, _, kind = what.partition("=")
+        first, _, last = offsets.partition("-")
+        batch = records.AcknowledgementBatch(
+            int(first), int(last or first), (TYPES[kind or "accept"],)
+        )
+        answer = await self._acknowledge(who, self._sessions[who], batch)
+        self._sessions[who] += 1
+        if answer.error_code:
+            return ErrorCode(answer.error_code).name
+        code = answer.responses[0].partitions[0].error_code
+        return ErrorCode(code).name if code else "ok"
+
+    async def _closes(self, who: str) -> str:
+        answer = await self._acknowledge(who, -1)
+        del self._sessions[who]
+        return ErrorCode(answer.error_code).name if answer.error_code else "ok"
+
+    async def _acknowledge(self, who: str, epoch: int, *batches: Any) -> Any:
+        parts = [records.AcknowledgePartition(0, batches)]
+        return await self._client.call(
+            records.SHARE_ACKNOWLEDGE_REQUEST,
+            records.SHARE_ACKNOWLEDGE_RESPONSE,
+            2,
+            records.ShareAcknowledgeRequest(
+                self._group,
+                self._member(who),
+                epoch,
+                is_renew_ack=any(TYPES["renew"] in each.acknowledge_types for each in batches),
+                topics=[records.AcknowledgeTopic(self._topic_id, parts)] if batches else (),
+            ),
+        )
+
+    async def _lag(self) -> str:
+        """Return how many records are not finished."""
+        deadline = asyncio.get_running_loop().time() + _LIMIT_SECONDS
+        while True:
+            topics = [groups.DescribeShareGroupOffsetsRequestTopic(self._topic, (0,))]
+            answer = await self._client.call(
+                groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+                groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+                1,
+                groups.DescribeShareGroupOffsetsRequest(
+                    [groups.DescribeShareGroupOffsetsRequestGroup(self._group, topics)]
+                ),
+            )
+            parts = [part for topic in answer.groups[0].topics for part in topic.partitions]
+            found = " ".join(str(each.lag) for each in parts)
+            if found == self._expected or asyncio.get_running_loop().time() > deadline:
+                return found
+            await asyncio.sleep(0.1)
+
+    async def _letters(self) -> str:
+        """Return the dead letters: offset, count of deliveries, reason and value. Kafka writes them later."""
+        deadline = asyncio.get_running_loop().time() + _LIMIT_SECONDS
+        while True:
+            found = await self._read_letters()
+            if found == self._expected or asyncio.get_running_loop().time() > deadline:
+                return found
+            await asyncio.sleep(0.1)
+
+    async def _read_letters(self) -> str:
+        part = nested(1, 12, "FetchPartition", partition=0, partition_max_bytes=1 << 20)
+        topic = nested(1, 12, "FetchTopic", topic=self._queue_name, partitions=[part])
+        answer = await self._client.ask(1, 12, max_wait_ms=0, topics=[topic])
+        found = []
+        for batch in read_batches(b"".join(answer.responses[0].partitions[0].records or ())):
+            for record in batch.records():
+                about = {
+                    name.decode().removeprefix("__dlq.errors."): (value or b"").decode()
+                    for name, value in record.headers
+                }
+                assert (about["topic"], about["partition"]) == (self._topic, "0")
+                assert about["group"] == self._group
+                reason = REASONS[about["message"]]
+                value = (record.value or b"").decode()
+                found.append(
+                    f"{about['offset']}x{about['delivery.count']} {reason} {value}".strip()
+                )
+        return ", ".join(found)
+
+
+async def play_all(port: int, wait_ms: int) -> list[str]:
+    """Play all tables on a server, and return what differs."""
+    different = []
+    for name, table in TABLES.items():
+        client = await RawClient.connect(port)
+        for command, expected, result in await Stage(client, wait_ms).play(table):
+            if result != expected:
+                different.append(f"{name}: {command} -> {result}, not {expected}")
+        await client.close()
+    return different
+
+
+async def test_the_model_is_right_here(setup: Setup) -> None:
+    keeping = Housekeeping(setup.running.context, HousekeepingSettings()).start()
+    try:
+        assert await play_all(setup.running.server.port, wait_ms=50) == []
+    finally:
+        await keeping.stop()
+
+
+@pytest.mark.java
+@pytest.mark.slow
+def test_the_model_is_right_on_kafka(tmp_path: Path) -> None:
+    with kafka(tmp_path, version="4.4.0") as bootstrap:
+        port = int(bootstrap.rpartition(":")[2])
+        assert asyncio.run(play_all(port, wait_ms=500)) == []
+
+
+def main() -> None:
+    """Play the tables on the server that the command line names."""
+    port = int(sys.argv[1].rpartition(":")[2])
+    sys.stdout.writelines(f"{each}\n" for each in asyncio.run(play_all(port, wait_ms=500)))
+
+
+if __name__ == "__main__":
+    main()
