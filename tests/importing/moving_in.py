@@ -20,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import zip_longest
 from pathlib import Path
 from typing import Final
@@ -66,6 +66,8 @@ class Plan:
     kills: int = 0
     restarts: int = 0
     takeovers: int = 0
+    journal: str = "bucket"
+    lease_ms: int = 6_000
 
 
 class Move:
@@ -173,7 +175,9 @@ def moving(folder: Path, version: str, plan: Plan) -> Iterator[Move]:
         source = stack.enter_context(started)
         for name, (partitions, configs) in TOPICS.items():
             created(source.bootstrap, name, partitions, **configs)
-        target = stack.enter_context(deployment("bucket", folder, "--lease-ms=6000"))
+        target = stack.enter_context(
+            deployment(plan.journal, folder, f"--lease-ms={plan.lease_ms}")
+        )
         load = SourceLoad(source.bootstrap, PROTOCOLS[version], plan.pause)
         stack.callback(load.stop)
         move = Move(source, target, load, folder / "importer.log")
@@ -275,9 +279,11 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=0, help="of the importer")
     parser.add_argument("--restarts", type=int, default=0, help="of the source's broker")
     parser.add_argument("--takeovers", type=int, default=0, help="of the control plane")
+    parser.add_argument("--journal", choices=["postgresql", "bucket"], default="bucket")
+    parser.add_argument("--lease-ms", type=int, default=6_000, help="of the control planes")
     given = parser.parse_args()
     end_by_exception()
-    plan = Plan(given.seconds, given.pause, given.kills, given.restarts, given.takeovers)
+    plan = Plan(**{each.name: getattr(given, each.name) for each in fields(Plan)})
     with tempfile.TemporaryDirectory(prefix="lacuna-moving-") as folder:
         found, load, said = run(Path(folder), given.version, plan)
     sys.stdout.write(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -21,6 +23,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 10.0
 PARTITIONS: Final = 16
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 #: Half of their transactions are aborted.
@@ -167,14 +170,15 @@ class SourceLoad:
     def _in_transactions(self, number: int) -> Callable[[], None]:
         def run() -> None:
             chosen = random.Random(number)
+            counter = itertools.count(1)
             while not self._is_over.is_set():
                 # A source that was away for long may have fenced the last one.
                 with suppress(KafkaException):
-                    self._transactions(number, chosen)
+                    self._transactions(number, chosen, counter)
 
         return run
 
-    def _transactions(self, number: int, chosen: random.Random) -> None:
+    def _transactions(self, number: int, chosen: random.Random, counter: Iterator[int]) -> None:
         producer = Producer(
             {
                 "bootstrap.servers": self._bootstrap,
@@ -191,10 +195,9 @@ class SourceLoad:
             }
         )
         try:
-            _insist(lambda: producer.init_transactions(SECONDS))
-            count = 0
+            _insist(producer.init_transactions)
             while not self._is_over.wait(self._pause * chosen.random() * 2):
-                count += 1
+                count = next(counter)
                 is_committed = self._transaction(producer, consumer, number, count, chosen)
                 self.committed += is_committed
                 self.aborted += not is_committed
@@ -222,14 +225,14 @@ class SourceLoad:
             if count % 3 == 0:
                 offsets = [TopicPartition("tx", number, count)]
                 group = consumer.consumer_group_metadata()
-                _insist(lambda: producer.send_offsets_to_transaction(offsets, group, SECONDS))
+                _insist(partial(producer.send_offsets_to_transaction, offsets, group))
             if chosen.random() < 0.5:
-                _insist(lambda: producer.commit_transaction(SECONDS))
+                _insist(producer.commit_transaction)
                 return True
         except KafkaException as error:
             if not error.args[0].txn_requires_abort():
                 raise
-        _insist(lambda: producer.abort_transaction(SECONDS))
+        _insist(producer.abort_transaction)
         return False
 
     def _without(self, codec: str, is_idempotent: bool) -> Callable[[], None]:
@@ -292,11 +295,16 @@ class SourceLoad:
         return run
 
 
-def _insist(call: Callable[[], None]) -> None:
-    """Repeat a call while its failure is one that passes."""
+def _insist(call: Callable[[float], None]) -> None:
+    """Repeat a call while its failure is one that passes. Raises KafkaException in the end.
+
+    A producer that waits for an answer for that long begins anew: librdkafka may wait for ever for one that a restart
+    has lost.
+    """
+    deadline = time.monotonic() + SECONDS / 2
     while True:
         try:
-            return call()
+            return call(_CALL_SECONDS)
         except KafkaException as error:
-            if not error.args[0].retriable():
+            if not error.args[0].retriable() or time.monotonic() > deadline:
                 raise
