@@ -192,7 +192,7 @@ class Counts:
 class Following:
     """Copies the partitions that are added until it is cancelled or something fails.
 
-    `progressed` is set after each commit, and whenever a partition stops; `moved` when a broker does not lead a
+    `progressed` is set after each commit, and whenever a partition stops. `moved` is set when a broker does not lead a
     partition, or does not know it.
     """
 
@@ -202,6 +202,7 @@ class Following:
         target: Target,
         budget: Budget,
         counts: Counts,
+        progressed: asyncio.Event,
     ) -> None:
         self._source = source
         self._target = target
@@ -213,14 +214,13 @@ class Following:
         self._puts: asyncio.Queue[tuple[list[Track], asyncio.Task[ImportSegment], int]] = (
             asyncio.Queue(_PUTS)
         )
-        self.progressed = asyncio.Event()
+        self._progressed = progressed
         self.moved = asyncio.Event()
 
     async def run(self) -> None:
         """Raises UserError and the errors of the target."""
         async with asyncio.TaskGroup() as group:
             nodes: set[int] = set()
-            group.create_task(self._target.renew())
             group.create_task(self._write(group))
             group.create_task(self._commit())
             while True:
@@ -236,12 +236,13 @@ class Following:
         if not track.stopped and track.position > track.queued:
             self._outbox.add(track, Arrived((), track.position, -1))
 
-    def stop(self, track: Track, reason: str) -> None:
-        """Copy a partition no further."""
+    def stop(self, track: Track, reason: str, *, is_told: bool = False) -> None:
+        """Copy a partition no further. With `is_told`, the user knows already why."""
         if not track.stopped:
             track.stopped = f"{track} {reason}"
-            self._counts.stopped.append(track.stopped)
-            self.progressed.set()
+            if not is_told:
+                self._counts.stopped.append(track.stopped)
+            self._progressed.set()
 
     async def _follow(self, node: int) -> None:
         broker = await self._source.connect(node)
@@ -313,7 +314,7 @@ class Following:
         track.log_start_offset = data.log_start_offset
         records = _joined(data.records or ())
         if not len(records):
-            self.progressed.set()
+            self._progressed.set()
             return 0
         try:
             arrived = arrive(records, _aborted(data.aborted_transactions), track.queued)
@@ -340,7 +341,7 @@ class Following:
             self._outbox.release(size)
             self._counts.bytes_copied += size
             self._counts.segments += 1
-            self.progressed.set()
+            self._progressed.set()
 
     def _settle(self, track: Track, end_offset: int, code: int) -> None:
         if code == ErrorCode.NONE:

@@ -6,12 +6,13 @@ What cannot become right by itself ends the import, or stops its partition, with
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import ImportReport
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.importing.cluster import (
     EARLIEST,
@@ -72,6 +73,8 @@ class ImportSettings:
     copies_rights: bool = True
     accepts_gaps: bool = False
     bytes_per_second: int | None = None
+    #: The pause between renewals of the lease, within which an importer learns of others that share its partitions.
+    renewal_seconds: float = 3.0
 
 
 @dataclass(slots=True)
@@ -81,6 +84,19 @@ class Progress:
     tracks: dict[Place, Track] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     left: dict[str, str] = field(default_factory=dict)
+
+    def report(self, source_id: str) -> ImportReport:
+        """Return what the control plane shows of this importer."""
+        tracks = self.tracks.values()
+        return ImportReport(
+            source=source_id,
+            partitions=len(tracks),
+            stopped=sum(bool(each.stopped) for each in tracks),
+            lag=sum(max(0, each.stable_offset - each.copied) for each in tracks),
+            undecided=sum(max(0, each.high_watermark - each.stable_offset) for each in tracks),
+            bytes_copied=self.counts.bytes_copied,
+            segments=self.counts.segments,
+        )
 
     @property
     def done(self) -> int:
@@ -117,6 +133,10 @@ class Importer:
         self._say = say
         self._said: set[str] = set()
         self._budget = Budget(settings.bytes_per_second)
+        #: The leases of the importers that share the partitions.
+        self._workers: Sequence[int] = ()
+        #: Set after each commit, and whenever a partition stops or the importers that share the partitions change.
+        self._progressed = asyncio.Event()
         self.progress = Progress()
 
     async def run(self) -> None:
@@ -149,12 +169,48 @@ class Importer:
         async with Kafka(there, "the source") as source, Kafka(here, "the target") as target:
             await self._target.open()
             try:
-                await self._copy(source, target)
+                await self._share(source, target)
             finally:
                 with contextlib.suppress(ControlPlaneUnavailable, CommandRefused):
                     await self._target.close()
 
-    async def _copy(self, source: Kafka, target: Kafka) -> None:
+    async def _share(self, source: Kafka, target: Kafka) -> None:
+        """Copy the partitions that are this importer's among all of the source, until everything is here."""
+        self._workers = await self._target.renew(self.progress.report(source.cluster_id))
+        if len(self._workers) > 1:
+            self._tell_workers()
+            await asyncio.sleep(
+                self._settings.renewal_seconds
+            )  # by then, the others have let go of theirs
+        async with asyncio.TaskGroup() as group:
+            keeping = group.create_task(self._keep_lease(source.cluster_id))
+            is_shared_anew = True
+            while is_shared_anew:
+                try:
+                    is_shared_anew = await self._copy(source, target)
+                except ExceptionGroup as failed:
+                    if not isinstance(_first(failed), OutranError):
+                        raise
+                    await asyncio.sleep(_PAUSE_SECONDS)
+            keeping.cancel()
+
+    async def _keep_lease(self, source_id: str) -> None:
+        while True:
+            await asyncio.sleep(self._settings.renewal_seconds)
+            workers = await self._target.renew(self.progress.report(source_id))
+            if workers != self._workers:
+                self._workers = workers
+                self._tell_workers()
+                self._progressed.set()
+
+    def _tell_workers(self) -> None:
+        count = len(self._workers)
+        others = "this importer copies" if count == 1 else f"{count} importers share"
+        self._tell(f"{others} the partitions from now on", once=False)
+
+    async def _copy(self, source: Kafka, target: Kafka) -> bool:
+        """Copy until everything is here, or until the partitions are shared anew, which it returns."""
+        workers = self._workers
         topics = Topics(source, target, self._settings.selection)
         aligned = await topics.align()
         self._report(aligned)
@@ -162,27 +218,35 @@ class Importer:
             for line in await copy_rights(source, target):
                 self._tell(line)
         self.progress.tracks.clear()
-        following = Following(source, self._target, self._budget, self.progress.counts)
-        await self._add_tracks(source, following, aligned)
+        following = Following(
+            source, self._target, self._budget, self.progress.counts, self._progressed
+        )
+        await self._add_tracks(source, following, aligned, workers)
         groups = Groups(source, target, self._end_of)
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(following.run()),
-                group.create_task(self._keep_aligned(source, target, topics, following)),
+                group.create_task(self._keep_aligned(source, target, topics, following, workers)),
                 group.create_task(self._keep_groups(groups)),
             ]
-            await self._until_done(following)
+            await self._until_done(workers)
             for task in tasks:
                 task.cancel()
+        if self._workers != workers:
+            return True
         await self._copy_groups(groups)
         await self._drop(target)
+        return False
 
-    async def _until_done(self, following: Following) -> None:
-        """Wait until what was decided when the session began is here, or for good, and tell what happens meanwhile."""
+    async def _until_done(self, workers: Sequence[int]) -> None:
+        """Wait until what was decided when the copying began is here, or until other importers share the partitions.
+
+        Tells meanwhile what happens.
+        """
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
-        while not (self._settings.is_once and self._is_done(goals)):
-            await following.progressed.wait()
-            following.progressed.clear()
+        while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
+            await self._progressed.wait()
+            self._progressed.clear()
             for line in self.progress.counts.stopped:
                 self._tell(line)
 
@@ -214,7 +278,12 @@ class Importer:
             self._tell(f"group {group_id} {why}")
 
     async def _keep_aligned(
-        self, source: Kafka, target: Kafka, topics: Topics, following: Following
+        self,
+        source: Kafka,
+        target: Kafka,
+        topics: Topics,
+        following: Following,
+        workers: Sequence[int],
     ) -> None:
         """Add topics and partitions that appear, stop those that go, and learn of leaders that move."""
         while True:
@@ -227,21 +296,24 @@ class Importer:
                 name, index = track.place
                 mirror = aligned.mirrors.get(name)
                 if mirror is None:
-                    following.stop(track, aligned.left.get(name, "is not there any more"))
+                    why = aligned.left.get(name)
+                    following.stop(track, why or "is not there any more", is_told=bool(why))
                 elif index < len(mirror.there.leaders):
                     track.leader = mirror.there.leaders[index]
-            await self._add_tracks(source, following, aligned)
+            await self._add_tracks(source, following, aligned, workers)
             await self._drop(target)
 
-    async def _add_tracks(self, source: Kafka, following: Following, aligned: Aligned) -> None:
-        """Begin to copy the partitions that are not copied yet, each at its end."""
+    async def _add_tracks(
+        self, source: Kafka, following: Following, aligned: Aligned, workers: Sequence[int]
+    ) -> None:
+        """Begin to copy this importer's partitions that are not copied yet, each at its end."""
         tracks = self.progress.tracks
         new: dict[Place, Track] = {}
         for name, mirror in aligned.mirrors.items():
             for index, leader in enumerate(mirror.there.leaders[: len(mirror.here.leaders)]):
                 place = (name, index)
-                if place not in tracks:
-                    key = (mirror.here.raw_id, index)
+                key = (mirror.here.raw_id, index)
+                if place not in tracks and self._target.owns(key, workers):
                     new[place] = Track(
                         place, mirror.there.raw_id, mirror.link, key, leader, 0, 0, 0, next_epoch=0
                     )

@@ -22,6 +22,7 @@ from lacuna.controlplane.shared.extents import (
 )
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import (
+    ImportReport,
     OpenLease,
     ReleaseLease,
     RenewLease,
@@ -37,11 +38,11 @@ from lacuna.controlplane.v1.log_pb2 import (
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
 from lacuna.importing.batches import Copy
 from lacuna.logstore.objects import ObjectStore
+from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments import SegmentId, SliceInput, WrittenSlice, segment_key, write_segment
 
-#: How long the lease lasts without a renewal, and the pause between renewals.
-_LEASE_MS: Final = 60_000
-_RENEWAL_SECONDS: Final = 15.0
+#: How long the lease lasts without a renewal, after which other importers copy its partitions.
+_LEASE_MS: Final = 15_000
 
 
 class TargetFailed(UserError):
@@ -85,13 +86,25 @@ class Target:
         release = ReleaseLease(lease_id=self._lease_id)
         await self._control.call(Command(release_lease=release))
 
-    async def renew(self) -> None:
-        """Renew the lease for ever. Raises TargetFailed if it has ended."""
-        while True:
-            await asyncio.sleep(_RENEWAL_SECONDS)
-            command = Command(renew_lease=RenewLease(lease_id=self._lease_id))
-            if (await self._control.call(command)).lease_renewed.error_code:
-                raise TargetFailed("the lease of the importer has ended, as after a long pause")
+    async def renew(self, report: ImportReport) -> Sequence[int]:
+        """Renew the lease with a report, and return the leases of all importers of its source.
+
+        Raises TargetFailed if the lease has ended.
+        """
+        command = Command(renew_lease=RenewLease(lease_id=self._lease_id, import_report=report))
+        renewed = (await self._control.call(command)).lease_renewed
+        if renewed.error_code:
+            raise TargetFailed("the lease of the importer has ended, as after a long pause")
+        return list(renewed.workers)
+
+    def owns(self, key: PartitionKey, workers: Sequence[int]) -> bool:
+        """Whether this importer copies a partition, of those with these leases.
+
+        A partition moves only if its importer goes, or to an importer that comes.
+        """
+        topic_id, index = key
+        weights = {each: crc32c(b"%d %d" % (each, index) + topic_id) for each in workers}
+        return max(workers, key=lambda each: (weights[each], each)) == self._lease_id
 
     async def ends(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
         """Return the state of each partition."""

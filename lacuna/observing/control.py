@@ -3,7 +3,7 @@
 import asyncio
 import heapq
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, NamedTuple
@@ -18,6 +18,7 @@ from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import waiting_in
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.totals import Totals, totals
+from lacuna.controlplane.v1.cluster_pb2 import ImportReport
 from lacuna.controlplane.v1.log_pb2 import Rewritten
 from lacuna.controlplane.verbs.cleaning import compacted, dirt_in
 from lacuna.observing.endpoint import Observed
@@ -28,6 +29,8 @@ from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 _MOST_PARTITIONS: Final = 50
 #: Partitions of groups with metrics of their own. For all others, there are only the sums of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
+#: Importers whose reports are summed up.
+_MOST_IMPORTERS: Final = 1_000
 #: Positions that are examined, which takes half a second. The others are counted.
 _MOST_LAGS: Final = 50_000
 #: Partitions in which extents to merge are counted, which takes a second if there are many small extents.
@@ -255,6 +258,14 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
             yield topic, number, owner.transactional_id, seconds
 
 
+def _imports(seen: _Summed, value: Callable[[ImportReport], int]) -> list[tuple[str, int]]:
+    """Return the sum of a value over the importers of each source."""
+    sums: Counter[str] = Counter()
+    for report in islice(seen.state.import_reports.values(), _MOST_IMPORTERS):
+        sums[report.source] += value(report)
+    return sorted(sums.items())
+
+
 _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge("lacuna_agents", "Agents with a lease.", lambda seen: len(seen.state.leased_agents())),
     gauge(
@@ -263,6 +274,42 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         lambda seen: len(seen.state.hidden_leases),
     ),
     gauge("lacuna_leases", "Leases of agents and jobs.", lambda seen: len(seen.state.leases)),
+    gauges(
+        "lacuna_import_workers",
+        "Importers that run, by the id of the cluster that they copy from.",
+        ("source",),
+        lambda seen: _imports(seen, lambda _: 1),
+    ),
+    gauges(
+        "lacuna_import_partitions",
+        "Partitions that importers copy.",
+        ("source",),
+        lambda seen: _imports(seen, lambda report: report.partitions),
+    ),
+    gauges(
+        "lacuna_import_partitions_stopped",
+        "Partitions that importers cannot copy any further. Their output says why.",
+        ("source",),
+        lambda seen: _imports(seen, lambda report: report.stopped),
+    ),
+    gauges(
+        "lacuna_import_lag_offsets",
+        "Offsets that are decided at the source of an import and not copied.",
+        ("source",),
+        lambda seen: _imports(seen, lambda report: report.lag),
+    ),
+    gauges(
+        "lacuna_import_undecided_offsets",
+        "Offsets in or behind transactions that are open at the source of an import.",
+        ("source",),
+        lambda seen: _imports(seen, lambda report: report.undecided),
+    ),
+    gauges(
+        "lacuna_import_copied_bytes",
+        "Bytes that the importers that run have copied since they started.",
+        ("source",),
+        lambda seen: _imports(seen, lambda report: report.bytes_copied),
+    ),
     gauge("lacuna_topics", "Topics.", lambda seen: len(seen.state.topics)),
     gauge("lacuna_partitions", "Partitions.", lambda seen: len(seen.state.partitions)),
     gauge("lacuna_objects", "Objects with live records.", lambda seen: seen.sums.objects),

@@ -18,6 +18,8 @@ from confluent_kafka.admin import AdminClient
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.v1.cluster_pb2 import DescribeCluster
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.importing.cluster import LATEST, READ_COMMITTED, Kafka
 from lacuna.importing.cutover import (
     Cutover,
@@ -37,6 +39,7 @@ from lacuna.operating.stores import open_checked
 from lacuna.testing import Cluster
 from tests.importing.sources import SECONDS, created, read
 
+PARTITIONS: Final = 16
 LEVELS: Final = ("read_committed", "read_uncommitted")
 
 
@@ -323,6 +326,58 @@ def test_a_source_that_does_not_answer_is_named(target: Cluster) -> None:
 def test_a_cluster_is_not_imported_into_itself(target: Cluster) -> None:
     with pytest.raises(UserError, match="the source is this cluster itself"):
         imported(target.bootstrap, target)
+
+
+def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_others(
+    source: Cluster, target: Cluster
+) -> None:
+    there, here = source.bootstrap, target.bootstrap
+    created(there, "shared", PARTITIONS)
+
+    async def run() -> None:
+        place = ControlPlace(left(target.data, ADDRESS_NAME))
+        store = open_checked(target.store_url)
+        settings = ImportSettings(selection=Selection(["shared"]), renewal_seconds=0.1)
+        async with connect(place) as control, asyncio.timeout(SECONDS):
+            importers = [
+                Importer(Agents(there), Agents(here), control, store, settings, lambda _: None)
+                for _ in range(3)
+            ]
+            tasks = [asyncio.ensure_future(each.run()) for each in importers]
+            while not all(each.progress.tracks for each in importers) or _shares(importers) != 1:
+                await asyncio.sleep(0.02)
+            described = await control.call(Command(describe_cluster=DescribeCluster()))
+            reports = [each.report for each in described.cluster_described.importers]
+            assert len(reports) == len(importers)
+            assert {each.source for each in reports} == {reports[0].source}
+            tasks[0].cancel()
+            while _shares(importers[1:]) != 1:
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(_send_to_all, there)
+            while sum(each.progress.done for each in importers[1:]) < PARTITIONS:
+                await asyncio.sleep(0.02)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    asyncio.run(run())
+    assert differences(there, here, "shared") == []
+
+
+def _shares(importers: Sequence[Importer]) -> float:
+    """Return by how many importers each partition is copied, on average, or 0 if one is copied by none."""
+    counts = [
+        sum(("shared", index) in each.progress.tracks for each in importers)
+        for index in range(PARTITIONS)
+    ]
+    return sum(counts) / PARTITIONS if all(counts) else 0
+
+
+def _send_to_all(bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for index in range(PARTITIONS):
+        producer.produce("shared", b"x", partition=index)
+    assert producer.flush(SECONDS) == 0
 
 
 def test_bytes_are_spread_over_time() -> None:

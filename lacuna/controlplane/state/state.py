@@ -28,7 +28,13 @@ from lacuna.controlplane.state.shares import Shares
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import Unsettled
 from lacuna.controlplane.state.windows import Windows
-from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport, ClusterDelta, Topic
+from lacuna.controlplane.v1.cluster_pb2 import (
+    Agent,
+    AgentReport,
+    ClusterDelta,
+    ImportReport,
+    Topic,
+)
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 #: About how many bytes a partition of an open transaction takes.
@@ -161,8 +167,9 @@ class State:
             set()
         )  # leases in `hidden_leases` whose agents are about to stop
         self.missed: Deadlines[int] = Deadlines()  # when a departed agent is dropped
-        # Volatile: the reports of agents by lease id, and counts of rewritten data, for cluster overviews.
+        # Volatile: the reports of agents and importers by lease id, and counts of rewritten data, for cluster overviews.
         self.reports: dict[int, AgentReport] = {}
+        self.import_reports: dict[int, ImportReport] = {}
         self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []

@@ -161,22 +161,26 @@ class LeasesDescribed(_message.Message):
     def __init__(self, next_lease_id: _Optional[int] = ..., lease_ids: _Optional[_Iterable[int]] = ..., last_sequences: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class RenewLease(_message.Message):
-    __slots__ = ("lease_id", "is_leaving", "report")
+    __slots__ = ("lease_id", "is_leaving", "report", "import_report")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
     IS_LEAVING_FIELD_NUMBER: _ClassVar[int]
     REPORT_FIELD_NUMBER: _ClassVar[int]
+    IMPORT_REPORT_FIELD_NUMBER: _ClassVar[int]
     lease_id: int
     is_leaving: bool
     report: AgentReport
-    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ..., report: _Optional[_Union[AgentReport, _Mapping]] = ...) -> None: ...
+    import_report: ImportReport
+    def __init__(self, lease_id: _Optional[int] = ..., is_leaving: _Optional[bool] = ..., report: _Optional[_Union[AgentReport, _Mapping]] = ..., import_report: _Optional[_Union[ImportReport, _Mapping]] = ...) -> None: ...
 
 class LeaseRenewed(_message.Message):
-    __slots__ = ("error_code", "is_journal_shared")
+    __slots__ = ("error_code", "is_journal_shared", "workers")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     IS_JOURNAL_SHARED_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
     error_code: int
     is_journal_shared: bool
-    def __init__(self, error_code: _Optional[int] = ..., is_journal_shared: _Optional[bool] = ...) -> None: ...
+    workers: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., is_journal_shared: _Optional[bool] = ..., workers: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class DescribeCluster(_message.Message):
     __slots__ = ()
@@ -195,20 +199,30 @@ class AgentDescription(_message.Message):
     def __init__(self, lease_id: _Optional[int] = ..., agent: _Optional[_Union[Agent, _Mapping]] = ..., is_hidden: _Optional[bool] = ..., report: _Optional[_Union[AgentReport, _Mapping]] = ...) -> None: ...
 
 class ClusterDescribed(_message.Message):
-    __slots__ = ("agents", "extents", "objects", "dead_ranges", "partitions_blocked", "oldest_transaction_ms")
+    __slots__ = ("agents", "extents", "objects", "dead_ranges", "partitions_blocked", "oldest_transaction_ms", "importers")
     AGENTS_FIELD_NUMBER: _ClassVar[int]
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
     OBJECTS_FIELD_NUMBER: _ClassVar[int]
     DEAD_RANGES_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_BLOCKED_FIELD_NUMBER: _ClassVar[int]
     OLDEST_TRANSACTION_MS_FIELD_NUMBER: _ClassVar[int]
+    IMPORTERS_FIELD_NUMBER: _ClassVar[int]
     agents: _containers.RepeatedCompositeFieldContainer[AgentDescription]
     extents: int
     objects: int
     dead_ranges: int
     partitions_blocked: int
     oldest_transaction_ms: int
-    def __init__(self, agents: _Optional[_Iterable[_Union[AgentDescription, _Mapping]]] = ..., extents: _Optional[int] = ..., objects: _Optional[int] = ..., dead_ranges: _Optional[int] = ..., partitions_blocked: _Optional[int] = ..., oldest_transaction_ms: _Optional[int] = ...) -> None: ...
+    importers: _containers.RepeatedCompositeFieldContainer[ImporterDescription]
+    def __init__(self, agents: _Optional[_Iterable[_Union[AgentDescription, _Mapping]]] = ..., extents: _Optional[int] = ..., objects: _Optional[int] = ..., dead_ranges: _Optional[int] = ..., partitions_blocked: _Optional[int] = ..., oldest_transaction_ms: _Optional[int] = ..., importers: _Optional[_Iterable[_Union[ImporterDescription, _Mapping]]] = ...) -> None: ...
+
+class ImporterDescription(_message.Message):
+    __slots__ = ("lease_id", "report")
+    LEASE_ID_FIELD_NUMBER: _ClassVar[int]
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    lease_id: int
+    report: ImportReport
+    def __init__(self, lease_id: _Optional[int] = ..., report: _Optional[_Union[ImportReport, _Mapping]] = ...) -> None: ...
 
 class ReleaseLease(_message.Message):
     __slots__ = ("lease_id",)
@@ -356,6 +370,24 @@ class AgentReport(_message.Message):
     clock_ms: int
     store_clock_ms: int
     def __init__(self, connections: _Optional[int] = ..., requests: _Optional[int] = ..., requests_failed: _Optional[int] = ..., cache_hits: _Optional[int] = ..., cache_lookups: _Optional[int] = ..., store: _Optional[_Union[StoreCounts, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ConnectedClients, _Mapping]]] = ..., connections_left_out: _Optional[int] = ..., merges: _Optional[_Union[MergeCounts, _Mapping]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
+
+class ImportReport(_message.Message):
+    __slots__ = ("source", "partitions", "stopped", "lag", "undecided", "bytes_copied", "segments")
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    STOPPED_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    UNDECIDED_FIELD_NUMBER: _ClassVar[int]
+    BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    source: str
+    partitions: int
+    stopped: int
+    lag: int
+    undecided: int
+    bytes_copied: int
+    segments: int
+    def __init__(self, source: _Optional[str] = ..., partitions: _Optional[int] = ..., stopped: _Optional[int] = ..., lag: _Optional[int] = ..., undecided: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., segments: _Optional[int] = ...) -> None: ...
 
 class StoreCounts(_message.Message):
     __slots__ = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars", "prices")

@@ -10,12 +10,14 @@ from lacuna.controlplane.state.settings import (
     LONGEST_JOB_LEASE_MS,
     MAX_PER_TICK,
     MAX_REPORT_BYTES,
+    MOST_WORKERS,
 )
 from lacuna.controlplane.state.state import NO_NODE, Lease, State
 from lacuna.controlplane.v1.cluster_pb2 import (
     Agent,
     AgentRegistered,
     AgentReport,
+    ImportReport,
     LeaseOpened,
     LeaseReleased,
     LeaseRenewed,
@@ -94,7 +96,21 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
             kept = AgentReport()
             kept.CopyFrom(command.report)
             turn.state.reports[lease.lease_id] = kept
-    return Reply(lease_renewed=LeaseRenewed(is_journal_shared=turn.state.is_journal_shared))
+    answer = LeaseRenewed(is_journal_shared=turn.state.is_journal_shared)
+    if command.HasField("import_report") and command.ByteSize() <= MAX_REPORT_BYTES:
+        answer.workers.extend(_workers(turn.state, lease.lease_id, command.import_report))
+    return Reply(lease_renewed=answer)
+
+
+def _workers(state: State, lease_id: int, report: ImportReport) -> list[int]:
+    """Keep the report of an importer, and return the leases of all that copy from its source."""
+    kept = ImportReport()
+    kept.CopyFrom(report)
+    state.import_reports[lease_id] = kept
+    workers = (
+        each for each, other in state.import_reports.items() if other.source == report.source
+    )
+    return sorted(workers)[:MOST_WORKERS]
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:

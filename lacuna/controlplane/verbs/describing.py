@@ -9,7 +9,12 @@ from lacuna.controlplane.state.rewriting import TopicRewritten, waiting_in
 from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
 from lacuna.controlplane.state.state import NO_NODE
 from lacuna.controlplane.state.totals import totals
-from lacuna.controlplane.v1.cluster_pb2 import AgentDescription, ClusterDescribed, DescribeCluster
+from lacuna.controlplane.v1.cluster_pb2 import (
+    AgentDescription,
+    ClusterDescribed,
+    DescribeCluster,
+    ImporterDescription,
+)
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
 from lacuna.controlplane.verbs.turn import Turn
@@ -17,7 +22,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
-    """Describe the agents by their last reports, and sum up the partitions."""
+    """Describe the agents and importers by their last reports, and sum up the partitions."""
     state = turn.state
     nodes = {node.node_id: node for node in state.nodes.values()}
     leases = [each for each in state.leases.values() if each.node_id != NO_NODE]
@@ -31,6 +36,10 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
                 report=state.reports.get(lease.lease_id),
             )
             for lease in sorted(leases, key=lambda lease: (lease.node_id, lease.lease_id))
+        ],
+        importers=[
+            ImporterDescription(lease_id=lease_id, report=report)
+            for lease_id, report in sorted(state.import_reports.items())
         ],
         **sums._asdict(),
     )

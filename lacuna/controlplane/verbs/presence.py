@@ -129,8 +129,9 @@ def _is_known(state: State, lease_id: int) -> bool:
 
 
 def forget(state: State, lease_id: int) -> None:
-    """Drop the sessions of a lease that has ended, and its agent's report."""
+    """Drop the sessions of a lease that has ended, and the report of its agent or importer."""
     state.reports.pop(lease_id, None)
+    state.import_reports.pop(lease_id, None)
     state.lease_sessions.pop(lease_id, None)
     state.absences.discard(lease_id)
     state.hidden_leases.discard(lease_id)

@@ -8,6 +8,8 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     ClusterDescribed,
     DeleteTopics,
     DescribeCluster,
+    ImportReport,
+    OpenLease,
     RegisterAgent,
     ReleaseLease,
     RenewLease,
@@ -57,6 +59,28 @@ def test_a_report_that_is_too_large_is_dropped_and_the_lease_renewed() -> None:
     command = RenewLease(lease_id=cluster.lease_id, report=large)
     assert cluster.do("renew_lease", command).error_code == 0
     assert not _described(cluster).agents[0].HasField("report")
+
+
+def test_importers_of_a_source_learn_of_each_other_when_they_report() -> None:
+    cluster = Cluster(agents=0)
+    leases = [cluster.do("open_lease", OpenLease()).lease_id for _ in range(3)]
+    records = len(cluster.journal)
+
+    def report(lease_id: int, source: str, lag: int) -> list[int]:
+        told = ImportReport(source=source, lag=lag)
+        renewed = cluster.do("renew_lease", RenewLease(lease_id=lease_id, import_report=told))
+        return list(renewed.workers)
+
+    one, two, other = leases
+    assert report(two, "a", 1) == [two]
+    assert report(one, "a", 2) == [one, two]
+    assert report(other, "b", 3) == [other]
+    assert report(two, "a", 4) == [one, two]
+    assert len(cluster.journal) == records
+    found = [(each.lease_id, each.report.lag) for each in _described(cluster).importers]
+    assert found == [(one, 2), (two, 4), (other, 3)]
+    cluster.do("release_lease", ReleaseLease(lease_id=one))
+    assert report(two, "a", 5) == [two]
 
 
 def test_sums_over_the_partitions() -> None:
