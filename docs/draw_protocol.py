@@ -21,7 +21,6 @@ _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", 
 
 #: An API that Kafka 4.4 serves and an agent does not → what to use instead, or why there is no need for it.
 _SHARE: Final = "what brokers tell one another of share groups: the control plane keeps it"
-_STREAMS: Final = "streams groups: use `group.protocol=classic`"
 _RAFT: Final = "changes of a Raft quorum: control planes share a journal and do not vote"
 _INSTEAD: Final[Mapping[str, str]] = {
     "InitializeShareGroupState": _SHARE,
@@ -29,9 +28,6 @@ _INSTEAD: Final[Mapping[str, str]] = {
     "WriteShareGroupState": _SHARE,
     "DeleteShareGroupState": _SHARE,
     "ReadShareGroupStateSummary": _SHARE,
-    "StreamsGroupHeartbeat": _STREAMS,
-    "StreamsGroupDescribe": _STREAMS,
-    "StreamsGroupTopologyDescriptionUpdate": _STREAMS,
     "AddRaftVoter": _RAFT,
     "RemoveRaftVoter": _RAFT,
     "UnregisterController": _RAFT,

@@ -223,6 +223,8 @@ def _groups(seen: _Summed) -> list[tuple[str, str, int]]:
         counts["consumer", group.state.value] += 1
     for share in groups.shares.values():
         counts["share", share.state] += 1
+    for streams in groups.streams.values():
+        counts["streams", streams.state.value] += 1
     return [(kind, name, count) for (kind, name), count in sorted(counts.items())]
 
 

@@ -88,6 +88,9 @@ APIS: Final = (
     "ShareFetch",
     "ShareGroupDescribe",
     "ShareGroupHeartbeat",
+    "StreamsGroupDescribe",
+    "StreamsGroupHeartbeat",
+    "StreamsGroupTopologyDescriptionUpdate",
     "SyncGroup",
     "TxnOffsetCommit",
     "UnregisterBroker",
@@ -103,6 +106,11 @@ FAMILIES: Final = {
     "sasl": ("SaslAuthenticate", "SaslHandshake"),
     "share_groups": ("ShareGroupOffsets", "ShareGroupDescribe", "ShareGroupHeartbeat"),
     "share_records": ("ShareAcknowledge", "ShareFetch"),
+    "streams_groups": (
+        "StreamsGroupDescribe",
+        "StreamsGroupHeartbeat",
+        "StreamsGroupTopologyDescriptionUpdate",
+    ),
     "telemetry": ("Telemetry", "TelemetrySubscriptions"),
     "user_scram_credentials": ("UserScramCredentials",),
 }

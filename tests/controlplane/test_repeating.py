@@ -34,6 +34,10 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DeleteOffsets,
     DescribeConsumerGroups,
     DescribeGroupConfigs,
+    DescribeTopology,
+    StreamsGroupHeartbeat,
+    StreamsSubtopology,
+    StreamsTopology,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -181,6 +185,22 @@ class Scene(Cluster):
             has_topic_names=member_epoch == 0,
             topic_names=["a"] if member_epoch == 0 else (),
         )
+
+    def streaming(self) -> StreamsGroupHeartbeat:
+        """Return a heartbeat that joins a group whose assignments do not wait."""
+        change = ConfigChange(name="streams.initial.rebalance.delay.ms", value="0")
+        self.do("alter_group_configs", AlterGroupConfigs(group_id="streams", changes=[change]))
+        reads = StreamsSubtopology(subtopology_id="0", source_topics=["a"])
+        return StreamsGroupHeartbeat(
+            group_id="streams",
+            member_id="m",
+            rebalance_timeout_ms=1000,
+            topology=StreamsTopology(subtopologies=[reads]),
+        )
+
+    def described(self) -> DescribeTopology:
+        self.do("streams_group_heartbeat", self.streaming())
+        return DescribeTopology(group_id="streams", member_id="m", description=b"text")
 
     def to_acquire(self) -> ShareRecords:
         change = ConfigChange(name="share.auto.offset.reset", value="earliest")
@@ -393,6 +413,9 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")],
     ),
     "describe_group_configs": lambda _: DescribeGroupConfigs(group_ids=["g"]),
+    "streams_group_heartbeat": lambda scene: scene.streaming(),
+    "describe_streams_groups": lambda _: DescribeConsumerGroups(group_ids=["streams"]),
+    "describe_topology": lambda scene: scene.described(),
     "share_group_heartbeat": lambda scene: scene.sharing(0),
     "describe_share_groups": lambda _: DescribeConsumerGroups(group_ids=["queue"]),
     "share_records": lambda scene: scene.to_acquire(),

@@ -145,6 +145,10 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
         [(DESCRIBE, GROUP, "g")],
     ),
     (
+        Command(describe_streams_groups=DescribeConsumerGroups(group_ids=["g"])),
+        [(DESCRIBE, GROUP, "g")],
+    ),
+    (
         Command(describe_group_configs=DescribeGroupConfigs(group_ids=["g"])),
         [(DESCRIBE_CONFIGS, GROUP, "g")],
     ),

@@ -9,7 +9,8 @@ bootstrap servers (KIP-1242).
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
 Clients use it only if the epoch is not negative. Its supported range begins at 0, which clients below v4 cannot read,
 so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26),
-and to `share.version` 2, which announces share groups (KIP-932) with dead-letter queues (KIP-1191).
+to `share.version` 2, which announces share groups (KIP-932) with dead-letter queues (KIP-1191), and to
+`streams.version` 1, which announces streams groups (KIP-1071).
 `metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from it.
 """
 
@@ -41,6 +42,7 @@ FEATURES = {
     "group.version": 1,
     "metadata.version": 33,
     "share.version": 2,
+    "streams.version": 1,
     "transaction.version": 2,
 }
 #: name -> lowest supported level, if it is not 0; 7 is 3.3-IV3, Kafka's first release without ZooKeeper

@@ -12,7 +12,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages import share_groups
+from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
@@ -56,6 +56,11 @@ from lacuna.wire.messages.share_groups import (
     ShareGroupDescribeRequest,
     ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest,
+)
+from lacuna.wire.messages.streams_groups import (
+    StreamsGroupDescribeRequest,
+    StreamsGroupDescribeResponse,
+    StreamsGroupHeartbeatRequest,
 )
 from lacuna.wire.messages.sync_group import SyncGroupRequest
 from lacuna.wire.messages.txn_offset_commit import (
@@ -228,6 +233,71 @@ def share_records(serve: Callable[..., Awaitable[Any]]) -> Guard:
         return await serve(call, request, lambda name: rights.may_topic(Operation.READ, name))
 
     return guard
+
+
+def streams_group_heartbeat(serve: Callable[..., Awaitable[Any]]) -> Guard:
+    """Return the guard of StreamsGroupHeartbeat: needs Read on the group, and Describe on each topic of the topology.
+
+    It passes a permission to `serve`, because the control plane says which internal topics are missing. They need
+    Create on the cluster or on the topic.
+    """
+
+    async def guard(
+        rights: Rights, api: AnyApi, call: Call, request: StreamsGroupHeartbeatRequest
+    ) -> Any:
+        code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
+        for each in request.topology.subtopologies if request.topology is not None else ():
+            for name in _topics_of(each):
+                code = code or rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
+        if code:
+            return api.refuse(call, request, code)
+        return await serve(
+            call,
+            request,
+            lambda name: (
+                rights.may_cluster(Operation.CREATE, is_logged=False)
+                or rights.may_topic(Operation.CREATE, name)
+            ),
+        )
+
+    return guard
+
+
+def _topics_of(
+    subtopology: streams_groups.StreamsGroupHeartbeatRequestSubtopology
+    | streams_groups.Subtopology,
+) -> list[str]:
+    internal = (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics)
+    names = (each.name for each in internal)
+    return [*subtopology.source_topics, *subtopology.repartition_sink_topics, *names]
+
+
+async def streams_group_describe(
+    rights: Rights, api: AnyApi, call: Call, request: StreamsGroupDescribeRequest
+) -> Any:
+    """Needs Describe on each group and on each topic of its topology."""
+    response: StreamsGroupDescribeResponse = await split(
+        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
+    )
+    return response._replace(groups=[_seen_streams(rights, each) for each in response.groups])
+
+
+def _seen_streams(
+    rights: Rights, group: streams_groups.DescribedGroup
+) -> streams_groups.DescribedGroup:
+    subtopologies = (group.topology.subtopologies if group.topology is not None else None) or ()
+    topics = {name for each in subtopologies for name in _topics_of(each)}
+    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
+        return streams_groups.DescribedGroup(
+            _TOPIC_DENIED,
+            "The described group uses topics that the client is not authorized to describe.",
+            group.group_id,
+        )
+    if group.authorized_operations == operations.NOT_ASKED:
+        return group
+    return group._replace(
+        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
+    )
 
 
 async def describe_share_offsets(

@@ -1,4 +1,5 @@
-"""Group configs: those of consumer and share groups, with Kafka 4.4's types, defaults and bounds (docs/adr/0005).
+"""Group configs: those of consumer, share and streams groups, with the types, defaults and bounds of Kafka 4.4
+(docs/adr/0005).
 
 Both the control plane (AlterConfigs) and the agents (DescribeConfigs) use this table.
 """
@@ -32,6 +33,14 @@ ISOLATION_LEVEL: Final = "share.isolation.level"
 RENEW_ENABLE: Final = "share.renew.acknowledge.enable"
 DEAD_LETTER_TOPIC: Final = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_COPIES: Final = "errors.deadletterqueue.copy.record.enable"
+STREAMS_ACCEPTABLE_LAG: Final = "streams.acceptable.recovery.lag"
+STREAMS_ASSIGNMENT_INTERVAL: Final = "streams.assignment.interval.ms"
+STREAMS_HEARTBEAT_INTERVAL: Final = "streams.heartbeat.interval.ms"
+STREAMS_INITIAL_DELAY: Final = "streams.initial.rebalance.delay.ms"
+STREAMS_RACK_TAGS: Final = "streams.rack.aware.assignment.tags"
+STREAMS_SESSION_TIMEOUT: Final = "streams.session.timeout.ms"
+STREAMS_STANDBYS: Final = "streams.num.standby.replicas"
+STREAMS_TASK_OFFSET_INTERVAL: Final = "streams.task.offset.interval.ms"
 
 BY_DURATION: Final = "by_duration:"
 #: A duration of ISO 8601 as Java reads it: days, hours, minutes and seconds.
@@ -44,15 +53,31 @@ _DURATION: Final = re.compile(
 class Bounds(NamedTuple):
     """The least and the greatest value of a config, which Kafka's brokers have as configs of their own."""
 
-    lowest: int
-    highest: int
+    lowest: int | None
+    highest: int | None
 
-    def names_of(self, name: str) -> tuple[tuple[str, int], ...]:
+    def names_of(self, name: str) -> list[tuple[str, int]]:
         """Return the broker configs for the bounds of a config, with their values."""
         kind, _, rest = name.partition(".")
-        return (
+        rest = rest.removeprefix("num.")
+        named = (
             (f"group.{kind}.min.{rest}", self.lowest),
             (f"group.{kind}.max.{rest}", self.highest),
+        )
+        return [(bound, value) for bound, value in named if value is not None]
+
+    def check(self, name: str, number: int) -> None:
+        """Raise InvalidConfig with Kafka's message if a number is outside."""
+        is_below = self.lowest is not None and number < self.lowest
+        is_above = self.highest is not None and number > self.highest
+        if not is_below and not is_above:
+            return
+        if self.highest is None:
+            raise InvalidConfig(f"{name} must be greater than or equal to {self.lowest}")
+        if self.lowest is None:
+            raise InvalidConfig(f"{name} must be less than or equal to {self.highest}")
+        raise InvalidConfig(
+            f"{name} must be in the range {self.lowest} to {self.highest} inclusive."
         )
 
 
@@ -84,11 +109,8 @@ class GroupConfig:
             raise InvalidConfig(
                 f"Invalid value {shown} for configuration {self.name}: {error}"
             ) from None
-        bounds = self.bounds
-        if bounds is not None and not bounds.lowest <= int(checked) <= bounds.highest:
-            raise InvalidConfig(
-                f"{self.name} must be in the range {bounds.lowest} to {bounds.highest} inclusive."
-            )
+        if self.bounds is not None:
+            self.bounds.check(self.name, int(checked))
         return checked
 
 
@@ -136,6 +158,14 @@ def _dead_letter_topic(value: str) -> str:
 
 
 _AT_ONCE: Final = "No effect: members get their new assignment with the next heartbeat."
+
+
+def _tags(value: str) -> str:
+    tags = [each.strip() for each in value.split(",")] if value.strip() else []
+    if len(set(tags)) < len(tags) or not all(tags):
+        raise ValueError("the value must be a list of different tags")
+    return ",".join(tags)
+
 
 _CONFIGS: Final = (
     _number(ASSIGNMENT_INTERVAL, 1_000, 0, 15_000, _AT_ONCE, least=0),
@@ -241,6 +271,90 @@ _CONFIGS: Final = (
         60_000,
         "A member of a share group that sends no heartbeat for this long is removed; a new value holds from its next "
         "heartbeat on.",
+    ),
+    GroupConfig(
+        name=STREAMS_ACCEPTABLE_LAG,
+        default="10000",
+        documentation="How many records a copy of a task's state may lack to count as caught up; members of a streams "
+        "group learn a new value with their next heartbeat.",
+        type=ConfigType.LONG,
+        check_type=whole(ConfigType.LONG, 0),
+        is_on_brokers=True,
+    ),
+    _number(
+        STREAMS_ASSIGNMENT_INTERVAL,
+        1_000,
+        0,
+        15_000,
+        "How long a streams group waits at least between two assignments.",
+        least=0,
+    ),
+    GroupConfig(
+        name="streams.assignor.offload.enable",
+        default="true",
+        documentation="No effect: assignors run in the control plane.",
+        type=ConfigType.BOOLEAN,
+        check_type=boolean,
+        is_on_brokers=True,
+    ),
+    _number(
+        STREAMS_HEARTBEAT_INTERVAL,
+        5_000,
+        5_000,
+        15_000,
+        "How often members of a streams group send a heartbeat; they learn a new value with their next heartbeat.",
+    ),
+    GroupConfig(
+        name=STREAMS_INITIAL_DELAY,
+        default="3000",
+        documentation="How long an empty streams group waits for more members before it assigns tasks.",
+        type=ConfigType.INT,
+        check_type=whole(ConfigType.INT, 0),
+        is_on_brokers=True,
+    ),
+    GroupConfig(
+        name=STREAMS_STANDBYS,
+        default="0",
+        documentation="How many standby tasks a streams group has for each task with state.",
+        type=ConfigType.INT,
+        check_type=whole(ConfigType.INT, 0),
+        bounds=Bounds(None, 2),
+        is_on_brokers=True,
+    ),
+    GroupConfig(
+        name="streams.num.warmup.replicas",
+        default="2",
+        documentation="How many warm-up tasks a streams group has at most. As in Kafka 4.4, the assignor makes none.",
+        type=ConfigType.INT,
+        check_type=whole(ConfigType.INT, 0),
+        bounds=Bounds(None, 20),
+        is_on_brokers=True,
+    ),
+    GroupConfig(
+        name=STREAMS_RACK_TAGS,
+        default="",
+        documentation="Client tags that members of a streams group must have. As in Kafka 4.4, the assignor does not "
+        "use them.",
+        type=ConfigType.LIST,
+        check_type=_tags,
+        is_on_brokers=True,
+    ),
+    _number(
+        STREAMS_SESSION_TIMEOUT,
+        45_000,
+        45_000,
+        60_000,
+        "A member of a streams group that sends no heartbeat for this long is removed; a new value holds from its next "
+        "heartbeat on.",
+    ),
+    GroupConfig(
+        name=STREAMS_TASK_OFFSET_INTERVAL,
+        default="60000",
+        documentation="How often members of a streams group report how far their tasks have read changelogs.",
+        type=ConfigType.INT,
+        check_type=whole(ConfigType.INT, 1),
+        bounds=Bounds(15_000, None),
+        is_on_brokers=True,
     ),
 )
 

@@ -4,12 +4,15 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.shared.ids import show_id
-from lacuna.controlplane.state.groups.consumer.member import Member, Subscription
+from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
+from lacuna.controlplane.state.groups.consumer.member import Subscription
+from lacuna.controlplane.state.groups.streams import Metadata, StreamsGroup
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupStep,
-    ConsumerMember,
     ConsumerSubscription,
+    StreamsGroupStep,
+    StreamsMetadata,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember, GroupRecord
@@ -99,7 +102,11 @@ def _group(state: State, _command: Command | None, record: GroupRecord) -> str:
         case "group_generation":
             return _generation(state, record.group_generation)
         case "consumer_group_step":
-            return _epoch(state, record.consumer_group_step)
+            step = record.consumer_group_step
+            return _epoch(step, state.groups.consumers.get(step.group_id), "subscription")
+        case "streams_group_step":
+            streams = record.streams_group_step
+            return _epoch(streams, state.groups.streams.get(streams.group_id), "metadata")
         case _:
             return ""
 
@@ -113,24 +120,30 @@ def _generation(state: State, record: GroupGeneration) -> str:
     return f"group {record.group_id!r} rebalanced: generation {record.generation_id}, {members}"
 
 
-def _epoch(state: State, record: ConsumerGroupStep) -> str:
-    before = state.groups.consumers.get(record.group_id)
+def _epoch(
+    record: ConsumerGroupStep | StreamsGroupStep,
+    before: ConsumerGroup | StreamsGroup | None,
+    part: str,
+) -> str:
+    """Describe a new epoch; `part` names the part of a member that has its client."""
     if before is not None and before.group_epoch == record.group_epoch:
         return ""
-    clients = {} if before is None else _clients(before.members.values())
+    clients = {} if before is None else _clients(before.members.values(), part)
     for member_id in record.removed_member_ids:
         clients.pop(member_id, None)
-    # A member without a new subscription was already there.
-    clients |= _clients(each for each in record.members if each.HasField("subscription"))
+    # A member without this part was already there.
+    clients |= _clients((each for each in record.members if each.HasField(part)), part)
     members = _members(sorted(clients.values()))
     return f"group {record.group_id!r} rebalances: epoch {record.group_epoch}, {members}"
 
 
-def _clients(members: Iterable[Member | ConsumerMember]) -> dict[str, str]:
-    return {each.member_id: _client(each.subscription) for each in members}
+def _clients(members: Iterable[Any], part: str) -> dict[str, str]:
+    return {each.member_id: _client(getattr(each, part)) for each in members}
 
 
-def _client(member: GroupMember | Subscription | ConsumerSubscription) -> str:
+def _client(
+    member: GroupMember | Subscription | ConsumerSubscription | Metadata | StreamsMetadata,
+) -> str:
     # Client hosts begin with a slash, as in Kafka.
     return f"{member.client_id}@{member.client_host.removeprefix('/')}"
 

@@ -85,7 +85,7 @@ class OffsetsExpired(_message.Message):
     def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class GroupRecord(_message.Message):
-    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step", "group_configs_changed", "share_group_step", "share_partitions_step", "principal")
+    __slots__ = ("group_generation", "group_deleted", "offsets_written", "txn_offsets_pended", "offsets_expired", "consumer_group_step", "group_configs_changed", "share_group_step", "share_partitions_step", "streams_group_step", "principal")
     GROUP_GENERATION_FIELD_NUMBER: _ClassVar[int]
     GROUP_DELETED_FIELD_NUMBER: _ClassVar[int]
     OFFSETS_WRITTEN_FIELD_NUMBER: _ClassVar[int]
@@ -95,6 +95,7 @@ class GroupRecord(_message.Message):
     GROUP_CONFIGS_CHANGED_FIELD_NUMBER: _ClassVar[int]
     SHARE_GROUP_STEP_FIELD_NUMBER: _ClassVar[int]
     SHARE_PARTITIONS_STEP_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_GROUP_STEP_FIELD_NUMBER: _ClassVar[int]
     PRINCIPAL_FIELD_NUMBER: _ClassVar[int]
     group_generation: GroupGeneration
     group_deleted: GroupDeleted
@@ -105,8 +106,9 @@ class GroupRecord(_message.Message):
     group_configs_changed: _consumer_groups_pb2.GroupConfigs
     share_group_step: _consumer_groups_pb2.ConsumerGroupStep
     share_partitions_step: _share_pb2.SharePartitionsStep
+    streams_group_step: _consumer_groups_pb2.StreamsGroupStep
     principal: str
-    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ..., share_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., share_partitions_step: _Optional[_Union[_share_pb2.SharePartitionsStep, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
+    def __init__(self, group_generation: _Optional[_Union[GroupGeneration, _Mapping]] = ..., group_deleted: _Optional[_Union[GroupDeleted, _Mapping]] = ..., offsets_written: _Optional[_Union[OffsetsWritten, _Mapping]] = ..., txn_offsets_pended: _Optional[_Union[TxnOffsetsPended, _Mapping]] = ..., offsets_expired: _Optional[_Union[OffsetsExpired, _Mapping]] = ..., consumer_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., group_configs_changed: _Optional[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]] = ..., share_group_step: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]] = ..., share_partitions_step: _Optional[_Union[_share_pb2.SharePartitionsStep, _Mapping]] = ..., streams_group_step: _Optional[_Union[_consumer_groups_pb2.StreamsGroupStep, _Mapping]] = ..., principal: _Optional[str] = ...) -> None: ...
 
 class KeptOffset(_message.Message):
     __slots__ = ("offset", "written_at_ms", "sequence", "log_offset")
@@ -189,7 +191,7 @@ class InternalTopicsSnapshot(_message.Message):
     def __init__(self, offsets_high_watermarks: _Optional[_Iterable[int]] = ..., transactions_high_watermarks: _Optional[_Iterable[int]] = ..., group_records: _Optional[_Iterable[_Union[InternalGroupRecord, _Mapping]]] = ..., tombstones: _Optional[_Iterable[_Union[InternalTombstone, _Mapping]]] = ...) -> None: ...
 
 class GroupsSnapshot(_message.Message):
-    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "owners", "internal_topics", "share_groups", "share_partitions")
+    __slots__ = ("generations", "offsets", "pending", "last_sequence", "consumer_groups", "configs", "owners", "internal_topics", "share_groups", "share_partitions", "streams_groups")
     class OwnersEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -207,6 +209,7 @@ class GroupsSnapshot(_message.Message):
     INTERNAL_TOPICS_FIELD_NUMBER: _ClassVar[int]
     SHARE_GROUPS_FIELD_NUMBER: _ClassVar[int]
     SHARE_PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_GROUPS_FIELD_NUMBER: _ClassVar[int]
     generations: _containers.RepeatedCompositeFieldContainer[GroupGeneration]
     offsets: _containers.RepeatedCompositeFieldContainer[KeptOffsets]
     pending: _containers.RepeatedCompositeFieldContainer[PendingOffsets]
@@ -217,4 +220,5 @@ class GroupsSnapshot(_message.Message):
     internal_topics: InternalTopicsSnapshot
     share_groups: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.ConsumerGroupStep]
     share_partitions: _containers.RepeatedCompositeFieldContainer[_share_pb2.SharePartitionsStep]
-    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ..., owners: _Optional[_Mapping[str, str]] = ..., internal_topics: _Optional[_Union[InternalTopicsSnapshot, _Mapping]] = ..., share_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., share_partitions: _Optional[_Iterable[_Union[_share_pb2.SharePartitionsStep, _Mapping]]] = ...) -> None: ...
+    streams_groups: _containers.RepeatedCompositeFieldContainer[_consumer_groups_pb2.StreamsGroupStep]
+    def __init__(self, generations: _Optional[_Iterable[_Union[GroupGeneration, _Mapping]]] = ..., offsets: _Optional[_Iterable[_Union[KeptOffsets, _Mapping]]] = ..., pending: _Optional[_Iterable[_Union[PendingOffsets, _Mapping]]] = ..., last_sequence: _Optional[int] = ..., consumer_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., configs: _Optional[_Iterable[_Union[_consumer_groups_pb2.GroupConfigs, _Mapping]]] = ..., owners: _Optional[_Mapping[str, str]] = ..., internal_topics: _Optional[_Union[InternalTopicsSnapshot, _Mapping]] = ..., share_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.ConsumerGroupStep, _Mapping]]] = ..., share_partitions: _Optional[_Iterable[_Union[_share_pb2.SharePartitionsStep, _Mapping]]] = ..., streams_groups: _Optional[_Iterable[_Union[_consumer_groups_pb2.StreamsGroupStep, _Mapping]]] = ...) -> None: ...

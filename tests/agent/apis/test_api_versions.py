@@ -76,6 +76,7 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
         ("group.version", 1),
         ("metadata.version", 33),
         ("share.version", 2),
+        ("streams.version", 1),
         ("transaction.version", 2),
     ]
     for answer in (v3, v4):

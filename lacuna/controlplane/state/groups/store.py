@@ -1,7 +1,7 @@
 """All groups and their offsets: the durable and the volatile state."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from lacuna.controlplane.shared.group_configs import (
@@ -19,19 +19,24 @@ from lacuna.controlplane.state.groups.live import SIZE_OF_NAME, LiveGroup, LiveG
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.groups.share import ShareGroup
+from lacuna.controlplane.state.groups.streams import LiveStreamsGroup, StreamsGroup
 from lacuna.controlplane.state.owners import NOBODY, Owners
-from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, GroupConfigs
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    ConsumerGroupStep,
+    GroupConfigs,
+    StreamsGroupStep,
+)
 from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupsSnapshot
 from lacuna.controlplane.v1.share_pb2 import SharePartitionsStep
 
 
 @dataclass(slots=True)
 class Groups:
-    """All groups and offsets. A group is a classic group, a consumer group or a share group.
+    """All groups and offsets. A group is a classic, consumer, share or streams group.
 
-    `generations` (of classic groups), `consumers`, `shares`, `offsets` and `configs` (group id → configs set on it,
-    even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of share
-    groups), `locks`, `dying`, `buriers`, `shared` and the cache of `resolver` are volatile.
+    `generations` (of classic groups), `consumers`, `shares`, `streams`, `offsets` and `configs` (group id → configs set
+    on it, even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of
+    share groups), `live_streams`, `locks`, `dying`, `buriers`, `shared` and the cache of `resolver` are volatile.
     """
 
     settings: GroupSettings = field(default_factory=GroupSettings)
@@ -39,9 +44,11 @@ class Groups:
     offsets: Offsets = field(default_factory=Offsets)
     consumers: dict[str, ConsumerGroup] = field(default_factory=dict)
     shares: dict[str, ShareGroup] = field(default_factory=dict)
+    streams: dict[str, StreamsGroup] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     live: LiveGroups = field(default_factory=LiveGroups)
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
+    live_streams: dict[str, LiveStreamsGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
     #: Records of share groups by what was decided about them, for metrics.
     shared: Counter[str] = field(default_factory=Counter)
@@ -93,6 +100,9 @@ class Groups:
         if share is not None:
             size += SIZE_OF_NAME + len(group_id) + share.group.metadata_size + share.size
             size += SIZE_OF_NAME * len(share.group.members)
+        if (streams := self.streams.get(group_id)) is not None:
+            size += SIZE_OF_NAME + len(group_id) + streams.size
+            size += SIZE_OF_NAME * len(streams.members)
         if configs is not None:
             size += SIZE_OF_NAME + len(group_id) + sum(map(len, configs.values()))
         more = size - self.sizes.pop(group_id, 0)
@@ -110,6 +120,8 @@ class Groups:
         self.generations[group_id] = generation
         self.consumers.pop(group_id, None)
         self.live_consumers.pop(group_id, None)
+        self.streams.pop(group_id, None)
+        self.live_streams.pop(group_id, None)
         self.weigh(group_id)
         if group_id in self.live.groups:
             return
@@ -137,6 +149,17 @@ class Groups:
             share = ShareGroup(ConsumerGroup(group_id=step.group_id))
             self.shares[step.group_id] = share
         share.group.apply(step)
+        self.weigh(step.group_id)
+
+    def take_streams_step(self, step: StreamsGroupStep) -> None:
+        """Apply one step to a group, which is a streams group from now on."""
+        group = self.streams.get(step.group_id)
+        if group is None:
+            group = self.streams[step.group_id] = StreamsGroup(group_id=step.group_id)
+            self.generations.pop(step.group_id, None)
+            self.live.groups.pop(step.group_id, None)
+            self.live.asleep.discard(step.group_id)
+        group.apply(step)
         self.weigh(step.group_id)
 
     def take_records_step(self, step: SharePartitionsStep) -> None:
@@ -174,8 +197,10 @@ class Groups:
         self.generations.pop(group_id, None)
         self.consumers.pop(group_id, None)
         self.shares.pop(group_id, None)
+        self.streams.pop(group_id, None)
         self.watch(group_id)
         self.live_consumers.pop(group_id, None)
+        self.live_streams.pop(group_id, None)
         self.live.groups.pop(group_id, None)
         self.live.asleep.discard(group_id)
         self.weigh(group_id)
@@ -199,7 +224,7 @@ class Groups:
         self.offsets.hold_back(now_ms)
         self.locks = Deadlines()
         for group_id, share in self.shares.items():
-            longest_ms = self.share_config(group_id, RECORD_LOCK_DURATION)
+            longest_ms = self.number(group_id, RECORD_LOCK_DURATION)
             for partition in share.partitions.values():
                 partition.hold_back(now_ms + longest_ms)
             self.watch(group_id)
@@ -215,21 +240,30 @@ class Groups:
         return (
             group_id in self.live.groups
             or group_id in self.generations
-            or group_id in self.consumers
-            or group_id in self.shares
+            or self.is_modern(group_id)
             or self.offsets.has_group(group_id)
         )
 
+    def is_modern(self, group_id: str) -> bool:
+        """Whether a group is a consumer, share or streams group."""
+        return group_id in self.consumers or group_id in self.shares or group_id in self.streams
+
+    def members_of(self, group_id: str) -> Collection[str]:
+        """Return the members of a consumer, share or streams group."""
+        share = self.shares.get(group_id)
+        consumer = self.consumers.get(group_id) if share is None else share.group
+        found = consumer or self.streams.get(group_id)
+        return () if found is None else found.members.keys()
+
     def group_ids(self) -> set[str]:
         """Return the ids of all groups."""
-        modern = {*self.consumers, *self.shares}
+        modern = {*self.consumers, *self.shares, *self.streams}
         return {*self.live.groups, *self.generations, *modern, *self.offsets.group_ids()}
 
     def find(self, group_id: str, now_ms: int) -> LiveGroup | None:
         """Return a classic group, loaded from its generation if necessary, or None if there is no such group."""
         is_live = group_id in self.live.groups
-        is_modern = group_id in self.consumers or group_id in self.shares
-        if is_live or (not is_modern and self.exists(group_id)):
+        if is_live or (not self.is_modern(group_id) and self.exists(group_id)):
             return self.open(group_id, now_ms)
         return None
 
@@ -263,13 +297,16 @@ class Groups:
     def session_timeout_ms(self, group_id: str) -> int:
         """Return how long a member of a consumer or share group may send no heartbeat before it is removed."""
         if group_id in self.shares:
-            return self.share_config(group_id, SHARE_SESSION_TIMEOUT)
+            return self.number(group_id, SHARE_SESSION_TIMEOUT)
         return self.consumer_session_timeout_ms(group_id)
 
-    def share_config(self, group_id: str, name: str) -> int:
-        """Return a numeric config of a share group."""
-        own = self.configs.get(group_id, {}).get(name)
-        return int(own or GROUP_CONFIGS[name].default)
+    def config(self, group_id: str, name: str) -> str:
+        """Return a config of a group, or its default."""
+        return self.configs.get(group_id, {}).get(name, GROUP_CONFIGS[name].default)
+
+    def number(self, group_id: str, name: str) -> int:
+        """Return a numeric config of a group, or its default."""
+        return int(self.config(group_id, name))
 
     def consumer_session_timeout_ms(self, group_id: str) -> int:
         """Return how long a member with the consumer protocol may send no heartbeat before it is removed."""
@@ -293,6 +330,8 @@ class Groups:
             yield GroupsSnapshot(share_groups=[share.group.to_step()])
             for step in share.pieces():
                 yield GroupsSnapshot(share_partitions=[step])
+        for _, streams in sorted(self.streams.items()):
+            yield GroupsSnapshot(streams_groups=[streams.to_step()])
         for group_id, configs in sorted(self.configs.items()):
             yield GroupsSnapshot(configs=[GroupConfigs(group_id=group_id, configs=configs)])
         yield from self.offsets.pieces()
@@ -310,6 +349,8 @@ class Groups:
             self.take_step(step)
         for step in piece.share_groups:
             self.take_share_step(step)
+        for streams in piece.streams_groups:
+            self.take_streams_step(streams)
         for records in piece.share_partitions:
             self.take_records_step(records)
         for group in piece.configs:

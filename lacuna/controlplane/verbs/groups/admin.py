@@ -30,6 +30,7 @@ from lacuna.controlplane.verbs.verb import Verb
 CLASSIC = "classic"
 CONSUMER = "consumer"
 SHARE = "share"
+STREAMS = "streams"
 
 
 def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
@@ -96,6 +97,11 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
         return ListedGroup(
             group_id=group_id, protocol_type=SHARE, state=share.state, group_type=SHARE
         )
+    streams = turn.groups.streams.get(group_id)
+    if streams is not None:
+        return ListedGroup(
+            group_id=group_id, protocol_type=STREAMS, state=streams.state, group_type=STREAMS
+        )
     consumer = turn.groups.consumers.get(group_id)
     if consumer is not None:
         return ListedGroup(
@@ -129,10 +135,8 @@ def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
 def _delete(turn: Turn, group_id: str, deleted: set[str]) -> ErrorCode:
     if group_id in deleted or not turn.groups.exists(group_id):
         return ErrorCode.GROUP_ID_NOT_FOUND
-    share = turn.groups.shares.get(group_id)
-    consumer = turn.groups.consumers.get(group_id) if share is None else share.group
-    if consumer is not None:
-        if consumer.members:
+    if turn.groups.is_modern(group_id):
+        if turn.groups.members_of(group_id):
             return ErrorCode.NON_EMPTY_GROUP
     else:
         group = turn.groups.open(group_id, turn.now_ms)

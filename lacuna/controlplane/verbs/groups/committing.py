@@ -13,6 +13,7 @@ from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import OffsetsOfGroup, size_of_offset
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -43,8 +44,11 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
     """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
     group = turn.groups.find(command.group_id, turn.now_ms)
     consumer = turn.groups.consumers.get(command.group_id)
+    streams = turn.groups.streams.get(command.group_id)
     if command.group_id in turn.groups.shares:
         error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    elif streams is not None:
+        error_code = _find_streams_writer_error(turn, streams, command)
     elif consumer is not None:
         error_code = _find_consumer_writer_error(consumer, command)
     else:
@@ -68,8 +72,11 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
         return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.find(command.group_id, turn.now_ms)
     consumer = turn.groups.consumers.get(command.group_id)
+    streams = turn.groups.streams.get(command.group_id)
     if command.group_id in turn.groups.shares:
         error_code = ErrorCode.GROUP_ID_NOT_FOUND
+    elif streams is not None:
+        error_code = _find_streams_writer_error(turn, streams, command)
     elif consumer is not None:
         error_code = _find_consumer_txn_writer_error(consumer, command)
     else:
@@ -125,12 +132,43 @@ def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetComm
     return _find_epoch_error(group, command.member_id, command.generation_id)
 
 
+def _find_streams_writer_error(
+    turn: Turn, group: StreamsGroup, command: OffsetCommit | TxnOffsetCommit
+) -> ErrorCode:
+    """Return an error code unless a member may commit these offsets.
+
+    A member whose epoch has grown since it sent the commit may still commit for tasks that it has had since then.
+    """
+    epoch = command.generation_id
+    if epoch < 0 and not group.members:
+        return ErrorCode.NONE
+    if isinstance(command, TxnOffsetCommit) and not _names_member(command):
+        return ErrorCode.NONE
+    member = group.members.get(command.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    if isinstance(command, OffsetCommit) and not command.knows_member_epochs:
+        return ErrorCode.UNSUPPORTED_VERSION
+    current = member.current
+    if epoch == current.member_epoch:
+        return ErrorCode.NONE
+    held = {**current.revoking.active, **current.assigned.active}
+    for offset in command.offsets:
+        name = turn.topics.name_of(offset.partition.topic_id) or ""
+        since = held.get((group.sources.get(name, ""), offset.partition.partition))
+        if since is None or not since <= epoch < current.member_epoch:
+            return ErrorCode.STALE_MEMBER_EPOCH
+    return ErrorCode.NONE
+
+
 def _names_member(command: TxnOffsetCommit) -> bool:
     """Whether the command names a member. No TxnOffsetCommit before v3 does; the producer's epoch fences those."""
     return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
 
 
-def _find_epoch_error(group: ConsumerGroup, member_id: str, member_epoch: int) -> ErrorCode:
+def _find_epoch_error(
+    group: ConsumerGroup | StreamsGroup, member_id: str, member_epoch: int
+) -> ErrorCode:
     """Return an error code unless the member's epoch is current, or there are no members and no epoch is given."""
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -139,7 +177,7 @@ def _find_epoch_error(group: ConsumerGroup, member_id: str, member_epoch: int) -
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_epoch == member.current.member_epoch:
         return ErrorCode.NONE
-    is_classic = member.is_classic
+    is_classic = isinstance(group, ConsumerGroup) and group.members[member_id].is_classic
     return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 
 
@@ -238,7 +276,7 @@ def _fetch_group(
     """Return the offsets of a group, or at most this many if the command names no partitions."""
     if entry.group_id in turn.groups.shares:
         return FetchedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-    consumer = turn.groups.consumers.get(entry.group_id)
+    consumer = turn.groups.consumers.get(entry.group_id) or turn.groups.streams.get(entry.group_id)
     if consumer is not None and (entry.member_id or entry.member_epoch > 0):
         error_code = _find_epoch_error(consumer, entry.member_id, entry.member_epoch)
         if error_code:

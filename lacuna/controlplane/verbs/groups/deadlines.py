@@ -9,12 +9,13 @@ from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import StoredOffset
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK, MAX_PER_TICK, OFFSETS_PER_TICK
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
 from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from lacuna.controlplane.verbs.groups.consumer.operators import end_overdue_consumers, is_subscribed
-from lacuna.controlplane.verbs.groups.deleting import subscribed_topics
+from lacuna.controlplane.verbs.groups.deleting import is_source, subscribed_topics
 from lacuna.controlplane.verbs.groups.dropping import drop_if_nothing
 from lacuna.controlplane.verbs.groups.rebalance import (
     complete_join_if_all,
@@ -25,6 +26,7 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 )
 from lacuna.controlplane.verbs.groups.share_members import end_overdue_share_members
 from lacuna.controlplane.verbs.groups.share_records import end_locks
+from lacuna.controlplane.verbs.groups.streams_members import end_overdue_streams_members
 from lacuna.controlplane.verbs.turn import Turn
 
 
@@ -43,6 +45,7 @@ def tick_groups(turn: Turn) -> None:
         live.weigh(group.group_id)
     end_overdue_consumers(turn)
     end_overdue_share_members(turn)
+    end_overdue_streams_members(turn)
     end_locks(turn)
     _check_expiry(turn)
 
@@ -61,7 +64,11 @@ def _check_expiry(turn: Turn) -> None:
         live.next_expiry_check_ms = turn.now_ms + interval_ms
         if check_ms is not None and not live.expiring:
             live.expiring = sorted(turn.groups.group_ids(), reverse=True)
-    changed = {each.group.consumer_group_step.group_id for each in turn.records}
+    changed = {
+        step.group_id
+        for each in turn.records
+        for step in (each.group.consumer_group_step, each.group.streams_group_step)
+    }
     left = OFFSETS_PER_TICK
     while live.expiring and left > 0:
         group_id = live.expiring.pop()
@@ -73,7 +80,7 @@ def _check_expiry(turn: Turn) -> None:
 
 def _expire_in(turn: Turn, group_id: str, changed: Container[str]) -> bool:
     """Expire offsets of a group that is not among those `changed` in this turn. Return whether there may be more."""
-    consumer = turn.groups.consumers.get(group_id)
+    consumer = turn.groups.consumers.get(group_id) or turn.groups.streams.get(group_id)
     if consumer is None:
         return turn.groups.exists(group_id) and _expire_offsets(
             turn, turn.groups.open(group_id, turn.now_ms)
@@ -146,10 +153,16 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
     return expired == MAX_PER_TICK
 
 
-def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup) -> bool:
-    """Expire old offsets of topics that no member of the consumer group wants, counted from their commit."""
+def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup) -> bool:
+    """Expire old offsets of topics that no member of the group wants, counted from their commit."""
     offsets = turn.groups.offsets
-    expired = _expire_old(turn, group.group_id, lambda each: is_subscribed(turn, group, each))
+
+    def is_wanted(topic_id: bytes) -> bool:
+        if isinstance(group, StreamsGroup):
+            return is_source(turn, group, topic_id)
+        return is_subscribed(turn, group, topic_id)
+
+    expired = _expire_old(turn, group.group_id, is_wanted)
     is_bare = expired == len(offsets.committed.get(group.group_id, {}))
     if is_bare and not group.members and group.group_id not in offsets.pending_producers:
         turn.journal_group(GroupRecord(group_deleted=GroupDeleted(group_id=group.group_id)))

@@ -6,6 +6,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
@@ -60,11 +61,19 @@ def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[byte
     consumer = turn.groups.consumers.get(group_id)
     if consumer is not None:
         return {each for each in named if is_subscribed(turn, consumer, each)}
+    streams = turn.groups.streams.get(group_id)
+    if streams is not None:
+        return {each for each in named if is_source(turn, streams, each)}
     if group is None or group.state is GroupState.EMPTY:
         return set()
     topics = subscribed_topics(group)
     # A subscription that cannot be read may include any topic.
     return {each for each in named if topics is None or turn.topics.name_of(each) in topics}
+
+
+def is_source(turn: Turn, group: StreamsGroup, topic_id: bytes) -> bool:
+    """Whether members of a streams group read this topic."""
+    return bool(group.members) and turn.topics.name_of(topic_id) in group.sources
 
 
 def _refuse(error_code: ErrorCode) -> Reply:

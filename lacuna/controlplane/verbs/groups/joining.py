@@ -40,12 +40,13 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
-    if command.group_id in turn.groups.shares:
-        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     consumer = turn.groups.consumers.get(command.group_id)
+    streams = turn.groups.streams.get(command.group_id)
+    if command.group_id in turn.groups.shares or (streams is not None and streams.members):
+        return _refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)
-    if consumer is not None:
+    if consumer is not None or streams is not None:
         # The next member that joins an empty group decides its kind.
         keep_generation(turn, LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):

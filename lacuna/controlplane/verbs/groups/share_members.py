@@ -117,7 +117,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     answered = ConsumerGroupHeartbeatAnswered(
         member_id=member_id,
         member_epoch=member.current.member_epoch,
-        heartbeat_interval_ms=turn.groups.share_config(group_id, SHARE_HEARTBEAT_INTERVAL),
+        heartbeat_interval_ms=turn.groups.number(group_id, SHARE_HEARTBEAT_INTERVAL),
     )
     has_changed = member.current.assigned != before.current.assigned
     has_missed = command.member_epoch != member.current.member_epoch

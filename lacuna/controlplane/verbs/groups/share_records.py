@@ -92,9 +92,9 @@ class Terms:
         groups = turn.groups
         own = groups.configs.get(group_id, {})
         return cls(
-            lock_ms=groups.share_config(group_id, RECORD_LOCK_DURATION),
-            delivery_limit=groups.share_config(group_id, DELIVERY_COUNT_LIMIT),
-            most_held=groups.share_config(group_id, MAX_RECORD_LOCKS),
+            lock_ms=groups.number(group_id, RECORD_LOCK_DURATION),
+            delivery_limit=groups.number(group_id, DELIVERY_COUNT_LIMIT),
+            most_held=groups.number(group_id, MAX_RECORD_LOCKS),
             is_committed=own.get(ISOLATION_LEVEL) == "read_committed",
             may_renew=own.get(RENEW_ENABLE) != "false",
             reset=own.get(AUTO_OFFSET_RESET, "latest"),

@@ -138,7 +138,7 @@ RANGE = " inclusive."
         (HEARTBEAT_INTERVAL, SET, "4999", RANGE),
         (HEARTBEAT_INTERVAL, SET, "15001", RANGE),
         (HEARTBEAT_INTERVAL, SET, "99999999999", "Not a number of type INT"),
-        ("streams.session.timeout.ms", SET, "50000", "Unknown group config name"),
+        ("streams.unknown.timeout.ms", SET, "50000", "Unknown group config name"),
         ("share.auto.offset.reset", SET, "none", "must be either 'earliest', 'latest'"),
         ("share.auto.offset.reset", SET, "by_duration:1h", "must be either 'earliest', 'latest'"),
         ("share.isolation.level", SET, "dirty", "String must be one of: read_committed"),
@@ -164,7 +164,7 @@ def test_what_may_not_be_set(name: str, operation: int, value: str, told: str) -
 def test_both_bounds_may_be_set_and_are_kept_as_they_are_read() -> None:
     bench = ConsumerBench()
     for config in GROUP_CONFIGS.values():
-        for value in (config.bounds.lowest, config.bounds.highest) if config.bounds else ():
+        for _, value in config.bounds.names_of(config.name) if config.bounds else ():
             assert alter(bench, (config.name, SET, f" 0{value} ")) == ("NONE", "")
             assert described(bench)["g"][config.name] == str(value)
 

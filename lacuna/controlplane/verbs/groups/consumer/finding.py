@@ -33,7 +33,7 @@ def find_or_make_group(turn: Turn, group_id: str) -> Draft:
     group = turn.groups.consumers.get(group_id)
     if group is not None:
         return Draft(group_id, group)
-    if group_id in turn.groups.shares:
+    if turn.groups.is_modern(group_id):
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
     classic = turn.groups.find(group_id, turn.now_ms)
     if classic is not None and classic.state is not GroupState.EMPTY:

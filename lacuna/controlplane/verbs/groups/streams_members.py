@@ -1,0 +1,644 @@
+"""Members of streams groups (KIP-1071): StreamsGroupHeartbeat, and the end of sessions.
+
+A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member says, configures
+the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A heartbeat
+that changes nothing is not journalled. A member that may have missed its last answer gets its tasks again (adr/0016).
+"""
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Final
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import (
+    STREAMS_ACCEPTABLE_LAG,
+    STREAMS_ASSIGNMENT_INTERVAL,
+    STREAMS_HEARTBEAT_INTERVAL,
+    STREAMS_INITIAL_DELAY,
+    STREAMS_RACK_TAGS,
+    STREAMS_SESSION_TIMEOUT,
+    STREAMS_STANDBYS,
+    STREAMS_TASK_OFFSET_INTERVAL,
+)
+from lacuna.controlplane.state.groups.consumer.live import Deadline
+from lacuna.controlplane.state.groups.consumer.states import (
+    JOINING_EPOCH,
+    LEAVING_EPOCH,
+    LEAVING_STATIC_EPOCH,
+)
+from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.groups.streams import (
+    NO_TASKS,
+    NO_TOPOLOGY,
+    LiveStreamsGroup,
+    Member,
+    Metadata,
+    StreamsDraft,
+    StreamsGroup,
+    Task,
+    Tasks,
+    required_topics,
+)
+from lacuna.controlplane.state.settings import GROUPS_PER_TICK
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    EndpointPartitions,
+    StreamsEndpoint,
+    StreamsGroupHeartbeat,
+    StreamsGroupHeartbeatAnswered,
+    StreamsGroupStep,
+    StreamsStatus,
+    TaskOffset,
+    TopicNamePartitions,
+)
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.verbs.groups.dropping import of_one_group
+from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky, reconcile
+from lacuna.controlplane.verbs.groups.streams_topology import (
+    ASSIGNMENT_DELAYED,
+    MISSING_CLIENT_TAGS,
+    SHUTDOWN_APPLICATION,
+    STALE_TOPOLOGY,
+    check_topology,
+    configure,
+)
+from lacuna.controlplane.verbs.refusals import Refused
+from lacuna.controlplane.verbs.turn import Turn
+from lacuna.controlplane.verbs.verb import Verb
+
+_SAME: Final = -1  # a rebalance timeout with this value did not change
+#: How long a member that was asked to describe the topology has to do so before another one is asked.
+_ASK_AGAIN_MS: Final = 60_000
+
+
+@of_one_group
+def streams_group_heartbeat(turn: Turn, command: StreamsGroupHeartbeat) -> Reply:
+    """Decide a heartbeat, which is answered at once."""
+    try:
+        _check(command)
+        if command.member_epoch in (LEAVING_EPOCH, LEAVING_STATIC_EPOCH):
+            answered = _leave(turn, command)
+        else:
+            answered = _Beat(turn, command).answered()
+    except Refused as refused:
+        answered = StreamsGroupHeartbeatAnswered(
+            error_code=refused.code, error_message=refused.message
+        )
+    return Reply(streams_group_heartbeat_answered=answered)
+
+
+def _check(command: StreamsGroupHeartbeat) -> None:
+    """Raise Refused for requests that are invalid regardless of the group's state."""
+    epoch = command.member_epoch
+    is_joining = epoch == JOINING_EPOCH
+    has_tasks = command.has_owned and bool(len(Tasks.from_record(command.owned)))
+    problems = (
+        (not command.member_id, "MemberId can't be empty."),
+        (not command.group_id, "GroupId can't be empty."),
+        (command.HasField("rack_id") and not command.rack_id, "RackId can't be empty."),
+        (
+            is_joining and command.rebalance_timeout_ms == _SAME,
+            "RebalanceTimeoutMs must be provided in first request.",
+        ),
+        (is_joining and has_tasks, "Tasks must be empty when (re-)joining."),
+        (
+            is_joining and not command.HasField("topology"),
+            "Topology must be non-null when (re-)joining.",
+        ),
+        (
+            epoch == LEAVING_STATIC_EPOCH and not command.group_instance_id,
+            "InstanceId can't be null.",
+        ),
+        (
+            epoch < LEAVING_STATIC_EPOCH,
+            f"MemberEpoch is {epoch}, but must be greater than or equal to {LEAVING_STATIC_EPOCH}.",
+        ),
+        (
+            not is_joining and command.HasField("topology"),
+            "Topology can only be provided when (re-)joining.",
+        ),
+    )
+    for is_wrong, message in problems:
+        if is_wrong:
+            raise Refused(ErrorCode.INVALID_REQUEST, message)
+    if is_joining:
+        check_topology(command.topology)
+
+
+def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
+    """Return a streams group. Raises Refused if there is none."""
+    group = turn.groups.streams.get(group_id)
+    if group is not None:
+        return group
+    if turn.groups.exists(group_id):
+        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
+    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def find_member(group: StreamsGroup | StreamsDraft, member_id: str) -> Member:
+    """Return the member with this id. Raises Refused if there is none."""
+    member = group.members.get(member_id)
+    if member is None:
+        message = f"Member {member_id} is not a member of group {group.group_id}."
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, message)
+    return member
+
+
+def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
+    """Return the deadlines of a group, and set full ones if it is new or was restored from the journal."""
+    groups, group_id = turn.groups, draft.group_id
+    live = groups.live_streams.get(group_id)
+    if live is None:
+        live = LiveStreamsGroup(moved_ms=groups.live.moved_ms)
+        if draft.base is not None:
+            timeout_ms = groups.number(group_id, STREAMS_SESSION_TIMEOUT)
+            live.begin(draft.base, timeout_ms, turn.now_ms)
+            groups.live_streams[group_id] = live
+    live.settle(groups.live.moved_ms)
+    return live
+
+
+def keep(turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup) -> None:
+    """Journal the draft's changes, and let the deadlines follow its members."""
+    step = draft.to_step()
+    if step is None:
+        return
+    turn.journal_group(GroupRecord(streams_group_step=step))
+    for member_id in step.removed_member_ids:
+        live.forget(member_id)
+    for record in step.members:
+        before = draft.group.members.get(record.member_id)
+        live.follow_tasks(before, draft.members[record.member_id], turn.now_ms)
+
+
+class _Beat:
+    """A heartbeat of a member that joins or stays."""
+
+    def __init__(self, turn: Turn, command: StreamsGroupHeartbeat) -> None:
+        self.turn = turn
+        self.command = command
+        self.is_joining = command.member_epoch == JOINING_EPOCH
+        self.draft = self._draft()
+        known = turn.groups.live_streams.get(command.group_id)
+        session = turn.context.session
+        self.has_heard = known is not None and known.has_heard(command.member_id, session)
+        self.owned = Tasks.from_record(command.owned) if command.has_owned else None
+        self.statuses: list[StreamsStatus] = []
+        self.topics_version: int | None = None
+        self.before = self._find()
+
+    def answered(self) -> StreamsGroupHeartbeatAnswered:
+        """Decide, and return the answer."""
+        turn, draft, command = self.turn, self.draft, self.command
+        is_empty = not draft.group.members
+        member = _updated(self.before, command)
+        draft.put(member)
+        has_changed = self._take_topology() or self._is_news(member)
+        self._check_room()
+        live = open_streams(turn, draft)
+        has_changed = self._configure(live) or has_changed
+        self._take_offsets(live)
+        self._grow(live, has_changed=self._take_configs() or has_changed, is_empty=is_empty)
+        if command.member_epoch in (self.before.current.member_epoch, JOINING_EPOCH):
+            # Otherwise, it has to receive its last step first, or it might be two epochs behind.
+            assigned = draft.step.assignment_epoch
+            draft.put(reconcile(draft.group, draft.members[member.member_id], assigned, self.owned))
+        if command.shuts_down and not draft.step.shut_down_by:
+            draft.step.shut_down_by = member.member_id
+        return self._end(live)
+
+    def _draft(self) -> StreamsDraft:
+        turn, group_id = self.turn, self.command.group_id
+        group = turn.groups.streams.get(group_id)
+        if group is None and self.is_joining:
+            self._make_room_for_new(group_id)
+            return StreamsDraft(group_id, None)
+        return StreamsDraft(group_id, group or find_streams_group(turn, group_id))
+
+    def _make_room_for_new(self, group_id: str) -> None:
+        """Raise Refused if there is a group of another kind, unless it is a classic group without members."""
+        turn = self.turn
+        if not turn.groups.exists(group_id):
+            return
+        classic = turn.groups.find(group_id, turn.now_ms)
+        if classic is None or classic.state is not GroupState.EMPTY:
+            find_streams_group(turn, group_id)
+
+    def _find(self) -> Member:
+        """Return the member as it was before this heartbeat; a joining member may be new. Raises Refused."""
+        draft, command = self.draft, self.command
+        instance_id, member_id = command.group_instance_id, command.member_id
+        most = self.turn.groups.settings.group_max_size
+        is_known = member_id in draft.members or instance_id in draft.static_members
+        if len(draft.members) >= most and not is_known:
+            message = f"The streams group has reached its maximum capacity of {most} members."
+            raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, message)
+        if instance_id:
+            member = self._find_static(instance_id)
+        elif self.is_joining:
+            member = draft.members.get(member_id) or Member(member_id=member_id)
+        else:
+            member = find_member(draft, member_id)
+        self._check_epoch(member)
+        return member
+
+    def _find_static(self, instance_id: str) -> Member:
+        draft, member_id = self.draft, self.command.member_id
+        existing_id = draft.static_members.get(instance_id)
+        if not self.is_joining:
+            return find_static(draft, member_id, instance_id)
+        if existing_id is None:
+            return draft.members.get(member_id) or Member(member_id=member_id)
+        existing = draft.members[existing_id]
+        has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
+        if existing_id == member_id and has_just_joined and not self.has_heard:
+            return existing
+        if existing.current.member_epoch != LEAVING_STATIC_EPOCH:
+            raise Refused(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance"
+                f" id is owned by {existing_id} member.",
+            )
+        current = replace(
+            existing.current, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
+        )
+        member = replace(existing, member_id=member_id, current=current)
+        draft.remove(existing_id)
+        draft.put(member)
+        return member
+
+    def _check_epoch(self, member: Member) -> None:
+        """Raise Refused unless the epoch is the member's, or its previous one if it may have missed an answer."""
+        epoch, current = self.command.member_epoch, member.current
+        if epoch in (JOINING_EPOCH, current.member_epoch):
+            return
+        known = current.assigned
+        if not self.has_heard:
+            known = known.joined(current.revoking)
+        is_retry = (
+            epoch == current.previous_member_epoch
+            and epoch < current.member_epoch
+            and (self.owned.is_within(known) if self.owned is not None else not self.has_heard)
+        )
+        if not is_retry:
+            size = "greater" if epoch > current.member_epoch else "smaller"
+            raise Refused(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group"
+                f" coordinator ({current.member_epoch}). The member must abandon all its partitions and rejoin.",
+            )
+
+    def _is_news(self, member: Member) -> bool:
+        """Whether what the member says needs a new assignment. Of a static member, a new address does not."""
+        before, now = self.before.metadata, member.metadata
+        if not now.group_instance_id:
+            return before != now
+        told = before.topology_epoch, before.rack_id, before.client_tags, before.process_id
+        return told != (now.topology_epoch, now.rack_id, now.client_tags, now.process_id)
+
+    def _take_topology(self) -> bool:
+        """Initialize the group's topology with the first one. Return whether it is new."""
+        draft, told = self.draft, self.command.topology
+        known = draft.topology
+        is_new = known is None and self.command.HasField("topology")
+        if is_new:
+            draft.topology = told
+        elif known is not None and self.is_joining and told.epoch >= known.epoch and told != known:
+            raise Refused(ErrorCode.INVALID_REQUEST, "Topology updates are not supported yet.")
+        topology_epoch = draft.members[self.command.member_id].metadata.topology_epoch
+        if known is not None and topology_epoch < known.epoch:
+            self._add_status(
+                STALE_TOPOLOGY,
+                f"The member's topology epoch {topology_epoch} is behind the group's topology epoch {known.epoch}.",
+            )
+        return is_new
+
+    def _check_room(self) -> None:
+        draft, groups = self.draft, self.turn.groups
+        growth = draft.growth
+        largest = groups.settings.group_metadata_max_bytes
+        is_full = growth > 0 and draft.group.size + growth > largest
+        if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
+            raise Refused(
+                ErrorCode.GROUP_MAX_SIZE_REACHED,
+                f"A streams group keeps at most {largest} bytes, all groups {groups.settings.groups_max_bytes} bytes"
+                f" (groups.max.bytes), and those of one principal {groups.settings.principal_max_percent} % of it"
+                " (principal.max.percent): delete some.",
+            )
+
+    def _configure(self, live: LiveStreamsGroup) -> bool:
+        """Configure the topology if its topics may have changed. Return whether a new assignment is needed."""
+        turn, draft = self.turn, self.draft
+        topology, version = draft.topology, turn.topics.version
+        if topology is None:
+            raise Refused(ErrorCode.INVALID_REQUEST, "The group has no topology.")
+        is_known = live.configured is not None and draft.topology is draft.group.topology
+        if not is_known or live.topics_version != version:
+            found = (turn.topics.find(name) for name in required_topics(topology))
+            topics = dict(each for each in found if each is not None)
+            if not is_known or topics != draft.topics:
+                live.configured = configure(topology, lambda name: count_of(turn, name))
+            self.topics_version = version
+            draft.topics = topics
+        configured = live.configured
+        is_ready = configured is not None and configured.problem is None
+        if is_ready:
+            self._check_tasks(live)
+        validated = topology.epoch if is_ready else NO_TOPOLOGY
+        has_changed = draft.topics != draft.group.topics or validated != draft.step.validated_epoch
+        draft.step.validated_epoch = validated
+        return has_changed
+
+    def _check_tasks(self, live: LiveStreamsGroup) -> None:
+        """Raise Refused if the member declares tasks that do not exist."""
+        known = live.configured.subtopologies if live.configured is not None else {}
+        for some in (self.owned or NO_TASKS).roles:
+            for subtopology_id, partition in some:
+                if subtopology_id not in known:
+                    message = f"Subtopology {subtopology_id} does not exist in the topology."
+                    raise Refused(ErrorCode.INVALID_REQUEST, message)
+                count = known[subtopology_id].task_count
+                if not 0 <= partition < count:
+                    raise Refused(
+                        ErrorCode.INVALID_REQUEST,
+                        f"Task {partition} for subtopology {subtopology_id} is invalid. Number of tasks for this"
+                        f" subtopology: {count}",
+                    )
+
+    def _take_offsets(self, live: LiveStreamsGroup) -> None:
+        known = live.configured.subtopologies if live.configured is not None else {}
+
+        def read(rows: Collection[TaskOffset]) -> dict[Task, int]:
+            return {
+                (each.subtopology_id, each.partition): each.offset
+                for each in rows
+                if each.subtopology_id in known
+                and 0 <= each.partition < known[each.subtopology_id].task_count
+            }
+
+        command = self.command
+        if command.task_offsets or command.task_end_offsets:
+            offsets, ends = live.offsets.setdefault(command.member_id, ({}, {}))
+            offsets.update(read(command.task_offsets))
+            ends.update(read(command.task_end_offsets))
+
+    def _take_configs(self) -> bool:
+        """Take account of the group's configs for assignments. Return whether they have changed."""
+        groups, step = self.turn.groups, self.draft.step
+        standby_count = groups.number(self.draft.group_id, STREAMS_STANDBYS)
+        rack_tags = groups.config(self.draft.group_id, STREAMS_RACK_TAGS)
+        has_changed = (standby_count, rack_tags) != (step.standby_count, step.rack_tags)
+        step.standby_count, step.rack_tags = standby_count, rack_tags
+        return has_changed
+
+    def _grow(self, live: LiveStreamsGroup, *, has_changed: bool, is_empty: bool) -> None:
+        """Increase the group's epoch if something has changed, and compute targets unless that is to wait."""
+        turn, draft, step = self.turn, self.draft, self.draft.step
+        number = turn.groups.number
+        if has_changed:
+            step.group_epoch += 1
+        if is_empty and (delay_ms := number(draft.group_id, STREAMS_INITIAL_DELAY)):
+            live.delayed_until_ms = live.delayed_until_ms or turn.now_ms + delay_ms
+        if live.delayed_until_ms is not None and turn.now_ms < live.delayed_until_ms:
+            self._delay("initial rebalance delay")
+            return
+        live.delayed_until_ms = None
+        if step.group_epoch <= step.assignment_epoch:
+            return
+        interval_ms = number(draft.group_id, STREAMS_ASSIGNMENT_INTERVAL)
+        if live.assigned_ms is not None and turn.now_ms - live.assigned_ms < interval_ms:
+            self._delay("assignment interval")
+            return
+        live.assigned_ms = turn.now_ms
+        draft.retarget(_targets(draft, live))
+
+    def _delay(self, config: str) -> None:
+        detail = f"Assignment delayed due to the configured {config}."
+        self._add_status(ASSIGNMENT_DELAYED, detail)
+
+    def _add_status(self, code: int, detail: str) -> None:
+        self.statuses.append(StreamsStatus(code=code, detail=detail))
+
+    def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
+        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
+        turn, draft, command = self.turn, self.draft, self.command
+        groups, group_id = turn.groups, draft.group_id
+        member = draft.members[command.member_id]
+        has_changed = member.current.assigned != self.before.current.assigned
+        has_moved = member.metadata.endpoint != self.before.metadata.endpoint
+        if has_moved or (has_changed and member.metadata.endpoint is not None):
+            draft.step.endpoint_epoch += 1
+        keep(turn, draft, live)
+        groups.live_streams[group_id] = live
+        live.topics_version = self.topics_version or live.topics_version
+        timeout_ms = groups.number(group_id, STREAMS_SESSION_TIMEOUT)
+        live.set(member.member_id, Deadline.SESSION, turn.now_ms + timeout_ms)
+        live.answered_over[member.member_id] = turn.context.session
+        answered = StreamsGroupHeartbeatAnswered(
+            member_id=member.member_id,
+            member_epoch=member.current.member_epoch,
+            heartbeat_interval_ms=groups.number(group_id, STREAMS_HEARTBEAT_INTERVAL),
+            task_offset_interval_ms=groups.number(group_id, STREAMS_TASK_OFFSET_INTERVAL),
+            acceptable_recovery_lag=groups.number(group_id, STREAMS_ACCEPTABLE_LAG),
+            endpoint_epoch=draft.step.endpoint_epoch,
+        )
+        if self.is_joining or has_changed or not self.has_heard:
+            answered.has_tasks = True
+            answered.tasks.CopyFrom(member.current.assigned.to_record())
+        if draft.step.endpoint_epoch != command.endpoint_epoch:
+            answered.has_endpoints = True
+            answered.endpoints.extend(_endpoints(draft, live))
+        self._add_statuses(live, member)
+        answered.statuses.extend(self.statuses)
+        answered.missing_topics.extend(live.configured.missing if live.configured else ())
+        answered.wants_description = self._wants_description(live)
+        return answered
+
+    def _add_statuses(self, live: LiveStreamsGroup, member: Member) -> None:
+        if live.configured is not None and live.configured.problem is not None:
+            self._add_status(*live.configured.problem)
+        if by := self.draft.step.shut_down_by:
+            self._add_status(
+                SHUTDOWN_APPLICATION,
+                f"Streams group member {by} encountered a fatal error and requested a shutdown for the entire"
+                " application.",
+            )
+        required = [each.strip() for each in self.draft.step.rack_tags.split(",") if each.strip()]
+        missing = [each for each in required if each not in dict(member.metadata.client_tags)]
+        if missing and self.command.knows_tags:
+            self._add_status(
+                MISSING_CLIENT_TAGS,
+                f"Missing required client tags for rack-aware standby assignment: [{', '.join(missing)}]. Configure"
+                " them via 'client.tag.<tagKey>' in your Streams config.",
+            )
+
+    def _wants_description(self, live: LiveStreamsGroup) -> bool:
+        """Whether this member is to describe the topology, which is not described yet."""
+        is_stale = any(each.code == STALE_TOPOLOGY for each in self.statuses)
+        is_described = self.draft.group.described_epoch == self.draft.topology_epoch
+        if not self.command.knows_tags or is_stale or is_described:
+            return False
+        if live.asked_ms is not None and self.turn.now_ms - live.asked_ms < _ASK_AGAIN_MS:
+            return False
+        live.asked_ms = self.turn.now_ms
+        return True
+
+
+def count_of(turn: Turn, name: str) -> int | None:
+    """Return the partition count of a topic, or None if there is no such topic."""
+    found = turn.topics.find(name)
+    return None if found is None else found[1]
+
+
+def find_static(draft: StreamsDraft, member_id: str, instance_id: str) -> Member:
+    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member has its instance id now."""
+    existing_id = draft.static_members.get(instance_id)
+    if existing_id is None:
+        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+    if existing_id != member_id:
+        raise Refused(
+            ErrorCode.FENCED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {instance_id} was fenced by member {existing_id}.",
+        )
+    return draft.members[existing_id]
+
+
+def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
+    """Return the member with what it says about itself. Fields that are not given did not change."""
+    before, timeout_ms = member.metadata, command.rebalance_timeout_ms
+    endpoint = (
+        (command.endpoint.host, command.endpoint.port) if command.HasField("endpoint") else None
+    )
+    metadata = Metadata(
+        group_instance_id=command.group_instance_id or before.group_instance_id,
+        rack_id=command.rack_id if command.HasField("rack_id") else before.rack_id,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        rebalance_timeout_ms=before.rebalance_timeout_ms if timeout_ms == _SAME else timeout_ms,
+        topology_epoch=(
+            command.topology.epoch if command.HasField("topology") else before.topology_epoch
+        ),
+        process_id=command.process_id if command.HasField("process_id") else before.process_id,
+        endpoint=endpoint if command.member_epoch == JOINING_EPOCH else endpoint or before.endpoint,
+        client_tags=(
+            tuple(sorted(command.client_tags.items()))
+            if command.has_client_tags
+            else before.client_tags
+        ),
+    )
+    return member if metadata == before else replace(member, metadata=metadata)
+
+
+def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
+    """Return the targets of all members; empty ones if the topology's topics are not as they must be."""
+    configured = live.configured
+    if configured is None or configured.problem is not None:
+        return {}
+    runners = [
+        Runner(
+            member_id,
+            member.metadata.process_id,
+            member.current.assigned,
+            live.offsets.get(member_id, ({}, {}))[0],
+        )
+        for member_id, member in sorted(draft.members.items())
+    ]
+    return assign_sticky(runners, configured.subtopologies, draft.step.standby_count)
+
+
+def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPartitions]:
+    """Return the partitions that each member with an endpoint can answer questions about."""
+    found = []
+    for _, member in sorted(draft.members.items()):
+        if member.metadata.endpoint is None:
+            continue
+        host, port = member.metadata.endpoint
+        active, standby, warmup = member.current.assigned.roles
+        found.append(
+            EndpointPartitions(
+                endpoint=StreamsEndpoint(host=host, port=port),
+                active=_partitions(active, live),
+                standby=_partitions(standby | warmup, live),
+            )
+        )
+    return found
+
+
+def _partitions(tasks: Collection[Task], live: LiveStreamsGroup) -> list[TopicNamePartitions]:
+    known = live.configured.subtopologies if live.configured is not None else {}
+    partitions: dict[str, list[int]] = {}
+    for subtopology_id, partition in sorted(tasks):
+        sources = known[subtopology_id].sources if subtopology_id in known else {}
+        for topic, count in sources.items():
+            if partition < count:
+                partitions.setdefault(topic, []).append(partition)
+    return [TopicNamePartitions(topic=each, partitions=some) for each, some in partitions.items()]
+
+
+def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatAnswered:
+    draft = StreamsDraft(command.group_id, find_streams_group(turn, command.group_id))
+    instance_id, member_id = command.group_instance_id, command.member_id
+    is_static = bool(instance_id)
+    member = (
+        find_static(draft, member_id, instance_id) if is_static else find_member(draft, member_id)
+    )
+    live = open_streams(turn, draft)
+    if command.shuts_down and not draft.step.shut_down_by:
+        draft.step.shut_down_by = member_id
+    if command.member_epoch == LEAVING_STATIC_EPOCH:
+        # Its session continues: the member has that long to come back, and keeps its tasks.
+        assigned = member.current.assigned
+        current = replace(
+            member.current,
+            member_epoch=LEAVING_STATIC_EPOCH,
+            assigned=replace(assigned, active=dict.fromkeys(assigned.active, 0)),
+            revoking=NO_TASKS,
+        )
+        draft.put(replace(member, current=current))
+        keep(turn, draft, live)
+    else:
+        _put_out(turn, draft, live, {member_id})
+    return StreamsGroupHeartbeatAnswered(member_id=member_id, member_epoch=command.member_epoch)
+
+
+def _put_out(
+    turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup, member_ids: Collection[str]
+) -> None:
+    """Remove members that leave or are fenced. The others get new targets with their next heartbeats."""
+    for member_id in sorted(member_ids):
+        draft.remove(member_id)
+    draft.step.group_epoch += 1
+    if not draft.members:
+        draft.step.assignment_epoch = draft.step.group_epoch
+        draft.step.shut_down_by = ""
+        live.assigned_ms = live.delayed_until_ms = None
+    keep(turn, draft, live)
+
+
+def end_overdue_streams_members(turn: Turn) -> None:
+    """Remove members with a deadline that has passed. The next tick continues after GROUPS_PER_TICK groups."""
+    groups, moved_ms = turn.groups, turn.groups.live.moved_ms
+    left = GROUPS_PER_TICK
+    for group_id, group in list(groups.streams.items()):
+        known = groups.live_streams.get(group_id)
+        if known is not None and not known.is_due(turn.now_ms, moved_ms):
+            continue
+        left -= 1
+        if left < 0:
+            return
+        draft = StreamsDraft(group_id, group)
+        live = open_streams(turn, draft)
+        overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
+        if present := overdue & group.members.keys():
+            _put_out(turn, draft, live, present)
+        live.refresh_due()
+
+
+def replay_streams_group_step(state: State, record: StreamsGroupStep, _now_ms: int) -> None:
+    """Apply a step to a streams group, creating the group if it is the first step."""
+    state.groups.take_streams_step(record)
+
+
+VERBS: Final = (Verb(streams_group_heartbeat, looks=True),)
+REPLAYS: Final = (replay_streams_group_step,)

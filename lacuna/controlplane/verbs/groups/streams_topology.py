@@ -1,0 +1,292 @@
+"""Configures the topology of a streams group (KIP-1071): how many partitions its internal topics have, and its tasks.
+
+The rules are Kafka's. A repartition topic without a number of partitions has as many as the subtopology with most that
+writes to it. Topics that are copartitioned have equal numbers. A changelog topic has as many as its subtopology has
+tasks, which is the largest number of partitions that it reads.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.groups.streams import Configured, Subtopology
+from lacuna.controlplane.v1.consumer_groups_pb2 import (
+    InternalTopicInfo,
+    StreamsSubtopology,
+    StreamsTopology,
+)
+from lacuna.controlplane.verbs.refusals import Refused
+
+STALE_TOPOLOGY: Final = 0
+MISSING_SOURCE_TOPICS: Final = 1
+INCORRECTLY_PARTITIONED_TOPICS: Final = 2
+MISSING_INTERNAL_TOPICS: Final = 3
+SHUTDOWN_APPLICATION: Final = 4
+ASSIGNMENT_DELAYED: Final = 5
+MISSING_CLIENT_TAGS: Final = 6
+
+#: Bounds on a topology, since one step configures it and assigns its tasks.
+MOST_SUBTOPOLOGIES: Final = 1_000
+MOST_TOPICS: Final = 5_000
+MOST_TASKS: Final = 20_000
+LARGEST_TOPOLOGY: Final = 1 << 20
+_SHOWN: Final = 3
+
+#: Returns the partition count of an existing topic, or None.
+Find: TypeAlias = Callable[[str], int | None]
+
+
+class _Problem(Exception):
+    """The topics do not fit the topology: a status of Kafka, and its detail."""
+
+    def __init__(self, status: int, detail: str) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.detail = detail
+
+
+def check_topology(topology: StreamsTopology) -> None:
+    """Raise Refused for a topology that is invalid whatever topics there are."""
+    if topology.epoch < 0:
+        raise invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
+    if topology.ByteSize() > LARGEST_TOPOLOGY:
+        raise invalid(
+            f"A topology may have at most {LARGEST_TOPOLOGY} bytes. Divide the application."
+        )
+    ids = {each.subtopology_id for each in topology.subtopologies}
+    if len(ids) < len(topology.subtopologies):
+        raise invalid("A subtopology occurs twice.")
+    count = sum(
+        len(each.source_topics)
+        + len(each.changelog_topics)
+        + len(each.repartition_source_topics)
+        + len(each.repartition_sink_topics)
+        for each in topology.subtopologies
+    )
+    if len(ids) > MOST_SUBTOPOLOGIES or count > MOST_TOPICS:
+        raise invalid(
+            f"A topology may have at most {MOST_SUBTOPOLOGIES} subtopologies and name {MOST_TOPICS}"
+            f" topics, and this one has {len(ids)} and {count}. Divide the application."
+        )
+    for each in topology.subtopologies:
+        _check_subtopology(each)
+
+
+def _check_subtopology(subtopology: StreamsSubtopology) -> None:
+    for info in subtopology.changelog_topics:
+        if info.partition_count:
+            raise invalid(
+                f"Changelog topic {info.name} must have an undefined partition count, but it is set"
+                f" to {info.partition_count}."
+            )
+    for info in subtopology.repartition_source_topics:
+        if not 0 <= info.partition_count <= MOST_TASKS:
+            raise invalid(f"Repartition topic {info.name} has {info.partition_count} partitions.")
+    if not subtopology.source_topics and not subtopology.repartition_source_topics:
+        raise invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
+    _check_indexes(subtopology)
+
+
+def _check_indexes(subtopology: StreamsSubtopology) -> None:
+    for group in subtopology.copartitioned:
+        named = (
+            (group.source_topics, subtopology.source_topics),
+            (group.repartition_source_topics, subtopology.repartition_source_topics),
+        )
+        if any(not 0 <= index < len(topics) for indexes, topics in named for index in indexes):
+            raise invalid(
+                f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that it does not have."
+            )
+
+
+def invalid(message: str) -> Refused:
+    """Return the refusal of a topology."""
+    return Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
+
+
+def configure(topology: StreamsTopology, find: Find) -> Configured:
+    """Return what the topology and the topics of the cluster give. Raises Refused for an invalid topology."""
+    try:
+        counts = _decided(topology, find)
+        configured = _with_counts(topology, counts)
+        missing = _missing(configured, find)
+    except _Problem as found:
+        return Configured(topology=topology, problem=(found.status, found.detail))
+    sizes = {**counts, **{name: n for name in _sources(topology) if (n := find(name)) is not None}}
+    subtopologies = {
+        each.subtopology_id: _subtopology(each, sizes) for each in topology.subtopologies
+    }
+    total = sum(each.task_count for each in subtopologies.values())
+    if total > MOST_TASKS:
+        raise invalid(
+            f"The topology has {total} tasks, and a streams group can have at most {MOST_TASKS}. Divide the"
+            " application, or let its topics have fewer partitions."
+        )
+    problem = None
+    if missing:
+        problem = MISSING_INTERNAL_TOPICS, f"Internal topics are missing: {_summary(missing)}"
+    return Configured(
+        topology=configured,
+        subtopologies=subtopologies,
+        missing=[missing[name] for name in sorted(missing)],
+        problem=problem,
+    )
+
+
+def _sources(topology: StreamsTopology) -> Iterator[str]:
+    for each in topology.subtopologies:
+        yield from each.source_topics
+        yield from (info.name for info in each.repartition_source_topics)
+
+
+def _subtopology(subtopology: StreamsSubtopology, sizes: Mapping[str, int]) -> Subtopology:
+    repartitioned = (info.name for info in subtopology.repartition_source_topics)
+    sources = {name: sizes[name] for name in (*subtopology.source_topics, *repartitioned)}
+    return Subtopology(max(sources.values()), bool(subtopology.changelog_topics), sources)
+
+
+def _decided(topology: StreamsTopology, find: Find) -> dict[str, int]:
+    """Return the partition counts of all internal topics. Raises _Problem and Refused."""
+    read = {name for each in topology.subtopologies for name in each.source_topics}
+    absent = {name for name in read if find(name) is None}
+    if absent:
+        raise _Problem(MISSING_SOURCE_TOPICS, f"Source topics {_summary(absent)} are missing.")
+    counts = _of_repartition_topics(topology, find)
+    for each in topology.subtopologies:
+        for topics in _copartitioned(each):
+            counts.update(_equal(topology, topics, counts, find))
+    for each in topology.subtopologies:
+        names = (*each.source_topics, *(info.name for info in each.repartition_source_topics))
+        most = max(_count(name, counts, find) for name in names)
+        counts.update((info.name, most) for info in each.changelog_topics)
+    return counts
+
+
+def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
+    """Return the partition count of a topic: its own if it exists, otherwise the one that was decided."""
+    count = find(name)
+    if count is None:
+        count = counts.get(name)
+    if count is None:
+        raise invalid(f"Topic {name} has no number of partitions.")
+    return count
+
+
+def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, int]:
+    """Return the counts of repartition topics: given ones, and those that follow from what writes to them.
+
+    Each pass follows one more edge of the graph of subtopologies, which has no loops in a valid topology.
+    """
+    counts = {
+        info.name: info.partition_count
+        for each in topology.subtopologies
+        for info in each.repartition_source_topics
+        if info.partition_count
+    }
+    waiting = list(topology.subtopologies)
+    while waiting:
+        left = []
+        for each in waiting:
+            sinks = [name for name in each.repartition_sink_topics if name not in counts]
+            most = _most_read(each, counts, find) if sinks else 0
+            if sinks and most is None:
+                left.append(each)
+            elif most is not None:
+                counts.update(dict.fromkeys(sinks, most))
+        if len(left) == len(waiting):
+            raise invalid(
+                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology"
+                " that cannot be resolved."
+            )
+        waiting = left
+    sourced = (
+        info.name for each in topology.subtopologies for info in each.repartition_source_topics
+    )
+    if any(name not in counts for name in sourced):
+        raise invalid(
+            "Failed to compute number of partitions for all repartition topics, because a repartition source topic is"
+            " never used as a sink topic."
+        )
+    return counts
+
+
+def _most_read(
+    subtopology: StreamsSubtopology, counts: Mapping[str, int], find: Find
+) -> int | None:
+    """Return the largest number of partitions that is known of what a subtopology reads, or None."""
+    known = [counts.get(info.name) for info in subtopology.repartition_source_topics]
+    known += [find(name) for name in subtopology.source_topics]
+    return max((each for each in known if each is not None), default=None)
+
+
+def _copartitioned(subtopology: StreamsSubtopology) -> Iterator[list[str]]:
+    for group in subtopology.copartitioned:
+        names = [subtopology.source_topics[index] for index in group.source_topics]
+        names += [
+            subtopology.repartition_source_topics[index].name
+            for index in group.repartition_source_topics
+        ]
+        if names:
+            yield list(dict.fromkeys(names))
+
+
+def _equal(
+    topology: StreamsTopology, topics: list[str], counts: Mapping[str, int], find: Find
+) -> dict[str, int]:
+    """Return the counts of the repartition topics among copartitioned topics."""
+    given = {
+        info.name: info.partition_count > 0
+        for each in topology.subtopologies
+        for info in each.repartition_source_topics
+    }
+    own = {name: _count(name, counts, find) for name in topics if name in given}
+    others = {name: _count(name, counts, find) for name in topics if name not in given}
+    fixed = {name: count for name, count in own.items() if given[name]}
+    deciding = others or fixed
+    if len({*deciding.values()}) > 1:
+        shown = ", ".join(f"{name}={count}" for name, count in sorted(deciding.items()))
+        raise _Problem(
+            INCORRECTLY_PARTITIONED_TOPICS,
+            f"Following topics do not have the same number of partitions: [{{{shown}}}]",
+        )
+    count = next(iter(deciding.values())) if deciding else max(own.values())
+    for name, fixed_count in fixed.items():
+        if fixed_count != count:
+            raise _Problem(
+                INCORRECTLY_PARTITIONED_TOPICS,
+                f"Number of partitions [{fixed_count}] of repartition topic [{name}] doesn't match number of partitions"
+                f" [{count}] of the source topic.",
+            )
+    return dict.fromkeys(own, count)
+
+
+def _with_counts(topology: StreamsTopology, counts: Mapping[str, int]) -> StreamsTopology:
+    configured = StreamsTopology()
+    configured.CopyFrom(topology)
+    for each in configured.subtopologies:
+        for info in (*each.changelog_topics, *each.repartition_source_topics):
+            info.partition_count = info.partition_count or counts[info.name]
+    return configured
+
+
+def _missing(topology: StreamsTopology, find: Find) -> dict[str, InternalTopicInfo]:
+    """Return the internal topics that do not exist. Raises _Problem if one has another number of partitions."""
+    missing = {}
+    for each in topology.subtopologies:
+        for info in (*each.repartition_source_topics, *each.changelog_topics):
+            count = find(info.name)
+            if count is None:
+                missing[info.name] = info
+            elif count != info.partition_count:
+                raise _Problem(
+                    INCORRECTLY_PARTITIONED_TOPICS,
+                    f"Existing topic {info.name} has different number of partitions: expected"
+                    f" {info.partition_count}, found {count}",
+                )
+    return missing
+
+
+def _summary(names: Mapping[str, object] | set[str]) -> str:
+    shown = ", ".join(sorted(names)[:_SHOWN])
+    more = len(names) - _SHOWN
+    return f"{shown} and {more} additional topics" if more > 0 else shown
