@@ -59,6 +59,7 @@ _PAGES: Final = (
     Page("/groups/group", groups.group_page, leaves_out),
     Page("/transactions", transactions.page, leaves_out, "Transactions"),
     Page("/merges", cluster.merges_page, describes_cluster, "Merges"),
+    Page("/imports", cluster.imports_page, describes_cluster),
     Page("/access", access.page, describes_cluster, "Access"),
     Page("/clients", connected.page, describes_cluster, "Clients"),
 )

@@ -13,6 +13,7 @@ from lacuna.console.rights import Rights
 from lacuna.console.site import Paging, Site, link, rights_of
 from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.ids import show_id
+from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
@@ -95,6 +96,30 @@ async def merges_page(site: Site, request: Request) -> Response:
         paging=paging,
         agents=[each for each in agents if each.report.HasField("merges")],
         failures=sum(each.report.merges.failures for each in agents),
+    )
+
+
+async def imports_page(site: Site, request: Request) -> Response:
+    """Answer with the importers that run, by their last reports, and the mirrors."""
+    control = site.sources.control
+    await confirm(control)
+    await control.cluster.ready()
+    rights = rights_of(request)
+    mirrors = sorted(
+        (
+            (topic, topic.configs[MIRROR_SOURCE])
+            for topic in control.cluster.topics_by_name.values()
+            if topic.configs.get(MIRROR_SOURCE) and rights.topic(topic.name)
+        ),
+        key=lambda each: each[0].name,
+    )
+    paging = Paging.of(request.query_params, len(mirrors))
+    return site.render(
+        request,
+        "imports.html",
+        importers=(await site.sources.describe_cluster()).importers,
+        rows=mirrors[paging.first : paging.stop],
+        paging=paging,
     )
 
 

@@ -15,6 +15,14 @@ from lacuna.console import limits
 from lacuna.console.formats import name
 from lacuna.console.sampling import Counts, History, Moment, Sampler
 from lacuna.console.sources import Sources
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreateTopic,
+    CreateTopics,
+    ImportReport,
+    OpenLease,
+    RenewLease,
+)
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import (
     HOSTILE,
@@ -42,6 +50,7 @@ PAGES = [
     "/transactions",
     "/merges",
     "/search?q=o",
+    "/imports",
     "/access",
     "/clients",
     "/nothing",
@@ -210,6 +219,25 @@ def test_clients_and_what_is_known_of_them(browser: Browser) -> None:
     shown = plain(browser.get("/clients").text)
     assert re.search(r"confluent-kafka-python \S+-rdkafka-\S+ \d+ rdkafka 127\.0\.0\.1", shown)
     assert re.search(r"librdkafka 2\.\S+ as with Kafka", shown)
+
+
+def test_importers_and_mirrors() -> None:
+    async def report(cluster: Cluster) -> None:
+        control = cluster.embedded.control
+        wanted = CreateTopic(name="orders", partition_count=3, configs={"mirror.source": "k/o"})
+        await control.call(Command(create_topics=CreateTopics(topics=[wanted])))
+        lease = (await control.call(Command(open_lease=OpenLease()))).lease_opened
+        told = ImportReport(source=HOSTILE, partitions=3, lag=7, bytes_copied=2048, stopped=1)
+        renewal = RenewLease(lease_id=lease.lease_id, import_report=told)
+        await control.call(Command(renew_lease=renewal))
+
+    with Cluster() as cluster, served(cluster) as browser:
+        assert "No importer runs." in plain(browser.get("/imports").text)
+        cluster.run(report(cluster))
+        shown = plain(browser.get("/imports").text)
+        assert f"{name(HOSTILE)} 3 7 0 2.0 KiB 1 stopped" in shown
+        assert "orders 3 k/o" in shown
+        assert "1 importer copies from another cluster" in plain(browser.get("/").text)
 
 
 def test_ticks_come_and_streams_are_counted(
