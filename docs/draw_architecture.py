@@ -21,16 +21,21 @@ _SECTION: Final = re.compile(r"(<!-- generated: (\w+) -->\n).*?(<!-- end -->)", 
 def imports(package: Path = PACKAGE) -> dict[str, set[str]]:
     """The other rooms that each room imports, at the top of a module or inside a function."""
     found: dict[str, set[str]] = {}
+    named = re.compile(rf"\b{package.name}(?:\.| import )(\w+)")
     for path in sorted(package.rglob("*.py")):
         room = path.relative_to(package).parts[0].removesuffix(".py")
-        if not room.startswith("__"):
-            found.setdefault(room, set()).update(_imported(path, package.name) - {room})
+        if room.startswith("__"):
+            continue
+        known, text = found.setdefault(room, set()), path.read_text(encoding="utf-8")
+        # A file that names only rooms which are known is not parsed: that would take a hundred times as long.
+        if not {room, *known}.issuperset(named.findall(text)):
+            known |= _imported(text, package.name) - {room}
     return found
 
 
-def _imported(path: Path, package: str) -> set[str]:
+def _imported(text: str, package: str) -> set[str]:
     rooms: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [f"{node.module}.{each.name}" for each in node.names]
         elif isinstance(node, ast.Import):

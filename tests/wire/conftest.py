@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
@@ -19,20 +18,28 @@ from tests.wire.samples import MESSAGES, versions_of
 @pytest.fixture(scope="session", params=FORMS)
 def messages(request: pytest.FixtureRequest) -> dict[str, Message[Any]]:
     """All messages by name, on the interpreted kernel in one run of the test and on the compiled one in another."""
-    return _all_on(interpreted if request.param == "interpreted" else compiled)
+    form = interpreted if request.param == "interpreted" else compiled
+    return _Messages(form("lacuna.wire.kernel"))
 
 
 @pytest.fixture(scope="session")
 def forms() -> list[dict[str, Message[Any]]]:
     """All messages on each available kernel, for tests in which drawing a value takes longer than using it."""
-    found = [_all_on(interpreted)]
+    found: list[dict[str, Message[Any]]] = [_Messages(interpreted("lacuna.wire.kernel"))]
     with suppress(pytest.skip.Exception):  # no compiler, as the tests of `messages` say
-        found.append(_all_on(compiled))
+        found.append(_Messages(compiled("lacuna.wire.kernel")))
     return found
 
 
-def _all_on(form: Callable[[str], ModuleType]) -> dict[str, Message[Any]]:
-    return {name: _on(form("lacuna.wire.kernel"), message) for name, message in MESSAGES.items()}
+class _Messages(dict[str, Message[Any]]):
+    """The messages on one kernel. Each is made when it is first used: to make all takes more than a second."""
+
+    def __init__(self, kernel: ModuleType) -> None:
+        self._kernel = kernel
+
+    def __missing__(self, name: str) -> Message[Any]:
+        self[name] = made = _on(self._kernel, MESSAGES[name])
+        return made
 
 
 def _on(kernel: ModuleType, message: Message[Any]) -> Message[Any]:
