@@ -9,6 +9,7 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 from lacuna.base.setting import MEBIBYTE
@@ -199,8 +200,10 @@ class HotStore:
 
     async def _bring(self, keys: Sequence[str]) -> None:
         """Ask the control plane for segments, and keep them or the reasons why they cannot be read."""
-        ids = [parse_segment_key(key)[1] for key in keys]
-        segments = [SegmentId(lease_id=each.lease_id, sequence=each.sequence) for each in ids]
+        segments = [
+            SegmentId(lease_id=_lease_of(key), sequence=int(key[-_NAME_LENGTH:-4], 16))
+            for key in keys
+        ]
         try:
             reply = await self._control.call(Command(read_hot=ReadHot(segments=segments)))
         except (ControlPlaneUnavailable, CommandRefused) as error:
@@ -251,18 +254,32 @@ def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, H
 def is_hot_key(key: str) -> bool:
     """Whether the object under this key is a hot segment."""
     # The highest digit of the lease id, which stands last; only hot leases have one.
-    if key[-18:-16] not in _HOT_ENDINGS:
-        return False
+    return key[-18:-16] in _HOT_ENDINGS and key.endswith(".seg") and _lease_of(key) != _NO_LEASE
+
+
+def _lease_of(key: str) -> int:
+    """Return the id of the hot lease in the key of a segment, or _NO_LEASE if the object is something else."""
+    return _hot_lease(key[:-_NAME_LENGTH])
+
+
+@lru_cache(maxsize=256)
+def _hot_lease(prefix: str) -> int:
+    """Return the id of the hot lease of this prefix. All segments of a lease share it."""
     try:
-        return is_hot(parse_segment_key(key)[1].lease_id)
+        lease_id = parse_segment_key(f"{prefix}{0:012x}.seg")[1].lease_id
     except InvalidPathError:
-        return False
+        return _NO_LEASE
+    return lease_id if is_hot(lease_id) else _NO_LEASE
 
 
 def _damaged(key: str) -> DamagedObjectError:
     return DamagedObjectError(key, 0, 0, "its bytes in the journal are not those that were written")
 
 
+#: What `_lease_of` returns for objects that are not hot segments.
+_NO_LEASE: Final = -1
+#: The length of the last part of a segment's key: twelve digits and `.seg`.
+_NAME_LENGTH: Final = 16
 _HOT_ENDINGS: Final = frozenset(f"{digit:x}/" for digit in range(4, 8))
 
 

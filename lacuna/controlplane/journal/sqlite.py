@@ -55,7 +55,7 @@ _Result = TypeVar("_Result")
 _ROWS_A_TRIM: Final = 64
 #: What one job of the worker reads or deletes, for which an append may wait.
 _HOT_BYTES_AT_ONCE: Final = 2 << 20
-_HOT_AT_ONCE: Final = 256
+_HOT_AT_ONCE: Final = 1_000
 
 
 class SqliteJournal:

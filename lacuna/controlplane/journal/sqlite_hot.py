@@ -26,7 +26,7 @@ HOT_SCHEMA: Final = (
 )
 _INSERT: Final = "INSERT INTO hot (lease_id, sequence, size, crc, bytes) VALUES (?, ?, ?, ?, ?)"
 _SIZES: Final = "SELECT lease_id, sequence, size FROM hot INDEXED BY hot_keys"
-_READ: Final = "SELECT crc, bytes FROM hot WHERE lease_id=? AND sequence=?"
+_READ: Final = "SELECT sequence, crc, bytes FROM hot WHERE lease_id=? AND sequence BETWEEN ? AND ?"
 _DELETE: Final = "DELETE FROM hot WHERE lease_id=? AND sequence=?"
 
 
@@ -44,9 +44,20 @@ def hot_sizes(connection: Connection) -> dict[HotKey, int]:
 
 def read_hot(connection: Connection, name: str, keys: Sequence[HotKey]) -> Iterator[HotSegment]:
     """Yield the segments that are there. Raises JournalCorrupt for a damaged one."""
-    for key in keys:
-        for crc, data in connection.execute(_READ, key).fetchall():
+    for lease_id, first, last in _runs(keys):
+        for sequence, crc, data in connection.execute(_READ, (lease_id, first, last)).fetchall():
+            key = lease_id, sequence
             yield HotSegment(key, check_hot(name, key, data, crc))
+
+
+def _runs(keys: Sequence[HotKey]) -> Iterator[tuple[int, int, int]]:
+    """Yield the keys as ranges: a lease, and the first and last of its consecutive sequences. One query reads each."""
+    start = 0
+    for end in range(1, len(keys) + 1):
+        lease_id, last = keys[end - 1]
+        if end == len(keys) or keys[end] != (lease_id, last + 1):
+            yield lease_id, keys[start][1], last
+            start = end
 
 
 def delete_hot(connection: Connection, keys: Sequence[HotKey]) -> None:
