@@ -176,7 +176,7 @@ class Importer:
 
     async def _share(self, source: Kafka, target: Kafka) -> None:
         """Copy the partitions that are this importer's among all of the source, until everything is here."""
-        self._workers = await self._target.renew(self.progress.report(source.cluster_id))
+        self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
             await asyncio.sleep(
@@ -197,11 +197,18 @@ class Importer:
     async def _keep_lease(self, source_id: str) -> None:
         while True:
             await asyncio.sleep(self._settings.renewal_seconds)
-            workers = await self._target.renew(self.progress.report(source_id))
+            workers = await self._target.renew(self._shown(source_id))
             if workers != self._workers:
                 self._workers = workers
                 self._tell_workers()
                 self._progressed.set()
+
+    def _shown(self, source_id: str) -> ImportReport | None:
+        """Return the report by which others leave partitions to this importer.
+
+        An import that ends by itself must not end before others are done, so it copies everything, and reports nothing.
+        """
+        return None if self._settings.is_once else self.progress.report(source_id)
 
     def _tell_workers(self) -> None:
         count = len(self._workers)

@@ -86,8 +86,8 @@ class Target:
         release = ReleaseLease(lease_id=self._lease_id)
         await self._control.call(Command(release_lease=release))
 
-    async def renew(self, report: ImportReport) -> Sequence[int]:
-        """Renew the lease with a report, and return the leases of all importers of its source.
+    async def renew(self, report: ImportReport | None) -> Sequence[int]:
+        """Renew the lease, and return the leases of all importers that share the partitions: itself without a report.
 
         Raises TargetFailed if the lease has ended.
         """
@@ -95,7 +95,7 @@ class Target:
         renewed = (await self._control.call(command)).lease_renewed
         if renewed.error_code:
             raise TargetFailed("the lease of the importer has ended, as after a long pause")
-        return list(renewed.workers)
+        return list(renewed.workers) or [self._lease_id]
 
     def owns(self, key: PartitionKey, workers: Sequence[int]) -> bool:
         """Whether this importer copies a partition, of those with these leases.

@@ -12,6 +12,7 @@ prints what it compared, and ends with 1 if anything differs.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import signal
 import subprocess
@@ -27,6 +28,9 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from lacuna.importing.cluster import Kafka
+from lacuna.importing.cutover import source_transactions
+from lacuna.operating.kafka import Agents
 from tests.compat.clients import KAFKAS
 from tests.compat.clusters import fetch
 from tests.faults.processes import Deployment, end_by_exception
@@ -136,12 +140,22 @@ class Move:
         )
 
     def catch_up(self) -> None:
-        """End the importer, and let another one copy everything that is left."""
+        """End the importer, and let another one copy everything that is left.
+
+        A producer that had to begin anew may have left a transaction, which the source ends once it times out.
+        """
+        asyncio.run(self._await_ends())
         self._importer.send_signal(signal.SIGINT)
         code = self._importer.wait(SECONDS)
         assert code == 130, f"the importer ended with {code}:\n{self.said}"
         self._importer = self._started("--once")
         assert self._importer.wait(10 * SECONDS) == 0, self.said
+
+    async def _await_ends(self) -> None:
+        async with Kafka(Agents(self.source.bootstrap), "the source") as source:
+            async with asyncio.timeout(3 * SECONDS):
+                while any(each.partitions for each in await source_transactions(source)):
+                    await asyncio.sleep(0.2)
 
     def discard(self) -> None:
         """Kill the importer in any state."""

@@ -183,6 +183,7 @@ class SourceLoad:
             {
                 "bootstrap.servers": self._bootstrap,
                 "transactional.id": f"load-{number}",
+                "transaction.timeout.ms": 10_000,
                 "compression.type": CODECS[number % len(CODECS)],
                 "log_level": 0,
             }

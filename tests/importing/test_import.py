@@ -18,7 +18,12 @@ from confluent_kafka.admin import AdminClient
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlace
-from lacuna.controlplane.v1.cluster_pb2 import DescribeCluster
+from lacuna.controlplane.v1.cluster_pb2 import (
+    DescribeCluster,
+    ImportReport,
+    OpenLease,
+    RenewLease,
+)
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.importing.cluster import LATEST, READ_COMMITTED, Kafka
 from lacuna.importing.cutover import (
@@ -353,7 +358,7 @@ def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_oth
             tasks[0].cancel()
             while _shares(importers[1:]) != 1:
                 await asyncio.sleep(0.02)
-            await asyncio.to_thread(_send_to_all, there)
+            await asyncio.to_thread(_send_to_all, there, "shared")
             while sum(each.progress.done for each in importers[1:]) < PARTITIONS:
                 await asyncio.sleep(0.02)
             for task in tasks:
@@ -362,6 +367,25 @@ def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_oth
 
     asyncio.run(run())
     assert differences(there, here, "shared") == []
+
+
+def test_an_import_that_ends_by_itself_leaves_nothing_to_one_that_was_killed(
+    source: Cluster, target: Cluster
+) -> None:
+    there, here = source.bootstrap, target.bootstrap
+    created(there, "rest", PARTITIONS)
+    _send_to_all(there, "rest")
+
+    async def die() -> None:
+        control = target.embedded.control
+        lease = (await control.call(Command(open_lease=OpenLease()))).lease_opened
+        told = ImportReport(source=source.embedded.control.cluster.cluster_id)
+        renewal = RenewLease(lease_id=lease.lease_id, import_report=told)
+        await control.call(Command(renew_lease=renewal))
+
+    target.run(die())
+    assert imported(there, target, "rest").progress.done == PARTITIONS
+    assert differences(there, here, "rest") == []
 
 
 def _shares(importers: Sequence[Importer]) -> float:
@@ -373,10 +397,10 @@ def _shares(importers: Sequence[Importer]) -> float:
     return sum(counts) / PARTITIONS if all(counts) else 0
 
 
-def _send_to_all(bootstrap: str) -> None:
+def _send_to_all(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for index in range(PARTITIONS):
-        producer.produce("shared", b"x", partition=index)
+        producer.produce(topic, b"x", partition=index)
     assert producer.flush(SECONDS) == 0
 
 
