@@ -22,6 +22,7 @@ from bench.figures import (
     GIBIBYTE,
     KILO_RECORDS,
     P50,
+    P99,
     STORE_BYTES,
     THROUGHPUT,
     WIRE_BYTES,
@@ -35,7 +36,9 @@ from bench.latency import WORK as END_TO_END
 from bench.memory import AMOUNTS, AN_EXTENT, CONSUMERS, RESIDENT, TOGETHER
 from bench.results import Results
 from bench.rounds import FULL
-from bench.sections import KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.sections import KAFKA, KAFKA_4_4, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.shares import MEMBERS
+from bench.shares import work_of as shared_by
 from bench.standby import AMOUNTS as EXTENTS
 from bench.standby import BUCKET, LATER, READY
 from bench.standby import work_of as standby_with
@@ -148,12 +151,19 @@ def _others() -> Iterable[Goal]:
     yield Goal(END_TO_END, P50, 1.2, KAFKA_FSYNC)
 
 
+def _shares() -> Iterable[Goal]:
+    for members in MEMBERS:
+        yield Goal(shared_by(members), KILO_RECORDS, 0.8, KAFKA_4_4)
+        yield Goal(shared_by(members), P99, 1.25, KAFKA_4_4)
+
+
 GOALS: dict[str, tuple[Goal, ...]] = {
     "throughput": tuple(_throughput()),
     "transactions": tuple(_transactions()),
     "aborts": tuple(_aborts()),
     "journals": tuple(_journals()),
     "others": tuple(_others()),
+    "shares": tuple(_shares()),
     "memory": tuple(_memory()),
     "standby": tuple(_standby()),
     "bucket": tuple(_bucket()),

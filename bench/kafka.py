@@ -60,12 +60,15 @@ def version() -> str:
     return found.group(1)
 
 
-def jars() -> Path:
-    """The folder with the broker's jars, which are fetched if missing. Raises KafkaMissing."""
-    return fetch(POM, JARS / f"kafka-{version()}")
+def jars(release: str = "") -> Path:
+    """The folder with the broker's jars of a version, by default pom.xml's. They are fetched if missing. Raises
+    KafkaMissing.
+    """
+    release = release or version()
+    return fetch(POM, JARS / f"kafka-{release}", f"-Dkafka.version={release}")
 
 
-def fetch(pom: Path, folder: Path) -> Path:
+def fetch(pom: Path, folder: Path, *options: str) -> Path:
     """Returns `folder`; if it does not exist yet, Maven fills it with the jars in `pom`. Raises KafkaMissing."""
     if shutil.which("java") is None:
         raise KafkaMissing("there is no java: install a JRE, 17 or newer")
@@ -77,7 +80,7 @@ def fetch(pom: Path, folder: Path) -> Path:
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".fetching-") as fetching:
         command = [maven, "--batch-mode", "--quiet", f"--file={pom}"]
-        command += ["dependency:copy-dependencies", f"-DoutputDirectory={fetching}/jars"]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={fetching}/jars", *options]
         try:
             ran = subprocess.run(
                 command, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
@@ -100,15 +103,21 @@ def _free_ports(count: int) -> list[int]:
 
 
 class Kafka(Target):
-    """A single broker; `properties` are added to its server.properties."""
+    """A single broker of a version; `properties` are added to its server.properties."""
 
     warms_slowly = True
 
-    def __init__(self, properties: Mapping[str, str] | None = None, label: str = "kafka") -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, str] | None = None,
+        label: str = "kafka",
+        release: str = "",
+    ) -> None:
         self.label = label
+        self._release = release or version()
         self._properties = dict(properties or {})
         added = ", ".join(f"{name}={value}" for name, value in self._properties.items())
-        self.settings = f"Apache Kafka {version()}, {added or 'its defaults'}; {' '.join(JVM)}"
+        self.settings = f"Apache Kafka {self._release}, {added or 'its defaults'}; {' '.join(JVM)}"
         self._bootstrap = ""
         self._protocol = "PLAINTEXT"
         self._process: subprocess.Popen[bytes] | None = None
@@ -123,7 +132,7 @@ class Kafka(Target):
 
     def start(self) -> None:
         """Starts the broker and returns when clients can connect. Raises KafkaMissing, BenchError."""
-        libraries = f"{jars()}/*"
+        libraries = f"{jars(self._release)}/*"
         self._folder = tempfile.TemporaryDirectory(
             prefix="kafka-bench-", ignore_cleanup_errors=True
         )

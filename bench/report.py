@@ -9,13 +9,14 @@ from bench.goals import Verdict
 from bench.journal_targets import POSTGRESQL, SLOW_BUCKET, SQLITE
 from bench.limits import End, ends
 from bench.results import Results
-from bench.sections import BARE, KAFKA, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
+from bench.sections import BARE, KAFKA, KAFKA_4_4, KAFKA_FSYNC, LACUNA, LACUNA_GRPC
 
 ORDER = (
     LACUNA,
     LACUNA_GRPC,
     KAFKA,
     KAFKA_FSYNC,
+    KAFKA_4_4,
     SQLITE,
     POSTGRESQL,
     SLOW_BUCKET,
@@ -26,6 +27,7 @@ ORDER = (
 RATIOS = (
     (LACUNA, KAFKA),
     (LACUNA, KAFKA_FSYNC),
+    (LACUNA, KAFKA_4_4),
     (LACUNA_GRPC, KAFKA),
     (LACUNA, BARE),
     (POSTGRESQL, SQLITE),

@@ -28,6 +28,7 @@ from bench.rounds import FULL, QUICK, SMOKE, Bench
 from bench.sections import (
     BARE,
     KAFKA,
+    KAFKA_4_4,
     KAFKA_FSYNC,
     KAFKA_TLS,
     LACUNA,
@@ -45,6 +46,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     LACUNA_GRPC: LacunaGrpc,
     KAFKA: Kafka,
     KAFKA_FSYNC: lambda: Kafka(FSYNC, KAFKA_FSYNC),
+    KAFKA_4_4: lambda: Kafka(label=KAFKA_4_4, release="4.4.0"),
     LACUNA_TLS: LacunaTls,
     KAFKA_TLS: KafkaTls,
     BARE: Bare,

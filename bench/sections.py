@@ -16,6 +16,7 @@ from bench.messages import messages
 from bench.million import million
 from bench.rounds import Bench
 from bench.scale import scale
+from bench.shares import shares
 from bench.standby import standby
 from bench.tail import tail
 from bench.throughput import throughput, tls
@@ -27,6 +28,7 @@ LACUNA = "lacuna"
 LACUNA_GRPC = "lacuna grpc"
 KAFKA = "kafka"
 KAFKA_FSYNC = "kafka fsync"
+KAFKA_4_4 = "kafka 4.4"
 LACUNA_TLS = "lacuna tls"
 KAFKA_TLS = "kafka tls"
 BARE = "bare"
@@ -52,6 +54,7 @@ SECTIONS: dict[str, Section] = {
     "tail": Section(tail, (LACUNA, KAFKA)),
     "tiny": Section(tiny, (LACUNA, KAFKA, BARE)),
     "latency": Section(latency, (LACUNA, KAFKA, KAFKA_FSYNC, BARE)),
+    "shares": Section(shares, (LACUNA, KAFKA_4_4), everyday=False),
     "tls": Section(tls, (LACUNA, LACUNA_TLS, KAFKA, KAFKA_TLS), everyday=False),
     "java": Section(java, (LACUNA, KAFKA, KAFKA_FSYNC), everyday=False),
     "journals": Section(journals, everyday=False),

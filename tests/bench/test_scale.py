@@ -65,7 +65,7 @@ def test_requests_are_billed_by_kind(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.timeout(400)
 def test_every_section_gives_its_rows(tmp_path: Path) -> None:
     out = tmp_path / "smoke.json"
-    sections = "memory,scale,million,costs,zone,standby"
+    sections = "memory,scale,million,costs,zone,standby,shares"
     command = [sys.executable, "-m", "bench.run", "--size=smoke", f"--sections={sections}"]
     ran = subprocess.run(
         [*command, "--targets=lacuna", f"--out={out}"],

@@ -1,0 +1,226 @@
+"""Share groups (KIP-932): members fetch up to 500 records and acknowledge them, until all records are accepted.
+
+The members are clients of Lacuna's own wire code, one thread each, because librdkafka has no share consumer. They do
+not decode records, so their CPU hardly counts. They wait for each acknowledgement, and its time is measured.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from uuid import uuid4
+
+from bench import BenchError
+from bench.clients import Threads, fill, percentile
+from bench.figures import CPU_PER_1000, KILO_RECORDS, P50, P99, Row
+from bench.meter import Meter
+from bench.rounds import Bench, Measured
+from bench.target import TIMEOUT_SECONDS, Target
+from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.messages.find_coordinator import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+    FindCoordinatorRequest,
+)
+from lacuna.wire.messages.incremental_alter_configs import (
+    INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from lacuna.wire.messages.share_groups import (
+    SHARE_GROUP_HEARTBEAT_REQUEST,
+    SHARE_GROUP_HEARTBEAT_RESPONSE,
+    ShareGroupHeartbeatRequest,
+)
+from lacuna.wire.messages.share_records import (
+    SHARE_ACKNOWLEDGE_REQUEST,
+    SHARE_ACKNOWLEDGE_RESPONSE,
+    SHARE_FETCH_REQUEST,
+    SHARE_FETCH_RESPONSE,
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    FetchPartition,
+    FetchTopic,
+    ShareAcknowledgeRequest,
+    ShareFetchRequest,
+)
+
+MEMBERS = (1, 8)
+_AT_ONCE = 500
+_ACCEPT = b"\x01"
+_GROUP = 32
+
+
+def work_of(members: int) -> str:
+    """The name of the work of so many members."""
+    return f"share group of {members}"
+
+
+def shares(bench: Bench) -> Iterator[Row]:
+    """Lets groups of 1 and 8 members accept all records of a topic on each target, and yields their rows."""
+    count = bench.size.records
+    topics = {each.label: bench.topics(each).create("shares") for each in bench.targets}
+    for target in bench.targets:
+        fill(target, topics[target.label], count)
+
+    def run(target: Target, measured: Measured) -> None:
+        for members in MEMBERS:
+            _measure(target, topics[target.label], count, members, measured)
+
+    yield from bench.rounds([work_of(each) for each in MEMBERS], run)
+    for target in bench.targets:
+        bench.topics(target).drop(topics[target.label])
+
+
+def _measure(target: Target, topic: str, count: int, members: int, measured: Measured) -> None:
+    group = f"bench-{uuid4().hex[:8]}"
+    asyncio.run(_prepare(target, group))
+    done = [0] * members
+    milliseconds: list[float] = []
+
+    def work(number: int) -> None:
+        member = _Member(target.bootstrap, group, topic, milliseconds)
+        asyncio.run(member.run(done, number, count))
+
+    with Meter(target) as meter, Threads(work, members) as threads:
+        threads.join()
+    figures = {
+        KILO_RECORDS: count / meter.seconds / 1000,
+        P50: percentile(milliseconds, 0.5),
+        P99: percentile(milliseconds, 0.99),
+        CPU_PER_1000: meter.server_cpu_seconds / count * 1000,
+    }
+    measured.add(meter, figures)
+
+
+async def _prepare(target: Target, group: str) -> None:
+    """Let the group begin at the first record, and let the server find its coordinator."""
+    config = AlterableConfig("share.auto.offset.reset", 0, "earliest")
+    resource = AlterConfigsResource(_GROUP, group, [config])
+    async with KafkaConnection(Agents(target.bootstrap)) as connection:
+        await connection.ask(
+            INCREMENTAL_ALTER_CONFIGS_REQUEST,
+            INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+            1,
+            IncrementalAlterConfigsRequest([resource]),
+        )
+        deadline = time.monotonic() + TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            answer = await connection.ask(
+                FIND_COORDINATOR_REQUEST,
+                FIND_COORDINATOR_RESPONSE,
+                4,
+                FindCoordinatorRequest(key_type=0, coordinator_keys=[group]),
+            )
+            if not answer.coordinators[0].error_code:
+                return
+            await asyncio.sleep(0.1)
+    raise BenchError(f"{target.label} finds no coordinator")
+
+
+class _Member:
+    """One member, which notes how long its acknowledgements take."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, milliseconds: list[float]) -> None:
+        self._bootstrap = bootstrap
+        self._group = group
+        self._topic = topic
+        self._member_id = f"m{uuid4().hex[:21]}"
+        self._milliseconds = milliseconds
+
+    async def run(self, done: list[int], number: int, count: int) -> None:
+        """Accept records until all members together have accepted `count`. Raises BenchError."""
+        async with KafkaConnection(Agents(self._bootstrap)) as connection:
+            topic_id, partitions = await self._join(connection)
+            epoch, at = 0, time.monotonic()
+            while sum(done) < count:
+                taken = await self._fetch(connection, epoch, topic_id, partitions)
+                epoch += 1
+                if taken:
+                    done[number] += await self._accept(connection, epoch, topic_id, taken)
+                    epoch, at = epoch + 1, time.monotonic()
+                elif time.monotonic() > at + TIMEOUT_SECONDS:
+                    raise BenchError(f"{sum(done)} of {count} records were shared")
+
+    async def _join(self, connection: KafkaConnection) -> tuple[bytes, list[int]]:
+        epoch, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            answer = await connection.ask(
+                SHARE_GROUP_HEARTBEAT_REQUEST,
+                SHARE_GROUP_HEARTBEAT_RESPONSE,
+                1,
+                ShareGroupHeartbeatRequest(
+                    self._group,
+                    self._member_id,
+                    epoch,
+                    subscribed_topic_names=[self._topic] if epoch == 0 else None,
+                ),
+            )
+            if not answer.error_code:
+                epoch = answer.member_epoch
+            assigned = answer.assignment.topic_partitions if answer.assignment else ()
+            if assigned:
+                return assigned[0].topic_id, list(assigned[0].partitions)
+            await asyncio.sleep(0.1)
+        raise BenchError("a member got no partition")
+
+    async def _fetch(
+        self, connection: KafkaConnection, epoch: int, topic_id: bytes, partitions: list[int]
+    ) -> dict[int, list[AcknowledgementBatch]]:
+        """Return how to accept what was acquired, by partition."""
+        topics = [FetchTopic(topic_id, [FetchPartition(index) for index in partitions])]
+        answer = await connection.ask(
+            SHARE_FETCH_REQUEST,
+            SHARE_FETCH_RESPONSE,
+            2,
+            ShareFetchRequest(
+                self._group,
+                self._member_id,
+                epoch,
+                max_wait_ms=100,
+                min_bytes=1,
+                max_records=_AT_ONCE,
+                batch_size=_AT_ONCE,
+                topics=topics if epoch == 0 else (),
+            ),
+        )
+        if answer.error_code:
+            raise BenchError(f"ShareFetch: error {answer.error_code}")
+        return {
+            part.partition_index: [
+                AcknowledgementBatch(run.first_offset, run.last_offset, _ACCEPT)
+                for run in part.acquired_records
+            ]
+            for topic in answer.responses
+            for part in topic.partitions
+            if part.acquired_records
+        }
+
+    async def _accept(
+        self,
+        connection: KafkaConnection,
+        epoch: int,
+        topic_id: bytes,
+        taken: dict[int, list[AcknowledgementBatch]],
+    ) -> int:
+        parts = [AcknowledgePartition(index, batches) for index, batches in taken.items()]
+        began = time.perf_counter()
+        answer = await connection.ask(
+            SHARE_ACKNOWLEDGE_REQUEST,
+            SHARE_ACKNOWLEDGE_RESPONSE,
+            2,
+            ShareAcknowledgeRequest(
+                self._group, self._member_id, epoch, topics=[AcknowledgeTopic(topic_id, parts)]
+            ),
+        )
+        self._milliseconds.append((time.perf_counter() - began) * 1000)
+        codes = [part.error_code for topic in answer.responses for part in topic.partitions]
+        if answer.error_code or any(codes):
+            raise BenchError(f"ShareAcknowledge: errors {answer.error_code}, {codes}")
+        return sum(
+            batch.last_offset - batch.first_offset + 1
+            for batches in taken.values()
+            for batch in batches
+        )
