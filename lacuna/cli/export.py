@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from time import sleep
-from typing import TYPE_CHECKING, Annotated
+from time import monotonic, sleep
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import click
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 #: The cuts that --status lists, and the open transactions that a report names; `--json` has all.
 _MOST_CUTS = 10
 _MOST_NAMED = 3
+#: The time from the beginning of a run to that of the next with --follow. A record that just misses a cut waits for the
+#: next run to begin and to end.
+_FOLLOW_SECONDS: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,14 @@ class Given:
         str | None,
         option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
     ] = None
+    follow: Annotated[
+        bool,
+        option(
+            "--follow",
+            help="Export continuously: a run begins every 30 seconds, so that readers are at most a minute behind. "
+            "Implies --maintain for Iceberg. Ctrl-C ends it.",
+        ),
+    ] = False
     status: Annotated[
         bool,
         option(
@@ -95,6 +106,7 @@ class Given:
     namespace: options.Namespace = "lacuna"
     table_names: options.Table = None
     expire_snapshots: options.ExpireSnapshots = None
+    maintain: options.Maintain = False
     place: JobPlace
     spark: SparkOptions
 
@@ -119,6 +131,7 @@ class Given:
             has_registry=is_registered,
         )
         damage = self.skip_damage
+        maintains = self.maintain or (self.follow and self.format == "iceberg")
         return options.make_settings(
             to=self.to,
             format=self.format,
@@ -139,7 +152,8 @@ class Given:
             catalog=options.catalog_settings(self.catalog_uri, self.catalog or ()),
             catalog_name=self.catalog_name,
             namespace=self.namespace,
-            expire_ms=options.expire_ms(self.expire_snapshots),
+            expire_ms=options.expire_ms(self.expire_snapshots, maintains=maintains),
+            merges=maintains,
             tables=options.pairs(
                 self.table_names or (), "names no table: write --table TOPIC=NAME"
             ),
@@ -164,13 +178,15 @@ def export(given: Given) -> None:
             fail(
                 "name the topics to export, or list the complete cuts of earlier exports with --status"
             )
+        if given.watch and given.follow:
+            fail("--watch and --follow both repeat the export: leave one of them out")
         pause = parse_duration(given.watch, "--watch") if given.watch else 0.0
         location = locate(given.place)
         uses_spark = given.spark.choice()
         with tasks_done() as progress, ExitStack() as stack:
             workers = choose_workers("lacuna export", uses_spark, given.spark, progress, stack)
             job = _Job(location, settings, given.topics, workers, progress, as_json=given.as_json)
-            is_well = job.run(pause)
+            is_well = job.follow() if given.follow else job.run(pause)
     if not is_well:
         raise click.exceptions.Exit(1)
 
@@ -204,18 +220,34 @@ class _Job:
 
     def run(self, pause: float) -> bool:
         """Exports once, or again and again with a pause in seconds. Returns whether none failed at first."""
+        is_well = self._begin()
+        while pause:
+            sleep(pause)
+            self._continue()
+        return is_well
+
+    def follow(self) -> NoReturn:
+        """Exports for ever. A run begins so long after the beginning of the one before, or when that one ends."""
+        began = monotonic()
+        self._begin()
+        while True:
+            sleep(max(0.0, began + _FOLLOW_SECONDS - monotonic()))
+            began = monotonic()
+            self._continue()
+
+    def _begin(self) -> bool:
+        """Exports for the first time, when all errors but those of single topics end the command."""
         from lacuna.pipeline.export.running import check_destination, check_topics
 
         check_topics(self.location, self.topics)
         check_destination(self.settings)
-        is_well = self._export_once()
-        while pause:
-            sleep(pause)
-            try:
-                self._export_once()
-            except ControlPlaneUnavailable as error:
-                print_error(str(error))  # the control plane may answer after the next pause
-        return is_well
+        return self._export_once()
+
+    def _continue(self) -> None:
+        try:
+            self._export_once()
+        except ControlPlaneUnavailable as error:
+            print_error(str(error))  # the control plane may answer the next run
 
     def _export_once(self) -> bool:
         """Exports and reports each topic, even if another one fails. Returns whether all succeeded."""

@@ -209,6 +209,15 @@ ExpireSnapshots = Annotated[
         panel=_ICEBERG,
     ),
 ]
+Maintain = Annotated[
+    bool,
+    option(
+        "--maintain",
+        help="After each run, merge small files, and delete old snapshots with the files that only they use. Without "
+        "--expire-snapshots, snapshots stay for a day.",
+        panel=_ICEBERG,
+    ),
+]
 Table = Annotated[
     list[str] | None,
     option(
@@ -323,8 +332,9 @@ def subjects_of(
     )
 
 
-def expire_ms(age: str | None) -> int | None:
-    """Return --expire-snapshots in milliseconds. Raises UserError."""
+def expire_ms(age: str | None, *, maintains: bool) -> int | None:
+    """Return --expire-snapshots in milliseconds, with --maintain a day by default. Raises UserError."""
+    age = age or ("1d" if maintains else None)
     return None if age is None else int(parse_duration(age, "--expire-snapshots") * 1000)
 
 
@@ -334,9 +344,10 @@ def make_settings(**values: Any) -> "ExportSettings":
     from lacuna.pipeline.export.running import check_settings
 
     settings = ExportSettings(**values)
-    if settings.format != ICEBERG and (settings.catalog or settings.tables):
+    if settings.format != ICEBERG and (settings.catalog or settings.tables or settings.merges):
         raise UserError(
-            "--catalog, --catalog-uri and --table apply only to Iceberg: add --format iceberg, or leave them out"
+            "--catalog, --catalog-uri, --table and --maintain apply only to Iceberg: add --format iceberg, or leave "
+            "them out"
         )
     if settings.format != ICEBERG and not settings.to:
         raise UserError(

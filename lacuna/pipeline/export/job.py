@@ -35,10 +35,11 @@ class ExportSettings:
     """The settings of an export.
 
     `to` is the URL of the destination; for Iceberg, that of the warehouse. `catalog` has pyiceberg's properties of the
-    catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. Snapshots that
-    are older than `expire_ms` are deleted after a run. `layouts` are (pattern, layout) pairs. `file_bytes` is the
-    approximate size of a file, and `task_bytes` that of the stored bytes that a task reads. Data in `damage` is left
-    out if it cannot be read. Keys and values without a schema get the newest one of `subjects`.
+    catalog named `catalog_name`, and `tables` the names of tables that differ from their topic's name. After a run,
+    snapshots that are older than `expire_ms` are deleted and, with `merges`, small files of tables are merged.
+    `layouts` are (pattern, layout) pairs. `file_bytes` is the approximate size of a file, and `task_bytes` that of the
+    stored bytes that a task reads. Data in `damage` is left out if it cannot be read. Keys and values without a schema
+    get the newest one of `subjects`.
     """
 
     to: str
@@ -56,6 +57,7 @@ class ExportSettings:
     namespace: str = "lacuna"
     tables: Mapping[str, str] = field(default_factory=dict)
     expire_ms: int | None = None
+    merges: bool = False
     subjects: Subjects | None = None
 
     def with_newest_schemas(self, topic: str) -> "ExportSettings":

@@ -112,6 +112,13 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
             else:
                 runs[name] = prepared
         outcomes |= _publish(runs)
+        return _conclude(export, cut, names, outcomes)
+
+
+def _conclude(
+    export: Export, cut: RunCut, names: Sequence[str], outcomes: Mapping[str, Outcome]
+) -> list[Outcome]:
+    """Notes a cut that all topics have reached, and maintains their tables. Returns the outcomes, and new failures."""
     reports = {name: each for name, each in outcomes.items() if isinstance(each, TopicReport)}
     is_complete = all(
         name in reports and cut.is_reached(name, reports[name].positions) for name in names
@@ -119,33 +126,48 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
     told = CutReport(
         id=cut.id, at_ms=cut.at_ms, topics=len(names), is_complete=is_complete, holders=cut.holders
     )
-    outcomes |= {name: replace(each, cut=told) for name, each in reports.items()}
-    found = [outcomes[name] for name in names]
+    found: list[Outcome] = [
+        replace(each, cut=told) if isinstance(each, TopicReport) else each
+        for each in (outcomes[name] for name in names)
+    ]
     if is_complete and len(reports) > 1:
         noted = _attempt(CUTS, partial(_note, export, told, reports))
         if isinstance(noted, TopicFailure):
             found.append(noted)
-    if export.settings.format == ICEBERG and export.settings.expire_ms is not None:
-        found += _expire(export.settings, list(reports))
+    settings = export.settings
+    if settings.format == ICEBERG and (settings.merges or settings.expire_ms is not None):
+        found += _maintain(settings, list(reports))
     return found
 
 
-def _expire(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
-    """Deletes old snapshots of the tables of these topics. Returns the failures, each of which costs one table only."""
+def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
+    """Maintains the tables of these topics. Returns the failures, each of which costs one table only."""
+    from lacuna.pipeline.export.maintaining import Maintenance
+    from lacuna.pipeline.export.tables import TopicTable
     from lacuna.pipeline.export.together import CutsTable
 
-    found = _attempt(CUTS, partial(CutsTable.with_newest, settings))
-    if isinstance(found, TopicFailure):
-        return [found]
-    cuts, newest = found
-    names = {topic: settings.table_of(topic)[1] for topic in topics}
+    opened = _attempt(CUTS, partial(CutsTable.with_newest, settings))
+    if isinstance(opened, TopicFailure):
+        return [opened]
+    cuts, newest = opened
+    tables = {topic: settings.table_of(topic) for topic in topics}
     if newest:
-        names[CUTS] = CUTS
-    expired = [
-        _attempt(topic, partial(cuts.expire, name, newest.get(name)))
-        for topic, name in names.items()
+        tables[CUTS] = (settings.namespace, CUTS)
+    done = [
+        _attempt(
+            topic,
+            Maintenance(
+                into=TopicTable(cuts.catalog, identifier),
+                merges=settings.merges and topic in topics,
+                expire_ms=settings.expire_ms,
+                file_bytes=settings.file_bytes,
+                compression=settings.compression,
+                kept=frozenset(state for name, state in newest.items() if name == identifier[1]),
+            ).run,
+        )
+        for topic, identifier in tables.items()
     ]
-    return [each for each in expired if isinstance(each, TopicFailure)]
+    return [each for each in done if isinstance(each, TopicFailure)]
 
 
 def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:

@@ -49,11 +49,13 @@ _CLUSTER_ID: Final = "lacuna.cluster-id"
 _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
-#: Each run writes a metadata file and a manifest. Beyond 100 (`write.metadata.previous-versions-max`), old metadata
-#: files are deleted, and beyond 100 (`commit.manifest.min-count-to-merge`), manifests are merged.
+#: Each run writes a metadata file and a manifest. Old metadata files are deleted, and manifests merged, once there are
+#: so many.
 _MAINTENANCE: Final = {
     "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "20",
     "commit.manifest-merge.enabled": "true",
+    "commit.manifest.min-count-to-merge": "20",
 }
 _TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
 ATTEMPTS: Final = 10
@@ -326,6 +328,11 @@ def offsets_of(table: Table) -> Mapping[int, int]:
         other.summary is not None and other.summary.get(OFFSETS) for other in table.snapshots()
     )
     return {} if is_rolled_back else _offsets(remembered)
+
+
+def offsets_summary(table: Table) -> dict[str, str]:
+    """The summary of a snapshot that changes no rows: the offsets stay as they are."""
+    return {OFFSETS: json.dumps(dict(offsets_of(table)))}
 
 
 def _offsets(text: str) -> Mapping[int, int]:

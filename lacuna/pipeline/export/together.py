@@ -24,7 +24,6 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.table import CommitTableRequest, Namespace, Table, TableIdentifier
-from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
 from lacuna.pipeline.errors import DestinationError, PipelineError
@@ -199,8 +198,6 @@ _PROPERTIES: Final = {
 _STATES: Final = "lacuna.states"
 #: The files of the table after which they are written again as one.
 _MOST_FILES: Final = 64
-#: The snapshots of a table that one run deletes.
-_MOST_EXPIRED: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,38 +286,6 @@ class CutsTable:
                     found.add(name)
         return found
 
-    def expire(self, name: str, newest: int | None) -> None:
-        """Deletes the snapshots of a table that were too old at its last change, and the metadata of these alone.
-
-        `newest`, its snapshot in the newest complete cut, stays however old it is. Raises DestinationError.
-        """
-        assert self.settings.expire_ms is not None
-        with iceberg_errors(f"the table {self.settings.namespace}.{name}"):
-            table = self.catalog.load_table((self.settings.namespace, name))
-            kept = {newest, *(each.snapshot_id for each in table.refs().values())}
-            until_ms = table.metadata.last_updated_ms - self.settings.expire_ms
-            old = [
-                each
-                for each in table.snapshots()
-                if each.timestamp_ms < until_ms and each.snapshot_id not in kept
-            ][:_MOST_EXPIRED]
-            if not old:
-                return
-            left = {each.snapshot_id for each in old}
-            used = {
-                path
-                for each in table.snapshots()
-                if each.snapshot_id not in left
-                for path in _metadata_of(table, each)
-            }
-            unused = {path for each in old for path in _metadata_of(table, each)} - used
-            try:
-                table.maintenance.expire_snapshots().by_ids(sorted(left)).commit()
-            except (CommitFailedException, CommitStateUnknownException):
-                return  # the next run tries again
-            for path in unused:
-                table.io.delete(path)
-
     def _open(self) -> Table:
         identifier = (self.settings.namespace, CUTS)
         with iceberg_errors(f"the table {self.name}"):
@@ -337,11 +302,6 @@ class CutsTable:
                 f"topic {CUTS} with --table"
             )
         return table
-
-
-def _metadata_of(table: Table, snapshot: Snapshot) -> list[str]:
-    """The manifests of a snapshot, and the list of them."""
-    return [snapshot.manifest_list, *(each.manifest_path for each in snapshot.manifests(table.io))]
 
 
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:

@@ -316,6 +316,89 @@ def test_offsets_outlive_their_snapshot(
     assert _rows(_table(tmp_path, name)) == _expected(consume(name))
 
 
+def _files(folder: Path, topic: str) -> tuple[set[str], set[str]]:
+    """Return the data files that snapshots of a table have, and those in its folder."""
+    table = _table(folder, topic)
+    known = set(table.inspect.all_data_files().column("file_path").to_pylist())
+    there = (folder / "lacuna" / topic / "data").rglob("*.parquet")
+    return known, {f"file://{path}" for path in there}
+
+
+def test_small_files_are_merged_and_the_old_ones_deleted(
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    consume: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lacuna.pipeline.export import maintaining, tables
+
+    monkeypatch.setattr(maintaining, "LEAST_FILES", 3)
+    name = topic()
+    settings: dict[str, Any] = {"to": str(tmp_path), **_DAYS, "merges": True}
+    orphan = tmp_path / "lacuna" / name / "data/merged/dead/00000.parquet"
+    for number in range(1, 6):
+        transact(cluster, name, _MIXED[2:])
+        if number == 3:
+            orphan.parent.mkdir(parents=True)
+            orphan.write_bytes(b"the merge died")
+        export(name, **settings)
+    table = _table(tmp_path, name)
+    assert _rows(table) == _expected(consume(name))
+    assert tables.offsets_of(table) == {0: 5}
+    # Three files became one, and that one another with two more.
+    assert table.inspect.data_files().num_rows == 1
+    assert len(table.snapshots()) == 7
+    assert not orphan.exists()
+    known, there = _files(tmp_path, name)
+    assert known == there
+    transact(cluster, name, _MIXED[2:])
+    export(name, **settings, expire_ms=0)
+    table = _table(tmp_path, name)
+    assert len(table.snapshots()) == 1
+    assert _rows(table) == _expected(consume(name))
+    known, there = _files(tmp_path, name)
+    assert known == there
+    assert len(there) == 2
+    assert export(name, **settings, expire_ms=0).run is None  # the offsets are still known
+
+
+def test_a_merge_keeps_what_others_did(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    """Rows that others deleted stay deleted, and a commit of others that comes first prevents the merge."""
+    from pyiceberg.table import Transaction
+
+    from lacuna.pipeline.export import maintaining
+
+    name = topic()
+    for _ in range(8):
+        transact(cluster, name, _MIXED[2:])
+        export(name, to=str(tmp_path), **_DAYS)
+    _table(tmp_path, name).delete("offset = 2")
+    before = _rows(_table(tmp_path, name))
+    assert len(before) == 7
+    table, first = _table(tmp_path, name), _table(tmp_path, name)
+    commit = Transaction.commit_transaction
+
+    def after_another(transaction: Transaction) -> Table:
+        Transaction.commit_transaction = commit  # type: ignore[method-assign]
+        first.delete("offset = 4")
+        return commit(transaction)
+
+    try:
+        Transaction.commit_transaction = after_another  # type: ignore[method-assign]
+        assert maintaining.merge_small_files(table, 1 << 27, "zstd", least=7) == 0
+    finally:
+        Transaction.commit_transaction = commit  # type: ignore[method-assign]
+    assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
+    table = _table(tmp_path, name)
+    assert maintaining.merge_small_files(table, 1 << 27, "zstd", least=6) == 6
+    assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
+
+
 def test_tables_that_are_not_this_topics(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:

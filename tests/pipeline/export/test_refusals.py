@@ -135,6 +135,10 @@ MISTAKES = [
     (("--to", "s3://b", "--format", "iceberg"), "name one with --catalog-uri"),
     (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),
+    (("--to", "x", "--maintain"), "apply only to Iceberg"),
+    (("--to", "x", "--value-subject", "s"), "needs a registry: add --registry URL"),
+    (("--to", "x", "--registry", "localhost:8081"), "write http://HOST:PORT"),
+    (("--to", "x", "--registry", "http://h", "--registry-login", "me"), "use file:PATH"),
 ]
 
 
@@ -187,7 +191,12 @@ def test_the_command(
     assert cut.startswith("# 2 topics, cut at ")
 
 
+@pytest.mark.parametrize(
+    ("option", "expected"), [(["--watch", "10m"], [600, 600, 600]), (["--follow"], [18, 0, 18])]
+)
 def test_watching_goes_on_from_run_to_run(
+    option: list[str],
+    expected: list[float],
     cluster: Cluster,
     topic: Any,
     transact: Any,
@@ -205,12 +214,15 @@ def test_watching_goes_on_from_run_to_run(
         transact(cluster, name, _SOME)
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
+    # Runs of 12 s, of 40 s and of 12 s again.
+    times = iter([0.0, 12.0, 30.0, 70.0, 70.0, 82.0])
+    monkeypatch.setattr("lacuna.cli.export.monotonic", lambda: next(times))
     arguments = ["export", name, "--data", str(cluster.data), "--to", str(tmp_path), "--json"]
     with pytest.raises(PipelineError, match="stopped"):
-        _lacuna(*arguments, "--watch", "10m")
+        _lacuna(*arguments, *option)
     reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [report["records"] for report in reports] == [0, 3, 3]
-    assert pauses == [600, 600, 600]
+    assert pauses == expected
 
 
 @pytest.mark.parametrize(

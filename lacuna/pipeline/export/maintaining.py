@@ -1,0 +1,248 @@
+"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots with all that only they used."""
+
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    CommitStateUnknownException,
+    NoSuchTableError,
+)
+from pyiceberg.io.pyarrow import parquet_file_to_data_file
+from pyiceberg.manifest import DataFile, ManifestFile
+from pyiceberg.table import Table
+from pyiceberg.table.snapshots import Operation, Snapshot
+
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.files import ROW_BYTES
+from lacuna.pipeline.export.tables import (
+    TopicTable,
+    destination_of,
+    iceberg_errors,
+    offsets_summary,
+)
+
+#: Where merged files are, each merge in a folder of its own.
+_FOLDER: Final = "data/merged"
+#: The least number of small files that are merged.
+LEAST_FILES: Final = 8
+#: The bytes that one run merges in a table, and the snapshots that it deletes; the rest waits for the next run.
+_MOST_BYTES: Final = 1 << 30
+_MOST_EXPIRED: Final = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """What to do to the table of a topic after a run. `expire_ms` is the least age of the snapshots to delete, if any.
+
+    With `merges`, small files are merged to files of about `file_bytes`. The snapshots in `kept` are never deleted. The
+    lock of the topic must be held.
+    """
+
+    into: TopicTable
+    merges: bool
+    expire_ms: int | None
+    file_bytes: int
+    compression: str
+    kept: frozenset[int]
+
+    def run(self) -> None:
+        """Maintains the table, if it exists. Raises DestinationError."""
+        with iceberg_errors(f"the table {self.into.name}"):
+            try:
+                table = self.into.load()
+            except NoSuchTableError:
+                return
+            if self.merges:
+                merge_small_files(table, self.file_bytes, self.compression)
+                table = self.into.load()
+            if self.expire_ms is not None:
+                expire_snapshots(table, self.expire_ms, self.kept)
+
+
+def merge_small_files(
+    table: Table, file_bytes: int, compression: str, *, least: int | None = None
+) -> int:
+    """Writes small data files again as larger ones, and replaces them in one snapshot. Returns their number.
+
+    Rows that others have deleted stay deleted, since files with deletes are left as they are. A commit of others that
+    comes first prevents the snapshot, and the next run tries again.
+    """
+    snapshot = table.current_snapshot()
+    if snapshot is None or not snapshot.manifests(table.io):
+        return 0
+    destination = destination_of(table)
+    _delete_orphans(table, destination)
+    token, merged, new = uuid.uuid4().hex, list[DataFile](), list[str]()
+    left = _MOST_BYTES
+    for group in _groups(table, file_bytes, least or LEAST_FILES):
+        for old in _alike(table, group, min(left, file_bytes)):
+            name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
+            _write(table, destination, name, old, compression)
+            merged += old
+            new.append(f"{table.location()}/{name}")
+            left -= sum(each.file_size_in_bytes for each in old)
+    if not new:
+        return 0
+    table.metadata.properties["commit.retry.num-retries"] = "0"
+    try:
+        with (
+            table.transaction() as transaction,
+            transaction.update_snapshot(
+                snapshot_properties=offsets_summary(table)
+            ).overwrite() as update,
+        ):
+            for each in merged:
+                update.delete_data_file(each)
+            for path in new:
+                update.append_data_file(
+                    parquet_file_to_data_file(table.io, transaction.table_metadata, path)
+                )
+    except CommitFailedException:
+        destination.delete_folder(f"{_FOLDER}/{token}")
+        return 0
+    except CommitStateUnknownException:
+        return 0  # the next merge deletes the files if no snapshot has them
+    return len(merged)
+
+
+def _groups(table: Table, file_bytes: int, least: int) -> Iterator[list[DataFile]]:
+    """The files of each partition that are worth a merge, the smallest first.
+
+    A file is merged only with others that have together at least its size. A byte is therefore written again only into
+    a file of at least twice the size, however often files are added.
+    """
+    by_partition: dict[Any, list[DataFile]] = {}
+    for task in table.scan().plan_files():
+        file = task.file
+        is_small = file.file_size_in_bytes < file_bytes // 2
+        if is_small and not task.delete_files and file.spec_id == table.spec().spec_id:
+            by_partition.setdefault(file.partition, []).append(file)
+    for files in by_partition.values():
+        files.sort(key=lambda file: (file.file_size_in_bytes, file.file_path))
+        sizes = [file.file_size_in_bytes for file in files]
+        before = accumulate(sizes, initial=0)
+        worth = [
+            index
+            for index, (size, sum_) in enumerate(zip(sizes, before, strict=False))
+            if size <= sum_
+        ]
+        if worth and worth[-1] + 1 >= least:
+            yield files[: worth[-1] + 1]
+
+
+def _alike(table: Table, files: Sequence[DataFile], most_bytes: int) -> Iterator[list[DataFile]]:
+    """Divides files by their columns and by size, in the order of their names, which is that of offsets."""
+    by_schema: dict[bytes, list[DataFile]] = {}
+    for file in sorted(files, key=lambda file: file.file_path.rpartition("/")[2]):
+        with table.io.new_input(file.file_path).open() as source:
+            schema = pq.read_schema(source).remove_metadata()
+        by_schema.setdefault(schema.serialize().to_pybytes(), []).append(file)
+    for alike in by_schema.values():
+        chosen: list[DataFile] = []
+        size = 0
+        for file in alike:
+            if size + file.file_size_in_bytes > most_bytes and len(chosen) > 1:
+                yield chosen
+                chosen, size = [], 0
+            chosen.append(file)
+            size += file.file_size_in_bytes
+        if len(chosen) > 1:
+            yield chosen
+
+
+def _write(
+    table: Table, destination: Destination, name: str, files: Iterable[DataFile], compression: str
+) -> None:
+    """Writes the rows of files to one file. Its row groups have about `ROW_BYTES`, which bounds the memory."""
+    writer: pq.ParquetWriter | None = None
+    with destination.create(name) as sink:
+        waiting: list[pa.Table] = []
+        for rows in _row_groups(table, files):
+            if writer is None:
+                writer = pq.ParquetWriter(sink, rows.schema, compression=compression, version="2.6")
+            waiting.append(rows)
+            if sum(each.nbytes for each in waiting) >= ROW_BYTES:
+                writer.write_table(pa.concat_tables(waiting))
+                waiting.clear()
+        assert writer is not None
+        if waiting:
+            writer.write_table(pa.concat_tables(waiting))
+        writer.close()
+
+
+def _row_groups(table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
+    for each in files:
+        with table.io.new_input(each.file_path).open() as source:
+            file = pq.ParquetFile(source)
+            for index in range(file.num_row_groups):
+                yield file.read_row_group(index).replace_schema_metadata()
+
+
+def _delete_orphans(table: Table, destination: Destination) -> None:
+    """Deletes the files of merges that died before their snapshot."""
+    names = destination.names(_FOLDER)
+    if names:
+        known = _data_files(
+            table, {m.manifest_path: m for m in _manifests(table, table.snapshots())}
+        )
+        destination.delete(name for name in names if f"{table.location()}/{name}" not in known)
+
+
+def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
+    """Deletes the snapshots that were too old at the table's last change, with the files that only they used.
+
+    Snapshots in `kept`, and those of branches and tags, stay however old they are.
+    """
+    stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
+    until_ms = table.metadata.last_updated_ms - expire_ms
+    old = [
+        each
+        for each in table.snapshots()
+        if each.timestamp_ms < until_ms and each.snapshot_id not in stay
+    ][:_MOST_EXPIRED]
+    if not old:
+        return
+    gone = {each.snapshot_id for each in old}
+    left = [each for each in table.snapshots() if each.snapshot_id not in gone]
+    used = {each.manifest_path: each for each in _manifests(table, left)}
+    unused = {
+        each.manifest_path: each
+        for each in _manifests(table, old)
+        if each.manifest_path not in used
+    }
+    paths = {each.manifest_list for each in old} | unused.keys()
+    if any(_has_removed(each) for each in table.snapshots()):
+        paths |= _data_files(table, unused) - _data_files(table, used)
+    try:
+        table.maintenance.expire_snapshots().by_ids(sorted(gone)).commit()
+    except (CommitFailedException, CommitStateUnknownException):
+        return  # the next run tries again
+    for path in paths:
+        with suppress(FileNotFoundError):
+            table.io.delete(path)
+
+
+def _has_removed(snapshot: Snapshot) -> bool:
+    """Whether a snapshot may have removed files. Otherwise all files of older ones are still in use."""
+    return snapshot.summary is None or snapshot.summary.operation != Operation.APPEND
+
+
+def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[ManifestFile]:
+    for each in snapshots:
+        yield from each.manifests(table.io)
+
+
+def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:
+    """The files that the entries of manifests have, without those that they remove."""
+    return {
+        entry.data_file.file_path
+        for each in manifests.values()
+        for entry in each.fetch_manifest_entry(table.io, discard_deleted=True)
+    }
