@@ -40,7 +40,7 @@ PartitionBy = Annotated[
         "--partition-by",
         help=(
             "day, hour or none: how to partition folders or Iceberg tables by the records' time in "
-            "UTC."
+            "UTC. For Iceberg also a list of transforms: 'bucket(16, key), identity(region), month(timestamp)'."
         ),
         panel=_FILES,
     ),

@@ -4,15 +4,18 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.layout import NONE, time_folder
+from lacuna.pipeline.export.layout import NONE, PARTITIONINGS, time_folder
 from lacuna.pipeline.export.runs import ExportedFile
+
+if TYPE_CHECKING:
+    from lacuna.pipeline.export.partitioning import Divider
 
 #: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
 ROW_BYTES: Final = 32 << 20
@@ -76,10 +79,11 @@ class FileWriter:
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._waiting_bytes = 0
         self._finished: list[ExportedFile] = []
+        self._divider: Divider | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
         """Adds rows to the files that they belong to. Raises DestinationError."""
-        for folder, part in _by_time(rows, self._settings.partition_by):
+        for folder, part in self._divided(rows):
             self._add(folder, part)
         while self._waiting_bytes > self._settings.row_bytes:
             self._write(max(self._open.values(), key=lambda file: file.waiting_bytes))
@@ -96,6 +100,16 @@ class FileWriter:
             file.writer.close()
             file.closing.close()
         self._open.clear()
+
+    def _divided(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        partition_by = self._settings.partition_by
+        if partition_by in PARTITIONINGS:
+            return _by_time(rows, partition_by)
+        if self._divider is None:
+            from lacuna.pipeline.export.partitioning import Divider
+
+            self._divider = Divider(partition_by, rows.schema)
+        return self._divider.divide(rows)
 
     def _add(self, folder: str, rows: pa.RecordBatch) -> None:
         file = self._open.pop(folder, None)

@@ -21,6 +21,7 @@ from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import FileSettings
 from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
 from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.partitioning import check_partitions
 from lacuna.pipeline.export.planning import plan_tasks
 from lacuna.pipeline.export.report import TopicReport, totals
 from lacuna.pipeline.export.runs import RunLog, RunRecord
@@ -92,7 +93,9 @@ class IcebergTarget:
 def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
     """Opens the table of a topic, which is created if missing; `held` gets its lock. Raises PipelineError."""
     settings = export.settings
-    schema = settings.layout_of(topic.name).schema()
+    layout = settings.layout_of(topic.name)
+    schema = layout.schema()
+    check_partitions(layout.partition_by, schema)
     found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
     destination = destination_of(found.open(identity_of(export, topic), schema))
     destination.check()

@@ -14,13 +14,13 @@ from pyiceberg.exceptions import (
     CommitStateUnknownException,
     NoSuchTableError,
 )
-from pyiceberg.io.pyarrow import parquet_file_to_data_file
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import ROW_BYTES
+from lacuna.pipeline.export.partitioning import data_file_of
 from lacuna.pipeline.export.tables import (
     TopicTable,
     destination_of,
@@ -101,9 +101,7 @@ def merge_small_files(
             for each in merged:
                 update.delete_data_file(each)
             for path in new:
-                update.append_data_file(
-                    parquet_file_to_data_file(table.io, transaction.table_metadata, path)
-                )
+                update.append_data_file(data_file_of(table.io, transaction.table_metadata, path))
     except CommitFailedException:
         destination.delete_folder(f"{_FOLDER}/{token}")
         return 0

@@ -46,7 +46,6 @@ def check_settings(settings: ExportSettings) -> None:
     """Raises PipelineError for settings that are invalid regardless of the cluster."""
     choices = (
         ("--format", settings.format, FORMATS),
-        ("--partition-by", settings.layout.partition_by, PARTITIONINGS),
         ("--on-error", settings.on_error, ON_ERROR),
         ("--compression", settings.compression, _COMPRESSIONS),
     )
@@ -55,13 +54,25 @@ def check_settings(settings: ExportSettings) -> None:
             raise PipelineError(
                 f"{option} {value!r} is not known: choose one of {', '.join(known)}"
             )
+    partition_by = settings.layout.partition_by
+    if settings.format != ICEBERG and partition_by not in PARTITIONINGS:
+        raise PipelineError(
+            f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; only --format iceberg takes "
+            "transforms of columns"
+        )
     for layout in (settings.layout, *(each for _, each in settings.layouts)):
         layout.schema()
     for name in settings.tables.values():
         if not name or "." in name:
             raise PipelineError(f"--table {name!r}: write TOPIC=NAME, where the name has no dot")
-    if settings.format == ICEBERG and find_spec("pyiceberg") is None:
-        raise PipelineError("an Iceberg export needs pyiceberg: pip install 'lacuna-log[export]'")
+    if settings.format == ICEBERG:
+        if find_spec("pyiceberg") is None:
+            raise PipelineError(
+                "an Iceberg export needs pyiceberg: pip install 'lacuna-log[export]'"
+            )
+        from lacuna.pipeline.export.partitioning import terms_of
+
+        terms_of(partition_by)
 
 
 def export_topics(

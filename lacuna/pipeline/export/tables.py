@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode, urlsplit
 
 import pyarrow as pa
@@ -24,8 +24,7 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.io.pyarrow import pyarrow_to_schema
-from pyiceberg.table import Table, Transaction
-from pyiceberg.transforms import DayTransform, HourTransform
+from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.types import NestedField
 
 from lacuna.logstore.objects.directory import DIRECTORY
@@ -34,8 +33,8 @@ from lacuna.pipeline.errors import DestinationError, ExportRunningError, Pipelin
 from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.job import ExportSettings
-from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.opening import open_destination
+from lacuna.pipeline.export.partitioning import data_file_of, partition
 from lacuna.pipeline.export.runs import Identity, RunRecord
 
 OFFSETS: Final = "lacuna.offsets"
@@ -57,7 +56,6 @@ _MAINTENANCE: Final = {
     "commit.manifest-merge.enabled": "true",
     "commit.manifest.min-count-to-merge": "20",
 }
-_TRANSFORMS: Final[Mapping[str, Any]] = {"day": DayTransform(), "hour": HourTransform()}
 ATTEMPTS: Final = 10
 
 
@@ -110,7 +108,7 @@ class TopicTable:
                 schema=schema,
                 properties={**_MAINTENANCE, **_properties_of(identity)},
             ) as transaction:
-                _partition(transaction, identity.partition_by)
+                partition(transaction, identity.partition_by)
         except (TableAlreadyExistsError, CommitFailedException):
             return  # another export was faster; its table is checked like any other
 
@@ -161,12 +159,6 @@ def _properties_of(identity: Identity) -> dict[str, str]:
     }
 
 
-def _partition(transaction: Transaction, unit: str) -> None:
-    if unit != NONE:
-        with transaction.update_spec() as spec:
-            spec.add_field("timestamp", _TRANSFORMS[unit], f"timestamp_{unit}")
-
-
 def _has_runs(table: Table) -> bool:
     """Whether anything was ever committed to the table. A failed first run leaves an empty one, which may be
     adapted.
@@ -180,9 +172,9 @@ def _take_over(
     """Adapts an empty table to this export: sets its properties and partitioning, and drops other columns."""
     if table.properties[_PARTITION_BY] != identity.partition_by:
         with transaction.update_spec() as spec:
-            for partition in table.spec().fields:
-                spec.remove_field(partition.name)
-        _partition(transaction, identity.partition_by)
+            for each in table.spec().fields:
+                spec.remove_field(each.name)
+        partition(transaction, identity.partition_by)
     transaction.set_properties(_properties_of(identity))
     with transaction.update_schema(allow_incompatible_changes=True) as update:
         for column in table.schema().fields:
@@ -291,9 +283,12 @@ def _append(
         transaction.set_properties({OFFSETS: summary[OFFSETS]})
         with transaction.update_schema() as update:
             update.union_by_name(schema)
-        transaction.add_files(
-            list(paths), snapshot_properties=dict(summary), check_duplicate_files=False
-        )
+        if transaction.table_metadata.name_mapping() is None:  # the files have no field ids
+            mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+        with transaction._append_snapshot_producer(dict(summary)) as append:
+            for path in paths:
+                append.append_data_file(data_file_of(table.io, transaction.table_metadata, path))
 
 
 def catalog_of(settings: ExportSettings) -> Catalog:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.pipeline.errors import DestinationError, ExportRunningError
+from lacuna.pipeline.errors import DestinationError, ExportRunningError, PipelineError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.schema import TypedSchema
@@ -316,6 +316,42 @@ def test_offsets_outlive_their_snapshot(
     assert _rows(_table(tmp_path, name)) == _expected(consume(name))
 
 
+def test_transforms_of_columns_partition_a_table(
+    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+) -> None:
+    """Each file has the rows of one partition, so a reader that looks for a key opens the files of its bucket only."""
+    from pyiceberg.expressions import EqualTo
+
+    from lacuna.pipeline.export.maintaining import merge_small_files
+
+    name = topic()
+    keys = [b"%d" % number for number in range(40)]
+    layout = Layout(partition_by="bucket(4, key), truncate(1, value), month(timestamp)")
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "layout": layout}
+    for _ in range(2):
+        transact(cluster, name, [(True, [(key, key) for key in keys]), (True, [(None, b"none")])])
+        export(name, **to)
+    table = _table(tmp_path, name)
+    fields = [field.name for field in table.spec().fields]
+    assert fields == ["key_bucket", "value_truncate", "timestamp_month"]
+    assert _rows(table) == _expected(consume(name))
+    merged = merge_small_files(table, 1 << 27, "zstd", least=2)
+    assert merged > 8
+    table = _table(tmp_path, name)
+    assert _rows(table) == _expected(consume(name))
+    found = table.scan(row_filter=EqualTo("key", b"7"))  # type: ignore[call-arg, arg-type]
+    assert len(list(found.plan_files())) == 1
+    assert found.to_arrow().column("value").to_pylist() == [b"7", b"7"]
+    buckets = {each.file.partition[0] for each in table.scan().plan_files()}
+    assert buckets == {None, 0, 1, 2, 3}
+    with pytest.raises(PipelineError, match="there is no column 'region'"):
+        export(name, **{**to, "layout": Layout(partition_by="identity(region)")})
+    with pytest.raises(PipelineError, match="which hour does not take"):
+        export(name, **{**to, "layout": Layout(partition_by="hour(key)")})
+    with pytest.raises(DestinationError, match="is partitioned by bucket"):
+        export(name, **{**to, "layout": Layout(partition_by="day")})
+
+
 def _files(folder: Path, topic: str) -> tuple[set[str], set[str]]:
     """Return the data files that snapshots of a table have, and those in its folder."""
     table = _table(folder, topic)
@@ -389,7 +425,7 @@ def test_a_merge_keeps_what_others_did(
         return commit(transaction)
 
     try:
-        Transaction.commit_transaction = after_another  # type: ignore[method-assign]
+        Transaction.commit_transaction = after_another  # type: ignore[method-assign, assignment]
         assert maintaining.merge_small_files(table, 1 << 27, "zstd", least=7) == 0
     finally:
         Transaction.commit_transaction = commit  # type: ignore[method-assign]

@@ -128,6 +128,8 @@ MISTAKES = [
     ),
     (("--to", "x", "--on-error", "skip"), "--on-error 'skip' is not known"),
     (("--to", "x", "--partition-by", "week"), "choose one of none, day, hour"),
+    (("--to", "x", "--partition-by", "bucket(4, key)"), "only --format iceberg takes transforms"),
+    (("--to", "x", "--format", "iceberg", "--partition-by", "bucket(key)"), "'bucket(16, key)"),
     (("--to", "x", "--flatten"), "--flatten needs a schema"),
     (("--to", "x", "--value-message", "M"), "add --value-schema"),
     (("--to", "x", "--value-schema", "none.json"), "none.json cannot be read"),

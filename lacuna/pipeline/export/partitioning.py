@@ -1,0 +1,185 @@
+"""Partitions of Iceberg tables: a list of transforms of columns, such as `bucket(16, key), day(timestamp)`.
+
+`day` and `hour` stand for the transforms of the timestamp. Each data file holds the rows of one partition.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.io import FileIO
+from pyiceberg.io.pyarrow import (
+    _pyarrow_to_schema_without_ids,
+    compute_statistics_plan,
+    data_file_statistics_from_parquet_metadata,
+    parquet_path_to_id_mapping,
+)
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat
+from pyiceberg.partitioning import PartitionField, partition_record_value
+from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.table import Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.transforms import Transform, parse_transform
+from pyiceberg.typedef import Record
+
+from lacuna.pipeline.errors import DestinationError, PipelineError
+from lacuna.pipeline.export.layout import NONE
+
+_SHORT: Final = {NONE: "", "day": "day(timestamp)", "hour": "hour(timestamp)"}
+_TERM: Final = re.compile(
+    r"\s*(?P<name>identity|bucket|truncate|year|month|day|hour)"
+    r"\(\s*(?:(?P<number>[1-9][0-9]{0,8})\s*,\s*)?(?P<column>[^\s(),]+)\s*\)\s*(?:,|\Z)"
+)
+_NUMBERED: Final = ("bucket", "truncate")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A transform of a column, which may be a field within others: `value.customer.id`."""
+
+    transform: str
+    column: str
+
+    @property
+    def field(self) -> str:
+        """The name of the partition field."""
+        kind = self.transform.partition("[")[0]
+        column = self.column.replace(".", "_")
+        return column if kind == "identity" and column == self.column else f"{column}_{kind}"
+
+    def apply(self) -> Transform[Any, Any]:
+        """pyiceberg's transform."""
+        return parse_transform(self.transform)
+
+
+def terms_of(partition_by: str) -> tuple[Term, ...]:
+    """The transforms that --partition-by names. Raises PipelineError."""
+    text = _SHORT.get(partition_by, partition_by)
+    found = []
+    at = 0
+    while at < len(text):
+        match = _TERM.match(text, at)
+        if match is None or (match["number"] is not None) != (match["name"] in _NUMBERED):
+            raise PipelineError(
+                f"--partition-by {partition_by!r} is not known: write none, day or hour or, for Iceberg, a list such "
+                "as 'bucket(16, key), day(timestamp)', of identity, bucket, truncate, year, month, day and hour"
+            )
+        number = f"[{match['number']}]" if match["number"] else ""
+        found.append(Term(match["name"] + number, match["column"]))
+        at = match.end()
+    return tuple(found)
+
+
+def check_partitions(partition_by: str, schema: pa.Schema) -> None:
+    """Raises PipelineError if a column does not exist, or has a type that its transform does not take."""
+    columns = _iceberg_schema(schema)
+    for term in terms_of(partition_by):
+        try:
+            kind = columns.find_field(term.column).field_type
+        except ValueError:
+            raise PipelineError(
+                f"--partition-by: there is no column {term.column!r}: the columns are {', '.join(schema.names)}"
+            ) from None
+        if not kind.is_primitive or not term.apply().can_transform(kind):
+            raise PipelineError(
+                f"--partition-by: the column {term.column!r} is of type {kind}, which {term.transform} does not take"
+            )
+
+
+def partition(transaction: Transaction, partition_by: str) -> None:
+    """Adds the partition fields to a table without any."""
+    terms = terms_of(partition_by)
+    if terms:
+        with transaction.update_spec() as spec:
+            for term in terms:
+                spec.add_field(term.column, term.apply(), term.field)
+
+
+def _iceberg_schema(schema: pa.Schema) -> Schema:
+    return assign_fresh_schema_ids(_pyarrow_to_schema_without_ids(schema))
+
+
+class Divider:
+    """Divides rows by the partitions that they belong to."""
+
+    def __init__(self, partition_by: str, schema: pa.Schema) -> None:
+        columns = _iceberg_schema(schema)
+        self._terms = [
+            (term.column.split("."), _to_value(term, columns)) for term in terms_of(partition_by)
+        ]
+
+    def divide(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """Yields the rows of each partition, in their order, with the name of a folder for them."""
+        values = [self._values(rows, path, change) for path, change in self._terms]
+        places: dict[tuple[Any, ...], list[int]] = {}
+        for row, key in enumerate(zip(*values, strict=True)):
+            places.setdefault(key, []).append(row)
+        for key, found in places.items():
+            folder = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
+            yield f"{folder}/", rows if len(places) == 1 else rows.take(pa.array(found, pa.int64()))
+
+    def _values(
+        self, rows: pa.RecordBatch, path: list[str], change: Callable[[Any], Any]
+    ) -> list[Any]:
+        column = rows.column(path[0])
+        for name in path[1:]:
+            column = pc.struct_field(column, name)
+        found = column.dictionary_encode()
+        values = [change(value) for value in found.dictionary.to_pylist()]
+        return [None if index is None else values[index] for index in found.indices.to_pylist()]
+
+
+def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:
+    """The function from a column's value, which is not null, to that of the partition field."""
+    source = columns.find_field(term.column)
+    field = PartitionField(source.field_id, 1000, term.apply(), term.field)
+    apply = field.transform.transform(source.field_type)
+    return lambda value: apply(partition_record_value(field, value, columns))
+
+
+def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
+    """The entry of a Parquet file whose rows are of one partition.
+
+    pyiceberg's own function does this for transforms that preserve order only, since it looks at the least and the
+    greatest value. All values of the file have the same partition, so the least one is enough.
+    """
+    source = io.new_input(path)
+    with source.open() as stream:
+        found = pq.read_metadata(stream)
+    schema = metadata.schema()
+    statistics = data_file_statistics_from_parquet_metadata(
+        parquet_metadata=found,
+        stats_columns=compute_statistics_plan(schema, metadata.properties),
+        parquet_column_mapping=parquet_path_to_id_mapping(schema),
+    )
+
+    def value_of(field: PartitionField) -> Any:
+        known = statistics.column_aggregates.get(field.source_id)
+        least = None if known is None else known.current_min
+        if least is None:
+            if statistics.null_value_counts.get(field.source_id) == statistics.record_count:
+                return None
+            raise DestinationError(
+                f"{path} has no statistics of the column of the partition field {field.name}: partition the table by a "
+                "column with values below 4 KiB"
+            )
+        kind = schema.find_field(field.source_id).field_type
+        return field.transform.transform(kind)(partition_record_value(field, least, schema))
+
+    return DataFile.from_args(
+        content=DataFileContent.DATA,
+        file_path=path,
+        file_format=FileFormat.PARQUET,
+        partition=Record(*[value_of(field) for field in metadata.spec().fields]),
+        file_size_in_bytes=len(source),
+        sort_order_id=None,
+        spec_id=metadata.default_spec_id,
+        equality_ids=None,
+        key_metadata=None,
+        **statistics.to_serialized_dict(),
+    )
