@@ -5,6 +5,7 @@ import random
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -49,7 +50,7 @@ class Given:
         option(
             "--heal",
             metavar="COMMAND",
-            help="A command that ends a fault: the first one the first fault, and so on. All run at the end.",
+            help="A command that ends a fault: the first one ends the first fault, and so on.",
             panel=_FAULTS,
         ),
     ] = None
@@ -140,12 +141,13 @@ def _observed(given: Given) -> "History":
     from lacuna.judge.history import show
     from lacuna.judge.workload import Plan, Workload
 
+    if len(given.heal or ()) > len(given.fault or ()):
+        raise UserError("there are more --heal than --fault: each ends the fault of its place")
     seed = secrets.randbits(32) if given.seed is None else given.seed
     plan = Plan(
         seconds=given.seconds,
         name=f"judge-{secrets.token_hex(4)}",
-        faults=given.fault or (),
-        heals=given.heal or (),
+        faults=list(zip_longest(given.fault or (), given.heal or (), fillvalue="")),
         interval=given.interval,
         visible_within=given.visible_within,
         keeps_topics=given.keep_topics,

@@ -52,9 +52,11 @@ T = TypeVar("T")
 MOST_OPERATIONS: Final = 300_000
 _ANSWER_BYTES: Final = 16 << 10
 _ABORTED: Final = 0.35
-_ABANDONED: Final = 0.03
-_REPEATED: Final = 0.04
+_ABANDONED: Final = 0.05
+_REPEATED: Final = 0.08
 _OVERTAKEN: Final = 0.05
+#: How often a member of a share group holds its records for a while.
+_SLOW: Final = 0.2
 #: How often a producer does not wait until the other one of its id has ended, and fences it.
 _RUDE: Final = 0.15
 _FAILURES: Final = (Lost, Refused, Vague)
@@ -248,8 +250,10 @@ class Writing(Actor):
 class Writer(Writing):
     """Writes transactions to several places, and aborts some. Now and then a newer producer overtakes it."""
 
-    def __init__(self, world: World, name: str, version: int, places: Sequence[str]) -> None:
-        super().__init__(world, name, name, version)
+    def __init__(
+        self, world: World, name: str, identity: str, version: int, places: Sequence[str]
+    ) -> None:
+        super().__init__(world, name, identity, version)
         self._places = places
 
     async def step(self) -> None:
@@ -506,15 +510,15 @@ class Committer(Actor):
     After a lost answer it takes a new group, since the lost request may still arrive and set the offset back.
     """
 
-    def __init__(self, world: World, name: str, place: str) -> None:
+    def __init__(self, world: World, name: str, group: str, place: str) -> None:
         super().__init__(world, name)
-        self._place = place
+        self._prefix, self._place = group, place
         self._number = 0
         self._offset = 0
 
     @property
     def _group(self) -> str:
-        return f"{self.name}-{self._number}"
+        return f"{self._prefix}-{self._number}"
 
     async def step(self) -> None:
         self._offset += self.world.random.randint(1, 3)
@@ -608,6 +612,8 @@ class Sharer(Actor):
             ]
             self.record(ACQUIRE, start, OK, [*asked, *deliveries])
             self._held = acquired
+            if self.world.random.random() < _SLOW:
+                await asyncio.sleep(self.world.random.random() * 0.3)
             await self._settle(member)
         except BaseException:
             await self.drop()

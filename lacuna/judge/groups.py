@@ -184,10 +184,6 @@ class _Share:
                 self.settled[part.group, part.place, part.offset].append((index, part))
 
 
-def _of_record(kind: str, value: str, why: str, *operations: int) -> Anomaly:
-    return Anomaly(kind, value, why, operations, frozenset({value}))
-
-
 def deliveries(facts: Facts) -> Iterator[Anomaly]:
     """Records that were delivered after they had been accepted, or while another member had them."""
     share = _Share(facts)
@@ -205,28 +201,33 @@ def deliveries(facts: Facts) -> Iterator[Anomaly]:
                 why = f"{delivery.group} delivered it again after it had been accepted"
                 focus = frozenset({delivery.value, record})
                 yield Anomaly("delivered again", delivery.value, why, (before[0], index), focus)
-        rows.sort(key=lambda row: history[row[0]].end)
-        for (one, first), (two, second) in pairwise(rows):
-            if _are_both_held(facts, share, key, (one, first), (two, second)):
-                why = f"{second.group} delivered it to two members at once"
-                yield _of_record("delivered twice", second.value, why, one, two)
+        for one, first in rows:
+            until = _held_until(facts, share.settled[key], one, first)
+            for two, second in rows:
+                if history[one].end < history[two].start and history[two].end < until:
+                    why = f"{second.group} delivered it while another member had it"
+                    focus = frozenset({second.value, record})
+                    operations = (one, two, *(index for index, _ in share.settled[key]))
+                    yield Anomaly("delivered twice", second.value, why, operations, focus)
 
 
-def _are_both_held(
-    facts: Facts,
-    share: _Share,
-    key: _Record,
-    old: tuple[int, Delivery],
-    new: tuple[int, Delivery],
-) -> bool:
-    """Whether a record was delivered while a lock of an earlier delivery certainly held."""
-    first, second = facts.history[old[0]], facts.history[new[0]]
-    if second.end >= first.start + old[1].seconds or first.end >= second.start + new[1].seconds:
-        return False
-    return not any(
-        facts.history[index].start <= second.end and facts.history[index].end >= first.start
-        for index, _ in share.settled[key]
-    )
+def _held_until(
+    facts: Facts, settled: list[tuple[int, Settled]], index: int, delivery: Delivery
+) -> float:
+    """Return the time until which a member certainly held a record, or 0 if that is not known.
+
+    A broker that restarts forgets its locks, so a lock counts only if the broker accepted what the member did with it.
+    """
+    each = facts.history[index]
+    later = [
+        other
+        for number, _ in settled
+        if (other := facts.history[number]).process == each.process and other.start >= each.end
+    ]
+    first = min(later, key=lambda other: other.start, default=None)
+    if first is None or first.outcome != OK:
+        return 0.0
+    return min(first.start, each.start + delivery.seconds)
 
 
 def undelivered(facts: Facts) -> Iterator[Anomaly]:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import cycle
 from random import Random
 from typing import Final
 
@@ -62,6 +63,7 @@ _GROUP_RESOURCE: Final = 32
 _SET: Final = 0
 _FEATURE: Final = "transaction.version"
 _TV2: Final = 2
+_SHARES: Final = "share.version"
 #: How long brokers may take to lead new topics, and a command of the user to end.
 _READY_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 60.0
@@ -71,12 +73,11 @@ _MOST_SHARED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the workload does. Commands of `faults` run in turn, `interval` apart; those of `heals` half of it later."""
+    """What the workload does. `faults` are pairs of commands: a fault, and what ends it half an `interval` later."""
 
     seconds: float
     name: str
-    faults: Sequence[str] = ()
-    heals: Sequence[str] = ()
+    faults: Sequence[tuple[str, str]] = ()
     interval: float = 10.0
     patience: float = 8.0
     visible_within: float = VISIBLE_WITHIN
@@ -151,7 +152,8 @@ class Workload:
         link = await self._client.link()
         self._world.has_tv2 = link.features.get(_FEATURE, 0) >= _TV2
         topics = dict(_TOPICS)
-        self._has_shares = SHARE_FETCH_REQUEST.api_key in link.versions
+        is_served = SHARE_FETCH_REQUEST.api_key in link.versions
+        self._has_shares = is_served and link.features.get(_SHARES, 0) >= 1
         request = CreateTopicsRequest(
             [
                 CreatableTopic(f"{self._plan.name}-{name}", count, -1)
@@ -173,9 +175,12 @@ class Workload:
     async def _await_leaders(self) -> None:
         names = [f"{self._plan.name}-{name}" for name in _TOPICS]
         deadline = self._world.now() + _READY_SECONDS
-        while not _all_led(await self._client.metadata(names)):
+        while True:
+            with suppress(Lost):
+                if _all_led(await self._client.metadata(names)):
+                    return
             if self._world.now() > deadline:
-                raise UserError("the new topics have no leaders: check that the brokers run")
+                raise UserError("some topics have no leaders: check that the brokers run")
             await asyncio.sleep(0.1)
 
     @property
@@ -217,18 +222,18 @@ class Workload:
             Reader(world, "committed", READ_COMMITTED, self._places(*_TOPICS)),
             Reader(world, "uncommitted", READ_UNCOMMITTED, self._places(*_TOPICS)),
             Sender(world, "sender", [*log, *inputs, *self._places("share")]),
-            Committer(world, f"{name}-committer", log[0]),
+            Committer(world, "committer", f"{name}-plain", log[0]),
         ]
         for number, version in enumerate((*versions, *versions)):
-            writer = f"{name}-writer{number}"
+            writer = f"writer{number}"
             wide = [*log, *inputs, *self._places("share")] if number > 1 else log
-            actors.append(Writer(world, writer, version, wide))
+            actors.append(Writer(world, writer, f"{name}-{writer}", version, wide))
         for number, version in enumerate(versions):
             group, identity = f"{name}-billing{number}", f"{name}-loop{number}"
             actors += [
                 Loop(
                     world,
-                    f"{identity}{side}",
+                    f"loop{number}{side}",
                     identity,
                     version,
                     group,
@@ -241,7 +246,8 @@ class Workload:
             # Each pair has lists of its own, since only producers of the same id exclude each other.
             mine = lists[:2] if number == 0 else lists[2:]
             actors += [
-                Lister(world, f"{identity}{side}", identity, version, group, mine) for side in "ab"
+                Lister(world, f"list{number}{side}", identity, version, group, mine)
+                for side in "ab"
             ]
         return [*actors, *self._sharers()]
 
@@ -256,7 +262,8 @@ class Workload:
 
     async def _act(self) -> None:
         self._world.until = self._world.now() + self._plan.seconds
-        faults = asyncio.create_task(self._inflict()) if self._plan.faults else None
+        ended = asyncio.Event()
+        faults = asyncio.create_task(self._inflict(ended))
         try:
             async with asyncio.TaskGroup() as group:
                 for actor in self._actors():
@@ -264,22 +271,18 @@ class Workload:
         except* UserError as errors:
             raise errors.exceptions[0] from None
         finally:
-            if faults is not None:
-                faults.cancel()
-                with suppress(asyncio.CancelledError):
-                    await faults
-                for command in self._plan.heals:
-                    await self._command(command)
+            ended.set()
+            await faults
 
-    async def _inflict(self) -> None:
-        number = 0
-        while True:
-            await asyncio.sleep(self._plan.interval / 2)
-            await self._command(self._plan.faults[number % len(self._plan.faults)])
-            await asyncio.sleep(self._plan.interval / 2)
-            if self._plan.heals:
-                await self._command(self._plan.heals[number % len(self._plan.heals)])
-            number += 1
+    async def _inflict(self, ended: asyncio.Event) -> None:
+        """Harm the cluster until the actors have ended. The last fault is healed as the others are."""
+        for fault, heal in cycle(self._plan.faults):
+            if await _is_set(ended, self._plan.interval / 2):
+                return
+            await self._command(fault)
+            await _is_set(ended, self._plan.interval / 2)
+            if heal:
+                await self._command(heal)
 
     async def _command(self, line: str) -> None:
         """Run a command of the user. One that fails or takes too long is reported, and changes nothing else."""
@@ -304,6 +307,8 @@ class Workload:
 
     async def _look(self) -> None:
         """End what is open, wait until everything is decided, and read all of it under both isolation levels."""
+        await self._await_leaders()
+        self._world.patience = _READY_SECONDS
         auditor = Prober(self._world, "auditor", self._places(*_TOPICS))
         try:
             await self._end_open(auditor)
@@ -366,6 +371,15 @@ class Workload:
             for value in facts.truth[place].values()
             if facts.is_written(value)
         )
+
+
+async def _is_set(event: asyncio.Event, seconds: float) -> bool:
+    """Wait for an event, and return whether it came in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
 
 
 def _all_led(metadata: MetadataResponse) -> bool:

@@ -38,7 +38,6 @@ from lacuna.wire.messages.share_records import (
     SHARE_ACKNOWLEDGE_RESPONSE,
     SHARE_FETCH_REQUEST,
     SHARE_FETCH_RESPONSE,
-    ShareFetchableTopicResponse,
 )
 from lacuna.wire.messages.txn_offset_commit import (
     TXN_OFFSET_COMMIT_REQUEST,
@@ -619,35 +618,25 @@ class ReleasesAccepted(Lie):
 
 
 class SharesWithTwo(Lie):
-    """A member of a share group sees the records of another one's answer, too."""
+    """A member of a share group gets the records of the other one's answer, if there are none for it."""
 
     kinds = frozenset({"delivered twice", "delivered again"})
 
     def __init__(self, random: Random) -> None:
         super().__init__(random)
-        self._full: dict[tuple[str, bytes, int], Any] = {}
+        self._owner = ""
+        self._last: Sequence[Any] = ()
 
     def response(self, key: int, request: Any, response: Any) -> Any:
+        if key == SHARE_ACKNOWLEDGE_REQUEST.api_key:
+            return _each(response, lambda _, each: each._replace(error_code=0))
         if key != SHARE_FETCH_REQUEST.api_key:
             return response
-        for topic in response.responses:
-            for each in topic.partitions:
-                if each.acquired_records:
-                    self._full[request.member_id, topic.topic_id, each.partition_index] = each
-        rows = []
-        for topic in request.topics:
-            for each in topic.partitions:
-                for (member, topic_id, index), full in self._full.items():
-                    if member != request.member_id and (topic_id, index) == (
-                        topic.topic_id,
-                        each.partition_index,
-                    ):
-                        rows.append((topic_id, full))
-        if not rows or any(topic.partitions for topic in response.responses):
-            return response
-        topic_id, full = rows[0]
-        self._full.clear()
-        return response._replace(responses=[ShareFetchableTopicResponse(topic_id, [full])])
+        if any(topic.partitions for topic in response.responses):
+            self._owner, self._last = request.member_id, response.responses
+        elif request.member_id != self._owner:
+            return response._replace(responses=self._last)
+        return response
 
 
 def _all(lie: type[Lie]) -> list[type[Lie]]:

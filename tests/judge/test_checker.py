@@ -58,6 +58,12 @@ HONEST = {
         b serial 3-3.2-3.3 ok s#4 g:l/0==2 l/0[0,4)0:a,2:c l/1[0,4)0:b l/1+e@4 g:l/0:=3
         r read 4-4.1 ok l/0[0,4)0:a,2:c l/1[0,6)0:b,4:e
     """,
+    "a share group whose broker forgets its locks": """
+        w send 0-0.1 ok w#1 s/0+a@0
+        a acquire 1-1.1 ok g~s/0? g~s/0@0:a*1/30
+        b acquire 1.4-1.5 ok g~s/0? g~s/0@0:a*1/30
+        a settle 1.6-1.7 fail g~s/0@0!accept
+    """,
     "a share group that delivers again what was released": """
         w send 0-0.1 ok w#1 s/0+a@0
         a acquire 1-1.1 ok g~s/0? g~s/0@0:a*1/30
@@ -279,6 +285,7 @@ WRONG = {
         w send 0-0.1 ok w#1 s/0+a@0
         a acquire 1-1.1 ok g~s/0? g~s/0@0:a*1/30
         b acquire 1.4-1.5 ok g~s/0? g~s/0@0:a*1/30
+        a settle 1.6-1.7 ok g~s/0@0!accept
     """,
     "undelivered": """
         w send 0-0.1 ok w#1 s/0+a@0 s/0+b@1
