@@ -1,7 +1,8 @@
 """The root of errors with a remedy for the user."""
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Final
 
@@ -28,3 +29,14 @@ def advice_on(error: OSError, otherwise: str) -> str:
 
 class ListenError(UserError):
     """The process could not listen on an address. The message includes the reason."""
+
+
+@contextmanager
+def needing_extra(what: str) -> Iterator[None]:
+    """Raise UserError if an import in the block fails. `what` is the setting that needs it, for the message."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise UserError(
+            f"{what} needs the extra `security`: pip install 'lacuna-log[security]'"
+        ) from error

@@ -20,8 +20,14 @@ from typing import Any, Final
 
 from lacuna.controlplane import verbs
 from lacuna.controlplane.decision import Context, Decision
-from lacuna.controlplane.state.formats import RECORD_FORMAT, LaterFormatError
-from lacuna.controlplane.state.snapshot import restore, restore_part, snapshot, snapshot_parts
+from lacuna.controlplane.state.snapshot import (
+    RECORD_FORMAT,
+    LaterFormatError,
+    restore,
+    restore_part,
+    snapshot,
+    snapshot_parts,
+)
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.telling import describe
 from lacuna.controlplane.v1.control_pb2 import Command, Failure, Reply

@@ -9,9 +9,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.settings import SecuritySettings
-from lacuna.base.errors import UserError
+from lacuna.base.errors import UserError, needing_extra
 from lacuna.base.secret import read_secret
 from lacuna.base.tls import Watched, first_certificate, trust_alone, trust_authorities
 

@@ -30,7 +30,7 @@ from lacuna.controlplane.journal.bucket_appends import (
     hot_entries,
     lost,
 )
-from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
+from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket, probe
 from lacuna.controlplane.journal.bucket_hot import HotAppends
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
@@ -41,7 +41,6 @@ from lacuna.controlplane.journal.bucket_manifest import (
     decode_manifest,
     encode_manifest,
 )
-from lacuna.controlplane.journal.bucket_probe import probe
 from lacuna.controlplane.journal.bucket_reader import BucketReader, ManifestWatch
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.journal import (

@@ -12,10 +12,6 @@ from typing import Final
 
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
-from lacuna.controlplane.state.formats import (
-    SNAPSHOT_FORMAT,
-    LaterFormatError,
-)
 from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
@@ -50,6 +46,11 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     UnsettledSnapshot,
 )
 
+# The formats of records and of snapshots. A number is raised when an earlier version would misread new content. The
+# earlier version then rejects the content rather than dropping unknown parts.
+RECORD_FORMAT: Final = 1
+SNAPSHOT_FORMAT: Final = 1
+
 #: The size of a part, unless a single group or transaction is larger, and the number of rows serialized at once.
 PART_BYTES: Final = 4 << 20
 PIECE_ROWS: Final = 50_000
@@ -81,6 +82,10 @@ _TRANSACTIONAL_FIELDS = (
     "is_ended_by_coordinator",
     "log_offset",
 )
+
+
+class LaterFormatError(ValueError):
+    """A later version wrote this content, and this version may misread it."""
 
 
 def snapshot_parts(state: State) -> Iterator[bytes]:

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from lacuna.agent.clock import WallClock
-from lacuna.agent.security.extra import needing_extra
 from lacuna.agent.security.sasl.jwks import Jwk, Jwks
 from lacuna.agent.security.sasl.mechanism import Authenticated
 from lacuna.agent.security.settings import SecuritySettings
+from lacuna.base.errors import needing_extra
 from lacuna.controlplane.shared.principal import USER, Principal
 
 #: Algorithm -> the type of its keys, and their curve if only one is allowed.

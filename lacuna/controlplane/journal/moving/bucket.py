@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, Self
 
 from lacuna.controlplane.journal.bucket_appends import Appends, encode_append
-from lacuna.controlplane.journal.bucket_calls import Bucket
+from lacuna.controlplane.journal.bucket_calls import Bucket, probe
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
     Manifest,
@@ -19,7 +19,6 @@ from lacuna.controlplane.journal.bucket_manifest import (
     decode_manifest,
     encode_manifest,
 )
-from lacuna.controlplane.journal.bucket_probe import probe
 from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
 from lacuna.controlplane.journal.formats import UNFINISHED
 from lacuna.controlplane.journal.journal import (
