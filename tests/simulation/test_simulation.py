@@ -68,10 +68,9 @@ def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
 
 
 def test_what_a_share_group_accepted_is_never_delivered_again() -> None:
-    results = [World(seed, form=SHARING).run() for seed in (1, 2)]
-    assert [each.violations for each in results] == [[], []]
-    counts = sum((each.counts for each in results), Counter())
-    assert counts["shared records finished"] > 100
+    result = World(1, form=SHARING).run()
+    assert result.violations == []
+    assert result.counts["shared records finished"] > 100
 
 
 def test_two_lead_in_short_histories() -> None:
@@ -160,6 +159,8 @@ SOON_FOUND: Final = (
     "hot bytes in the append",
     "hot bytes kept until moved",
     "hot extents moved once",
+    "assignments told again",
+    "journal of a hot read",
 )
 
 
@@ -167,8 +168,6 @@ SOON_FOUND: Final = (
     "safeguard",
     [
         "skipping of aborted records",
-        "assignments told again",
-        "journal of a hot read",
         *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
     ],
 )
