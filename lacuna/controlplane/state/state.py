@@ -167,7 +167,7 @@ class State:
             set()
         )  # leases in `hidden_leases` whose agents are about to stop
         self.missed: Deadlines[int] = Deadlines()  # when a departed agent is dropped
-        # Volatile: the reports of agents and importers by lease id, and counts of rewritten data, for cluster overviews.
+        # Volatile: the reports of agents and importers by lease id, and counts of rewritten data, for overviews.
         self.reports: dict[int, AgentReport] = {}
         self.import_reports: dict[int, ImportReport] = {}
         self.rewriting = Rewriting()
