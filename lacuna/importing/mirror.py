@@ -85,11 +85,12 @@ class Progress:
     counts: Counts = field(default_factory=Counts)
     left: dict[str, str] = field(default_factory=dict)
 
-    def report(self, source_id: str) -> ImportReport:
+    def report(self, source_id: str, selection: Selection) -> ImportReport:
         """Return what the control plane shows of this importer."""
         tracks = self.tracks.values()
         return ImportReport(
             source=source_id,
+            topics=str(selection),
             partitions=len(tracks),
             stopped=sum(bool(each.stopped) for each in tracks),
             lag=sum(max(0, each.stable_offset - each.copied) for each in tracks),
@@ -137,6 +138,8 @@ class Importer:
         self._workers: Sequence[int] = ()
         #: Set after each commit, and whenever a partition stops or the importers that share the partitions change.
         self._progressed = asyncio.Event()
+        #: Whether something was copied, or could have been: what fails from then on may pass.
+        self._has_begun = False
         self.progress = Progress()
 
     async def run(self) -> None:
@@ -144,19 +147,17 @@ class Importer:
 
         Raises UserError and CommandRefused for what no repetition changes.
         """
-        is_first = True
         while True:
             try:
                 await self._session()
             except (ExceptionGroup, UserError, *_PASSING, CommandRefused) as failed:
                 error = _first(failed)
-                may_pass = isinstance(error, _PASSING)
-                if not may_pass or (is_first and isinstance(error, ClusterFailed)):
+                is_at_start = isinstance(error, ClusterFailed) and not self._has_begun
+                if is_at_start or not isinstance(error, _PASSING):
                     raise error from None
                 self._tell(f"beginning again in {_PAUSE_SECONDS:g} s: {error}", once=False)
             else:
                 return
-            is_first = False
             await asyncio.sleep(_PAUSE_SECONDS)
 
     def _tell(self, line: str, *, once: bool = True) -> None:
@@ -208,7 +209,9 @@ class Importer:
 
         An import that ends by itself must not end before others are done, so it copies everything, and reports nothing.
         """
-        return None if self._settings.is_once else self.progress.report(source_id)
+        if self._settings.is_once:
+            return None
+        return self.progress.report(source_id, self._settings.selection)
 
     def _tell_workers(self) -> None:
         count = len(self._workers)
@@ -225,6 +228,7 @@ class Importer:
             for line in await copy_rights(source, target):
                 self._tell(line)
         self.progress.tracks.clear()
+        self._has_begun = True
         following = Following(
             source, self._target, self._budget, self.progress.counts, self._progressed
         )

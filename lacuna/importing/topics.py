@@ -72,6 +72,10 @@ class Selection:
             return False
         return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
 
+    def __str__(self) -> str:
+        """Return the same text for the same selection: the patterns, and those left out behind an exclamation mark."""
+        return " ".join([*sorted(self.wanted), *(f"!{each}" for each in sorted(self.left_out))])
+
 
 @dataclass(frozen=True, slots=True)
 class Mirror:

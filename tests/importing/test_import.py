@@ -369,6 +369,41 @@ def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_oth
     assert differences(there, here, "shared") == []
 
 
+def test_a_source_that_goes_and_comes_back_is_followed_further(target: Cluster) -> None:
+    lines: list[str] = []
+
+    async def run(source: Cluster) -> None:
+        place = ControlPlace(left(target.data, ADDRESS_NAME))
+        settings = ImportSettings(selection=Selection(["restarted"]))
+        async with connect(place) as control, asyncio.timeout(SECONDS):
+            store = open_checked(target.store_url)
+            here = Agents(target.bootstrap)
+            importer = Importer(
+                Agents(source.bootstrap), here, control, store, settings, lines.append
+            )
+            running = asyncio.ensure_future(importer.run())
+            while importer.progress.done < 1:
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(source.kill)
+            while not lines:
+                await asyncio.sleep(0.02)
+            await asyncio.to_thread(source.start)
+            await asyncio.to_thread(send, source.bootstrap, "restarted", ["after"])
+            while importer.progress.done < 2 and not running.done():
+                await asyncio.sleep(0.02)
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+    with Cluster() as source:
+        created(source.bootstrap, "restarted")
+        send(source.bootstrap, "restarted", ["before"])
+        asyncio.run(run(source))
+        assert all(line.startswith("beginning again in 1 s: the source") for line in lines)
+        assert differences(source.bootstrap, target.bootstrap, "restarted") == []
+        _, rows = read(target.bootstrap, "restarted", 0, "read_committed")
+        assert [row[3] for row in rows] == [b"before", b"after"]
+
+
 def test_an_import_that_ends_by_itself_leaves_nothing_to_one_that_was_killed(
     source: Cluster, target: Cluster
 ) -> None:
@@ -379,7 +414,7 @@ def test_an_import_that_ends_by_itself_leaves_nothing_to_one_that_was_killed(
     async def die() -> None:
         control = target.embedded.control
         lease = (await control.call(Command(open_lease=OpenLease()))).lease_opened
-        told = ImportReport(source=source.embedded.control.cluster.cluster_id)
+        told = ImportReport(source=source.embedded.control.cluster.cluster_id, topics="rest")
         renewal = RenewLease(lease_id=lease.lease_id, import_report=told)
         await control.call(Command(renew_lease=renewal))
 

@@ -372,7 +372,7 @@ class AgentReport(_message.Message):
     def __init__(self, connections: _Optional[int] = ..., requests: _Optional[int] = ..., requests_failed: _Optional[int] = ..., cache_hits: _Optional[int] = ..., cache_lookups: _Optional[int] = ..., store: _Optional[_Union[StoreCounts, _Mapping]] = ..., clients: _Optional[_Iterable[_Union[ConnectedClients, _Mapping]]] = ..., connections_left_out: _Optional[int] = ..., merges: _Optional[_Union[MergeCounts, _Mapping]] = ..., clock_ms: _Optional[int] = ..., store_clock_ms: _Optional[int] = ...) -> None: ...
 
 class ImportReport(_message.Message):
-    __slots__ = ("source", "partitions", "stopped", "lag", "undecided", "bytes_copied", "segments")
+    __slots__ = ("source", "partitions", "stopped", "lag", "undecided", "bytes_copied", "segments", "topics")
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     STOPPED_FIELD_NUMBER: _ClassVar[int]
@@ -380,6 +380,7 @@ class ImportReport(_message.Message):
     UNDECIDED_FIELD_NUMBER: _ClassVar[int]
     BYTES_COPIED_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
     source: str
     partitions: int
     stopped: int
@@ -387,7 +388,8 @@ class ImportReport(_message.Message):
     undecided: int
     bytes_copied: int
     segments: int
-    def __init__(self, source: _Optional[str] = ..., partitions: _Optional[int] = ..., stopped: _Optional[int] = ..., lag: _Optional[int] = ..., undecided: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., segments: _Optional[int] = ...) -> None: ...
+    topics: str
+    def __init__(self, source: _Optional[str] = ..., partitions: _Optional[int] = ..., stopped: _Optional[int] = ..., lag: _Optional[int] = ..., undecided: _Optional[int] = ..., bytes_copied: _Optional[int] = ..., segments: _Optional[int] = ..., topics: _Optional[str] = ...) -> None: ...
 
 class StoreCounts(_message.Message):
     __slots__ = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars", "prices")

@@ -103,12 +103,14 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
 
 
 def _workers(state: State, lease_id: int, report: ImportReport) -> list[int]:
-    """Keep the report of an importer, and return the leases of all that copy from its source."""
+    """Keep the report of an importer, and return the leases of all that copy the same topics from its source."""
     kept = ImportReport()
     kept.CopyFrom(report)
     state.import_reports[lease_id] = kept
     workers = (
-        each for each, other in state.import_reports.items() if other.source == report.source
+        each
+        for each, other in state.import_reports.items()
+        if (other.source, other.topics) == (report.source, report.topics)
     )
     return sorted(workers)[:MOST_WORKERS]
 

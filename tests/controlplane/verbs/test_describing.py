@@ -66,14 +66,15 @@ def test_importers_of_a_source_learn_of_each_other_when_they_report() -> None:
     leases = [cluster.do("open_lease", OpenLease()).lease_id for _ in range(3)]
     records = len(cluster.journal)
 
-    def report(lease_id: int, source: str, lag: int) -> list[int]:
-        told = ImportReport(source=source, lag=lag)
+    def report(lease_id: int, source: str, lag: int, topics: str = "") -> list[int]:
+        told = ImportReport(source=source, lag=lag, topics=topics)
         renewed = cluster.do("renew_lease", RenewLease(lease_id=lease_id, import_report=told))
         return list(renewed.workers)
 
     one, two, other = leases
     assert report(two, "a", 1) == [two]
     assert report(one, "a", 2) == [one, two]
+    assert report(other, "a", 3, "logs-*") == [other], "it copies other topics"
     assert report(other, "b", 3) == [other]
     assert report(two, "a", 4) == [one, two]
     assert len(cluster.journal) == records

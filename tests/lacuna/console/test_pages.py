@@ -235,7 +235,7 @@ def test_importers_and_mirrors() -> None:
         assert "No importer runs." in plain(browser.get("/imports").text)
         cluster.run(report(cluster))
         shown = plain(browser.get("/imports").text)
-        assert f"{name(HOSTILE)} 3 7 0 2.0 KiB 1 stopped" in shown
+        assert f"{name(HOSTILE)} all 3 7 0 2.0 KiB 1 stopped" in shown
         assert "orders 3 k/o" in shown
         assert "1 importer copies from another cluster" in plain(browser.get("/").text)
 
