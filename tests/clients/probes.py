@@ -25,6 +25,7 @@ from . import (  # noqa: F401  (each import registers its probes)
     probes_produce,
     probes_txn,
     probes_txn_offsets,
+    probes_versions,
 )
 from .probing import PROBES, Outcome, Target
 

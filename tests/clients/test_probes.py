@@ -45,6 +45,14 @@ MARKERS = {
 UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", -1, -1, -1, None, [], "bytes"]
 SET_PRODUCED = "0000000100000001000eTOPIC000000010000000000000000000000000000"
 
+NO_GROUP = "a share group begins with its first member, not with offsets"
+
+
+def _produced(more: dict[str, Any], **rest: Any) -> dict[str, Any]:
+    row = {"base_offset": "int", "error_code": "NONE", "index": 0} | more
+    return {"responses": [{"name": "str", "partition_responses": [row]}], **rest}
+
+
 # probe → path of keys → (what Lacuna answers, why). docs/protocol.md documents the same.
 DIFFERENCES: dict[str, Differences] = {
     "consumer_groups.many_members": {
@@ -173,6 +181,29 @@ DIFFERENCES: dict[str, Differences] = {
     },
     "configs.of_groups": {
         "listed": (True, "Kafka omits a group with a value that has blanks"),
+    },
+    "versions.every_api": {
+        "produce/v0": (_produced({}), "S24: message sets are served, as Kafka did up to 3.9"),
+        "produce/v1": (_produced({}, throttle_time_ms=0), "S24"),
+        "produce/v2": (_produced({"log_append_time_ms": -1}, throttle_time_ms=0), "S24"),
+        "produce/v3": (None, "the same as v2"),
+        "share_acknowledge/v1/error_message": ("str", "names the group"),
+        "share_acknowledge/v2/error_message": ("str", "the same"),
+        "share_fetch/v1/error_message": ("str", "the same"),
+        "alter_share_group_offsets/v0/error_code": ("GROUP_ID_NOT_FOUND", NO_GROUP),
+        "alter_share_group_offsets/v0/error_message": ("str", NO_GROUP),
+        "alter_share_group_offsets/v0/responses": ([], NO_GROUP),
+        "describe_share_group_offsets/v0/groups": (
+            [
+                {
+                    "error_code": "GROUP_ID_NOT_FOUND",
+                    "error_message": "str",
+                    "group_id": "str",
+                    "topics": [],
+                }
+            ],
+            NO_GROUP,
+        ),
     },
     "frames.not_kafka": {
         "name that is not UTF-8": ("closed", "Java replaces the bytes, which names nobody's topic"),

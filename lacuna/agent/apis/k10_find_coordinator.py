@@ -30,6 +30,7 @@ TRANSACTION_PREFIX = b"transaction:"
 SHARE_PREFIX = b"share:"
 _KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX, 2: SHARE_PREFIX}
 _SHARE_KEY = re.compile(r".+:[\w-]{22}:[0-9]{1,10}", re.DOTALL | re.ASCII)
+_NO_MESSAGE = "NONE"  # Kafka's, below v4
 _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 
@@ -69,14 +70,14 @@ def _answer(call: Call, found: Mapping[str, Agent], error_code: int) -> FindCoor
     if call.version >= FIRST_BATCHED:
         return FindCoordinatorResponse(
             coordinators=[
-                Coordinator(key, agent.node_id, agent.host, agent.port, error_code, None)
+                Coordinator(key, agent.node_id, agent.host, agent.port, error_code, "")
                 for key, agent in found.items()
             ]
         )
     (agent,) = found.values()
     return FindCoordinatorResponse(
         error_code=error_code,
-        error_message=None,
+        error_message=_NO_MESSAGE if error_code == ErrorCode.NONE else None,
         node_id=agent.node_id,
         host=agent.host,
         port=agent.port,

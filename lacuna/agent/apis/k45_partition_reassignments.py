@@ -105,7 +105,7 @@ def _answer(
     return AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error_code,
-        error_message=None,
+        error_message="",
         responses=[
             _topic(topic, of_topic) for topic, of_topic in zip(request.topics, errors, strict=True)
         ],

@@ -232,18 +232,30 @@ class ConsumerTarget(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
 
 class ConsumerCurrent(_message.Message):
-    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned", "revoking")
+    __slots__ = ("member_epoch", "previous_member_epoch", "state", "assigned", "revoking", "taken_epoch", "taken_before")
     MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MEMBER_EPOCH_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     ASSIGNED_FIELD_NUMBER: _ClassVar[int]
     REVOKING_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    TAKEN_BEFORE_FIELD_NUMBER: _ClassVar[int]
     member_epoch: int
     previous_member_epoch: int
     state: str
     assigned: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
     revoking: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
-    def __init__(self, member_epoch: _Optional[int] = ..., previous_member_epoch: _Optional[int] = ..., state: _Optional[str] = ..., assigned: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
+    taken_epoch: int
+    taken_before: _containers.RepeatedCompositeFieldContainer[TakenBefore]
+    def __init__(self, member_epoch: _Optional[int] = ..., previous_member_epoch: _Optional[int] = ..., state: _Optional[str] = ..., assigned: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., revoking: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ..., taken_epoch: _Optional[int] = ..., taken_before: _Optional[_Iterable[_Union[TakenBefore, _Mapping]]] = ...) -> None: ...
+
+class TakenBefore(_message.Message):
+    __slots__ = ("epoch", "partitions")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    partitions: _containers.RepeatedCompositeFieldContainer[TopicIdPartitions]
+    def __init__(self, epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[TopicIdPartitions, _Mapping]]] = ...) -> None: ...
 
 class ConsumerMember(_message.Message):
     __slots__ = ("member_id", "subscription", "target", "current")

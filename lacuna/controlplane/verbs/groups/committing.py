@@ -123,13 +123,13 @@ def _find_consumer_writer_error(group: ConsumerGroup, command: OffsetCommit) -> 
     member = group.members.get(command.member_id)
     if member is not None and not member.is_classic and not command.knows_member_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
-    return _find_epoch_error(group, command.member_id, command.generation_id)
+    return _find_epoch_error(group, command.member_id, command.generation_id, command.offsets)
 
 
 def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetCommit) -> ErrorCode:
     if not _names_member(command):
         return ErrorCode.NONE
-    return _find_epoch_error(group, command.member_id, command.generation_id)
+    return _find_epoch_error(group, command.member_id, command.generation_id, command.offsets)
 
 
 def _find_streams_writer_error(
@@ -167,9 +167,15 @@ def _names_member(command: TxnOffsetCommit) -> bool:
 
 
 def _find_epoch_error(
-    group: ConsumerGroup | StreamsGroup, member_id: str, member_epoch: int
+    group: ConsumerGroup | StreamsGroup,
+    member_id: str,
+    member_epoch: int,
+    offsets: Iterable[CommittedOffset] = (),
 ) -> ErrorCode:
-    """Return an error code unless the member's epoch is current, or there are no members and no epoch is given."""
+    """Return an error code unless the member's epoch is current, or there are no members and no epoch is given.
+
+    To commit `offsets`, an epoch since which the member has owned all their partitions is enough (KIP-1251).
+    """
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE
     member = group.members.get(member_id)
@@ -177,6 +183,13 @@ def _find_epoch_error(
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_epoch == member.current.member_epoch:
         return ErrorCode.NONE
+    if isinstance(group, ConsumerGroup):
+        owned = [
+            group.members[member_id].current.taken_at(key_of(each.partition)) for each in offsets
+        ]
+        is_old = 0 <= member_epoch < member.current.member_epoch
+        if owned and is_old and all(at is not None and at <= member_epoch for at in owned):
+            return ErrorCode.NONE
     is_classic = isinstance(group, ConsumerGroup) and group.members[member_id].is_classic
     return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH
 

@@ -5,9 +5,13 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Final
 
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.groups.consumer.assignments import (
     Assignment,
+    common,
+    joined,
     read_assignment,
+    without,
     write_assignment,
 )
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, MemberState
@@ -18,6 +22,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerMember,
     ConsumerSubscription,
     ConsumerTarget,
+    TakenBefore,
 )
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
 
@@ -131,7 +136,8 @@ def size_of_subscription(subscription: Subscription) -> int:
 class Current:
     """The epochs and state of a member, and its partitions: assigned ones, and ones to give up.
 
-    It owns both kinds, the latter until it confirms that it has given them up.
+    It owns both kinds, the latter until it confirms that it has given them up. It took them at `taken_epoch`, or at the
+    epochs in `taken_before`.
     """
 
     member_epoch: int = JOINING_EPOCH
@@ -139,6 +145,38 @@ class Current:
     state: MemberState = MemberState.STABLE
     assigned: Assignment = field(default_factory=dict)
     revoking: Assignment = field(default_factory=dict)
+    taken_epoch: int = JOINING_EPOCH
+    taken_before: tuple[tuple[int, Assignment], ...] = ()
+
+    def taken_at(self, key: PartitionKey) -> int | None:
+        """Return the epoch at which the member took a partition, or None if it does not own it."""
+        topic_id, partition = key
+        for epoch, earlier in self.taken_before:
+            if partition in earlier.get(topic_id, ()):
+                return epoch
+        owned = (self.assigned.get(topic_id, ()), self.revoking.get(topic_id, ()))
+        return self.taken_epoch if any(partition in each for each in owned) else None
+
+    def moved(
+        self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
+    ) -> "Current":
+        """Return the next step of the member. It takes what it did not own before at `epoch`."""
+        taken_epoch, taken_before = self.taken_epoch, self.taken_before
+        owned, before = joined(assigned, revoking), joined(self.assigned, self.revoking)
+        if without(owned, before):
+            for _, earlier in self.taken_before:
+                before = without(before, earlier)
+            taken_epoch, taken_before = epoch, (*taken_before, (taken_epoch, before))
+        kept = ((each, common(earlier, owned)) for each, earlier in taken_before)
+        return Current(
+            member_epoch=epoch,
+            previous_member_epoch=self.member_epoch,
+            state=state,
+            assigned=assigned,
+            revoking=revoking,
+            taken_epoch=taken_epoch,
+            taken_before=tuple((each, earlier) for each, earlier in kept if earlier),
+        )
 
     def to_record(self) -> ConsumerCurrent:
         """Return the message that journal records hold."""
@@ -148,6 +186,11 @@ class Current:
             state=self.state,
             assigned=write_assignment(self.assigned),
             revoking=write_assignment(self.revoking),
+            taken_epoch=self.taken_epoch,
+            taken_before=[
+                TakenBefore(epoch=epoch, partitions=write_assignment(earlier))
+                for epoch, earlier in self.taken_before
+            ],
         )
 
     @classmethod
@@ -159,6 +202,10 @@ class Current:
             state=MemberState(record.state),
             assigned=read_assignment(record.assigned),
             revoking=read_assignment(record.revoking),
+            taken_epoch=record.taken_epoch,
+            taken_before=tuple(
+                (each.epoch, read_assignment(each.partitions)) for each in record.taken_before
+            ),
         )
 
 

@@ -87,7 +87,9 @@ def _to_consumer(
             ),
         ),
         target=own,
-        current=Current(member_epoch=epoch, previous_member_epoch=epoch, assigned=own),
+        current=Current(
+            member_epoch=epoch, previous_member_epoch=epoch, assigned=own, taken_epoch=epoch
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
-from lacuna.controlplane.state.groups.consumer.member import Current, Member
+from lacuna.controlplane.state.groups.consumer.member import Member
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.groups.states import GroupState
@@ -150,10 +150,8 @@ def join_static(
             f"Static member {member_id} with instance id {instance_id} cannot join the group because"
             f" the instance id is owned by {existing_id} member.",
         )
-    current = Current(
-        state=existing.current.state,
-        assigned=existing.current.assigned,
-        revoking=existing.current.revoking,
+    current = replace(
+        existing.current, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
     )
     member = replace(existing, member_id=member_id, current=current)
     draft.remove(existing_id)

@@ -10,7 +10,7 @@ from lacuna.controlplane.state.groups.consumer.assignments import (
     partitions_of,
     without,
 )
-from lacuna.controlplane.state.groups.consumer.member import Current, Member
+from lacuna.controlplane.state.groups.consumer.member import Member
 from lacuna.controlplane.state.groups.consumer.states import MemberState
 
 
@@ -57,13 +57,6 @@ def _step(
 def _moved(
     member: Member, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
 ) -> Member:
-    current = Current(
-        member_epoch=epoch,
-        previous_member_epoch=member.current.member_epoch,
-        state=state,
-        assigned=assigned,
-        revoking=revoking,
-    )
     before = member.current
     if (epoch, state, assigned, revoking) == (
         before.member_epoch,
@@ -72,7 +65,7 @@ def _moved(
         before.revoking,
     ):
         return member
-    return replace(member, current=current)
+    return replace(member, current=before.moved(epoch, state, assigned, revoking))
 
 
 def _owns_any(owned: Assignment | None, revoking: Assignment) -> bool:

@@ -155,7 +155,8 @@ def test_what_a_classic_member_is_refused() -> None:
     cjoin c bad           -> c: INCONSISTENT_GROUP_PROTOCOL
     cjoin d               -> d: MEMBER_ID_REQUIRED
     cjoin d instance=i id=x -> d: UNKNOWN_MEMBER_ID
-    commit c gen=1 t-0@1  -> c: ILLEGAL_GENERATION
+    commit c gen=1 t-2@1  -> c: ILLEGAL_GENERATION
+    commit c gen=1 t-0@1  -> c: ok
     commit c gen=2 t-0@1  -> c: ok
     """,
     )

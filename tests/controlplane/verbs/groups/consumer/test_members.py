@@ -338,7 +338,8 @@ def test_offsets_need_the_epoch() -> None:
     commit x id=c gen=2 t-0@5        -> x: UNKNOWN_MEMBER_ID
     commit x t-0@5                   -> x: UNKNOWN_MEMBER_ID
     txn_commit x 7 id=a gen=3 t-0@5  -> x: ok
-    txn_commit x 7 id=a gen=2 t-0@5  -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=2 t-0@5  -> x: ok
+    txn_commit x 7 id=a gen=1 t-0@5  -> x: STALE_MEMBER_EPOCH
     txn_commit x 7 id=c gen=1 t-0@5  -> x: UNKNOWN_MEMBER_ID
     txn_commit x 7 t-1@5             -> x: ok
     fetch t-0 t-1 stable             -> t-0=UNSTABLE_OFFSET_COMMIT t-1=UNSTABLE_OFFSET_COMMIT
@@ -362,6 +363,36 @@ def test_offsets_need_the_epoch() -> None:
     """
     )
     bench.check_every_prefix()
+
+
+@pytest.mark.parametrize("restart", ["", "restart", "restart_from_snapshot"])
+def test_s26_a_member_commits_with_an_epoch_since_which_it_owns_the_partitions(
+    restart: str,
+) -> None:
+    """A commit that crosses a rebalance is accepted (KIP-1251), but not for partitions that have moved since."""
+    play(f"""
+    topic t 4
+    beat a topics=t                    -> a: 2 t:0,1,2,3
+    beat b topics=t                    -> b: 3 -
+    beat a                             -> a: 2 t:0,1
+    txn_commit x 7 id=a gen=2 t-3@5    -> x: ok
+    beat a owned                       -> a: 3
+    beat b                             -> b: 3 t:2,3
+    topic t 6
+    beat b                             -> b: 4 t:2,3,5
+    beat a                             -> a: 4 t:0,1,4
+    {restart}
+    txn_commit x 7 id=a gen=2 t-0@5    -> x: ok
+    txn_commit x 7 id=a gen=1 t-0@5    -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=3 t-1@5    -> x: ok
+    txn_commit x 7 id=a gen=3 t-4@5    -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=4 t-4@5    -> x: ok
+    txn_commit x 7 id=a gen=5 t-4@5    -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=3 t-2@5    -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=a gen=3 t-0@5 t-4@5 -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=b gen=2 t-2@5    -> x: STALE_MEMBER_EPOCH
+    txn_commit x 7 id=b gen=3 t-2@5    -> x: ok
+    """)
 
 
 def test_offsets_of_topics_that_nobody_wants_expire() -> None:

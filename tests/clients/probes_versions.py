@@ -1,0 +1,502 @@
+"""Probes of every API at every version, and of what the newest versions changed.
+
+`every_api` sends one request at each version to the same topic, group and transactional id. Its outcome has an answer
+for the first version, and for each later one that is answered differently.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+from lacuna.wire.layout import Struct
+from tests.messages import REQUESTS, names
+
+from .batch import batch
+from .probes_consumer_groups import Member
+from .probes_groups import commit_offset
+from .probing import Outcome, Producer, Target, error_name, probe
+from .wire import API_KEYS, ClosedError, Fields
+
+NOBODY = uuid.UUID(int=1)
+_CAPTURED = Path(__file__).parent.parent / "golden" / "api_versions_kafka_4_4.json"
+#: API key → the versions that Kafka advertises
+ADVERTISED = json.loads(_CAPTURED.read_text())["versions"]["5"]["api_keys"]
+#: Fields whose values are errors, states or kinds, and not the cluster's own.
+_KEPT_STRINGS = ("group_state", "group_type", "transaction_state", "protocol_type", "assignor_name")
+_KEPT_STRINGS += ("protocol_data", "mechanisms", "protocol_name", "entity_type")
+_RENAMED = {"count_": "count", "index_": "index"}
+#: Those whose lists and values are a cluster's own, and that other probes compare.
+_OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
+_OWN |= {
+    "current_voters",
+    "observers",
+    "voters",
+    "results",
+    "log_dirs",
+    "nodes",
+    "config_resources",
+}
+
+
+FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
+
+
+def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str, Fields]:
+    """Return a request for each API, with the fields of all its versions."""
+    topic_id = t.id_of(topic)
+    named = {"name": topic, "topic": topic, "topic_name": topic, "topic_id": topic_id}
+    part = {"partition": 0, "partition_index": 0, "index": 0, "current_leader_epoch": -1}
+    one = {"topics": [named | {"partitions": [0], "partition_indexes": [0]}]}
+    many = {"topics": [named | {"partitions": [part]}]}
+    nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
+    acl = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
+    acl |= {"permission_type": 1, "resource_name_filter": None, "principal_filter": None}
+    acl |= {"host_filter": None}
+    config = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
+    set_config = {"name": "retention.ms", "value": "-1", "config_operation": 0}
+    offset = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": "m"}
+    offsets = {"topics": [named | {"partitions": [part | offset | {"commit_timestamp": -1}]}]}
+    fetch_from = {"fetch_offset": 0, "last_fetched_epoch": -1, "log_start_offset": -1}
+    fetch_from |= {"partition_max_bytes": 1000, "high_watermark": 2**63 - 1}
+    anew = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    added = {"name": topic, "partitions": [0]}
+    added_by = {f"v3_and_below_{key}": value for key, value in who.fields.items()}
+    share = {"group_id": t.name("g"), "member_id": "nobody", "share_session_epoch": 1, "topics": []}
+    return {
+        "produce": {
+            "transactional_id": None,
+            "acks": -1,
+            "timeout_ms": 1000,
+            "topic_data": [
+                named | {"partition_data": [{"index": 0, "records": batch([b"v"])}]},
+            ],
+        },
+        "fetch": {
+            "replica_id": -1,
+            "max_wait_ms": 0,
+            "min_bytes": 0,
+            "max_bytes": 1000,
+            "session_epoch": -1,
+            "topics": [named | {"partitions": [part | fetch_from]}],
+        },
+        "list_offsets": {
+            "replica_id": -1,
+            "topics": [named | {"partitions": [part | {"timestamp": -1, "max_num_offsets": 1}]}],
+        },
+        "metadata": {"topics": [{"topic_id": uuid.UUID(int=0), "name": topic}]},
+        "offset_commit": {
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "retention_time_ms": -1,
+            **offsets,
+        },
+        "offset_fetch": {
+            "group_id": group,
+            **one,
+            "groups": [{"group_id": group, "member_id": None, "member_epoch": -1, **one}],
+        },
+        "find_coordinator": {"key": group, "coordinator_keys": [group]},
+        "join_group": {
+            **nobody,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 10_000,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        },
+        "heartbeat": nobody | {"generation_id": 1},
+        "leave_group": nobody | {"members": [{"member_id": "nobody", "group_instance_id": None}]},
+        "sync_group": nobody | {"generation_id": 1},
+        "describe_groups": {"groups": [group, t.name("g")]},
+        "list_groups": {"states_filter": ["Unknown"], "types_filter": []},
+        "sasl_handshake": {"mechanism": "PLAIN"},
+        "api_versions": {
+            "client_software_name": "probe",
+            "client_software_version": "1",
+            "cluster_id": None,
+            "node_id": -1,
+        },
+        "create_topics": {"topics": [named | anew], "timeout_ms": 1000},
+        "delete_topics": {
+            "topics": [{"name": "no-such", "topic_id": uuid.UUID(int=0)}],
+            "topic_names": ["no-such"],
+            "timeout_ms": 1000,
+        },
+        "delete_records": {"topics": [named | {"partitions": [part | {"offset": 0}]}]},
+        "init_producer_id": {
+            "transactional_id": None,
+            "transaction_timeout_ms": 1000,
+            "producer_id": -1,
+            "producer_epoch": -1,
+        },
+        "offset_for_leader_epoch": {
+            "replica_id": -1,
+            "topics": [named | {"partitions": [part | {"leader_epoch": 0}]}],
+        },
+        "add_partitions_to_txn": {
+            **added_by,
+            "v3_and_below_topics": [added],
+            "transactions": [who.fields | {"verify_only": False, "topics": [added]}],
+        },
+        "add_offsets_to_txn": who.fields | {"group_id": group},
+        "end_txn": {"transactional_id": "nobody", "producer_id": 1, "producer_epoch": 0},
+        "write_txn_markers": {"markers": []},
+        "txn_offset_commit": {
+            **who.fields,
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "group_instance_id": None,
+            **offsets,
+        },
+        "describe_acls": acl,
+        "create_acls": {"creations": []},
+        "delete_acls": {"filters": [acl]},
+        "describe_configs": {"resources": [config]},
+        "alter_configs": {
+            "resources": [config | {"configs": [set_config]}],
+            "validate_only": True,
+        },
+        "alter_replica_log_dirs": {"dirs": [{"path": "/nowhere", "topics": [added]}]},
+        "describe_log_dirs": one,
+        "sasl_authenticate": {"auth_bytes": b"\0a\0b"},
+        "create_partitions": {
+            "topics": [{"name": topic, "count": 1, "assignments": None}],
+            "timeout_ms": 1000,
+        },
+        "create_delegation_token": {
+            "owner_principal_type": None,
+            "owner_principal_name": None,
+            "max_lifetime_ms": -1,
+        },
+        "renew_delegation_token": {"hmac": b"x", "renew_period_ms": 1},
+        "expire_delegation_token": {"hmac": b"x", "expiry_time_period_ms": 1},
+        "describe_delegation_token": {"owners": None},
+        "delete_groups": {"groups_names": [t.name("g"), ""]},
+        "elect_leaders": {
+            "topic_partitions": [{"topic": topic, "partitions": [0]}],
+            "timeout_ms": 1000,
+        },
+        "incremental_alter_configs": {
+            "resources": [config | {"configs": [set_config]}],
+            "validate_only": True,
+        },
+        "alter_partition_reassignments": {"topics": [], "timeout_ms": 1000},
+        "list_partition_reassignments": {"timeout_ms": 1000} | one,
+        "offset_delete": {"group_id": t.name("g")} | many,
+        "describe_client_quotas": {"components": [], "strict": False},
+        "alter_client_quotas": {"entries": [], "validate_only": True},
+        "describe_user_scram_credentials": {"users": [{"name": "nobody"}]},
+        "alter_user_scram_credentials": {"deletions": [{"name": "nobody", "mechanism": 1}]},
+        "describe_quorum": {
+            "topics": [
+                {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]},
+            ]
+        },
+        "update_features": {
+            "timeout_ms": 1000,
+            "feature_updates": [{"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}],
+            "validate_only": True,
+        },
+        "describe_cluster": {"endpoint_type": 1},
+        "describe_producers": one,
+        "unregister_broker": {"broker_id": 777},
+        "describe_transactions": {"transactional_ids": ["nobody"]},
+        "list_transactions": {
+            "state_filters": ["Unknown"],
+            "duration_filter": -1,
+            "transactional_id_pattern": None,
+        },
+        "consumer_group_heartbeat": {
+            "group_id": t.name("g"),
+            "member_id": "nobody",
+            "member_epoch": 5,
+            **dict.fromkeys(("instance_id", "rack_id", "subscribed_topic_names")),
+            **dict.fromkeys(("subscribed_topic_regex", "server_assignor", "topic_partitions")),
+        },
+        "consumer_group_describe": {"group_ids": [t.name("g")]},
+        "list_config_resources": {"resource_types": [16]},
+        "describe_topic_partitions": {
+            "topics": [{"name": topic}],
+            "response_partition_limit": 9,
+            "cursor": None,
+        },
+        "share_group_heartbeat": {
+            "group_id": t.name("g"),
+            "member_id": "nobody",
+            "member_epoch": 5,
+            "rack_id": None,
+            "subscribed_topic_names": None,
+        },
+        "share_group_describe": {"group_ids": [t.name("g")]},
+        "share_fetch": share | {"max_wait_ms": 0, "max_records": 1, "max_bytes": 1000},
+        "share_acknowledge": share,
+        "describe_share_group_offsets": {"groups": [{"group_id": t.name("g"), "topics": None}]},
+        "alter_share_group_offsets": {"group_id": t.name("g")} | many,
+        "delete_share_group_offsets": {"group_id": t.name("g"), "topics": [{"topic_name": topic}]},
+    }
+
+
+def _of_version(struct: Struct, version: int, fields: Fields) -> Fields:
+    """Return the fields that a version has."""
+    kinds = dict(zip(struct.make._fields, struct.fields, strict=True))
+    found = {}
+    for name in names(struct, version):
+        known, kind = _RENAMED.get(name, name), kinds[name].kind
+        if known not in fields:
+            continue
+        value = fields[known]
+        if isinstance(kind, Struct) and isinstance(value, list):
+            value = [_of_version(kind, version, each) for each in value]
+        found[known] = value
+    return found
+
+
+def _plain(key: str, value: Any) -> Any:
+    """Return a value without what differs between clusters and runs."""
+    if isinstance(value, dict):
+        return {name: _plain(name, each) for name, each in value.items()}
+    if isinstance(value, list):
+        return len(value) > 0 if key in _OWN else [_plain(key, each) for each in value]
+    if key.endswith("error_code"):
+        return error_name(value)
+    if isinstance(value, bool) or value is None or value == "":
+        return value
+    if value in (-1, 0) and key != "base_offset":
+        return value
+    if isinstance(value, str) and key in _KEPT_STRINGS:
+        return value
+    return type(value).__name__
+
+
+@probe("versions")
+def every_api(t: Target) -> Outcome:
+    topic, group, who = t.topic(), t.name("g"), t.transactional()
+    t.coordinator(group, 0)
+    commit_offset(t, group, topic, 1)
+    t.add_partitions(who, topic)
+    out: dict[str, Any] = {}
+    for api, fields in every_request(t, topic, group, who).items():
+        lowest, highest = ADVERTISED[str(API_KEYS[api])]
+        last = None
+        for version in range(lowest, highest + 1):
+            found = _answer(t, api, version, fields)
+            if api == "list_groups" and version < FIRST_WITH_STATES:
+                del found["groups"]
+            if found != last:
+                out.setdefault(api, {})[f"v{version}"] = last = found
+    return out
+
+
+def _answer(t: Target, api: str, version: int, fields: Fields) -> Any:
+    asked = _of_version(REQUESTS[API_KEYS[api]].body, version, fields)
+    try:
+        return _plain("", t.settled(api, version, **asked))
+    except ClosedError:
+        t.connection = t.connect()
+        return "closed"
+
+
+@probe("versions")
+def misrouted(t: Target) -> Outcome:
+    """ApiVersions v5 names the cluster and the node that the client meant (KIP-1242)."""
+    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+    cluster = t.call("describe_cluster", 1, **ask)
+    here, node = cluster["cluster_id"], cluster["brokers"][0]["broker_id"]
+    cases = {
+        "neither": (None, -1),
+        "this cluster and node": (here, node),
+        "another cluster": ("another", node),
+        "another node": (here, node + 77),
+        "both": ("another", node + 77),
+        "this cluster alone": (here, -1),
+        "another cluster alone": ("another", -1),
+        "this node alone": (None, node),
+        "another node alone": (None, node + 77),
+        "an empty cluster": ("", node),
+        "node -2": (here, -2),
+    }
+    out: dict[str, Any] = {}
+    software = {"client_software_name": "probe", "client_software_version": "1"}
+    for name, (cluster_id, node_id) in cases.items():
+        with t.connect() as connection:
+            meant = {"cluster_id": cluster_id, "node_id": node_id}
+            answer = connection.call("api_versions", 5, **software, **meant)
+            goes_on = connection.call("metadata", 9, topics=[])["topics"] == []
+        out[name] = [
+            error_name(answer["error_code"]),
+            len(answer["api_keys"]) > 0,
+            len(answer["finalized_features"]) > 0,
+            goes_on,
+        ]
+    return out
+
+
+@probe("versions")
+def special_timestamps(t: Target) -> Outcome:
+    """ListOffsets with all of Kafka's names for offsets, at every version that has one of them."""
+    topic = t.topic()
+    for number in range(3):
+        t.produce(topic, batch([b"v%d" % number], base_timestamp=1000 + number))
+    out: dict[str, Any] = {}
+    for version in range(6, 12):
+        for timestamp in range(-8, 0):
+            row = t.list_offset(topic, timestamp, version=version)
+            out[f"v{version}, {timestamp}"] = [
+                error_name(row["error_code"]),
+                row["offset"],
+                row["timestamp"],
+                row["leader_epoch"],
+            ]
+    return out
+
+
+def _commit(
+    t: Target,
+    group: str,
+    topic_id: uuid.UUID,
+    index: int = 0,
+    *,
+    epoch: int = -1,
+    member_id: str = "",
+) -> list[str]:
+    row = {"partition_index": index, "committed_offset": 3, "committed_metadata": ""}
+    answer = t.settled(
+        "offset_commit",
+        10,
+        group_id=group,
+        generation_id_or_member_epoch=epoch,
+        member_id=member_id,
+        group_instance_id=None,
+        topics=[{"topic_id": topic_id, "partitions": [row]}],
+    )
+    return [
+        error_name(row["error_code"]) for each in answer["topics"] for row in each["partitions"]
+    ]
+
+
+def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> list[Any]:
+    topics = ids and [{"topic_id": each, "partition_indexes": [0]} for each in ids]
+    asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} | over
+    found = t.settled("offset_fetch", 10, groups=[asked], require_stable=False)["groups"][0]
+    rows = [
+        [error_name(row["error_code"]), row["committed_offset"], row["metadata"]]
+        for each in found["topics"]
+        for row in each["partitions"]
+    ]
+    return [error_name(found["error_code"]), rows]
+
+
+@probe("versions")
+def offsets_by_topic_id(t: Target) -> Outcome:
+    """OffsetCommit and OffsetFetch v10 (KIP-848, KIP-516)."""
+    topic, group = t.topic(), t.name("g")
+    topic_id = t.id_of(topic)
+    t.coordinator(group, 0)
+    zero = uuid.UUID(int=0)
+    out: dict[str, Any] = {
+        "commit": _commit(t, group, topic_id),
+        "commit, unknown id": _commit(t, group, NOBODY),
+        "commit, zero id": _commit(t, group, zero),
+        "commit, unknown partition": _commit(t, group, topic_id, 7),
+        "commit, unknown member": _commit(t, group, topic_id, member_id="m"),
+        "commit, epoch alone": _commit(t, group, topic_id, epoch=4),
+        "commit, no group": _commit(t, t.name("g"), topic_id, epoch=4),
+        "fetch": _fetch(t, group, [topic_id]),
+        "fetch all": _fetch(t, group, None),
+        "fetch, unknown id": _fetch(t, group, [NOBODY]),
+        "fetch, zero id": _fetch(t, group, [zero]),
+        "fetch, known and unknown": _fetch(t, group, [topic_id, NOBODY]),
+        "fetch, no group": _fetch(t, t.name("g"), [topic_id]),
+    }
+    m = Member(t, t.name("g"), [topic])
+    m.beat()
+    for name, epoch in {"now": 0, "behind": -1, "ahead": 1}.items():
+        out[f"commit, epoch {name}"] = _commit(
+            t, m.group, topic_id, epoch=m.epoch + epoch, member_id=m.id
+        )
+        asks = {"member_epoch": m.epoch + epoch, "member_id": m.id}
+        out[f"fetch, epoch {name}"] = _fetch(t, m.group, [topic_id], **asks)
+    out["commit, no member"] = _commit(t, m.group, topic_id, epoch=m.epoch, member_id="nobody")
+    t.call("delete_topics", 5, topic_names=[topic], timeout_ms=5000)
+    while _commit(t, group, topic_id) == ["NONE"]:
+        pass
+    out["commit, deleted"] = _commit(t, group, topic_id)
+    out["fetch, deleted"] = _fetch(t, group, [topic_id])
+    return out
+
+
+@probe("versions")
+def transactional_offsets_by_topic_id(t: Target) -> Outcome:
+    """TxnOffsetCommit v5 and v6: topic ids, and errors of their own (KIP-1319)."""
+    topic = t.topic()
+    topic_id = t.id_of(topic)
+    m = Member(t, t.name("g"), [topic])
+    m.beat()
+    m.beat(server_assignor="range")
+    simple = t.name("g")
+    t.coordinator(simple, 0)
+    commit_offset(t, simple, topic, 1)
+
+    def commit(version: int, group: str, member: str, epoch: int, of: uuid.UUID) -> list[str]:
+        who = t.transactional()
+        row = {"partition_index": 0, "committed_offset": 5, "committed_metadata": None}
+        where: Fields = {"topic_id": of} if version >= 6 else {"name": topic}
+        answer = t.settled(
+            "txn_offset_commit",
+            version,
+            **who.fields,
+            group_id=group,
+            member_id=member,
+            generation_id_or_member_epoch=epoch,
+            group_instance_id=None,
+            topics=[where | {"partitions": [row]}],
+        )
+        found = answer["topics"][0]["partitions"][0]["error_code"]
+        return [error_name(found), t.end(who, False, 5)]
+
+    out = {}
+    for version in (4, 5, 6):
+        cases = {
+            "member": (m.group, m.id, m.epoch, topic_id),
+            "epoch behind": (m.group, m.id, m.epoch - 1, topic_id),
+            "epoch ahead": (m.group, m.id, m.epoch + 1, topic_id),
+            "no member": (m.group, "nobody", m.epoch, topic_id),
+            "no group": (t.name("g"), "nobody", 1, topic_id),
+            "no group, no member": (t.name("g"), "", -1, topic_id),
+            "group without members": (simple, "nobody", 1, topic_id),
+            "empty group": ("", "", -1, topic_id),
+        }
+        if version >= 6:
+            cases |= {
+                "unknown id": (m.group, m.id, m.epoch, NOBODY),
+                "zero id": (m.group, m.id, m.epoch, uuid.UUID(int=0)),
+            }
+        out[f"v{version}"] = {name: commit(version, *case) for name, case in cases.items()}
+    return out
+
+
+@probe("versions")
+def offsets_across_a_rebalance(t: Target) -> Outcome:
+    """Which partitions a member can commit with an epoch before the last rebalance (KIP-1251)."""
+    topic = t.topic(4)
+    topic_id = t.id_of(topic)
+    one = Member(t, t.name("g"), [topic])
+    two = Member(t, one.group, [topic])
+    one.beat()
+    two.beat()
+    one.beat()
+
+    def commits(m: Member, epoch: int) -> list[list[str]]:
+        # Which partitions a member keeps may differ.
+        kept = sorted(range(4), key=lambda each: (each not in one.assigned[topic], each))
+        return [_commit(t, m.group, topic_id, each, epoch=epoch, member_id=m.id) for each in kept]
+
+    out: dict[str, Any] = {"revoking": commits(one, one.epoch)}
+    one.beat(owned=True)
+    two.beat()
+    for name, m in {"one": one, "two": two}.items():
+        for back in (0, 1, 2):
+            out[f"{name}, {back} epochs back"] = commits(m, m.epoch - back)
+    return out
