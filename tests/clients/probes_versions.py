@@ -25,8 +25,8 @@ _CAPTURED = Path(__file__).parent.parent / "golden" / "api_versions_kafka_4_4.js
 #: API key → the versions that Kafka advertises
 ADVERTISED = json.loads(_CAPTURED.read_text())["versions"]["5"]["api_keys"]
 #: Fields whose values are errors, states or kinds, and not the cluster's own.
-_KEPT_STRINGS = ("group_state", "group_type", "transaction_state", "protocol_type", "assignor_name")
-_KEPT_STRINGS += ("protocol_data", "mechanisms", "protocol_name", "entity_type")
+_KEPT_STRINGS = {"group_state", "group_type", "transaction_state", "protocol_type"}
+_KEPT_STRINGS |= {"assignor_name", "protocol_data", "mechanisms", "protocol_name", "entity_type"}
 _RENAMED = {"count_": "count", "index_": "index"}
 #: Those whose lists and values are a cluster's own, and that other probes compare.
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
@@ -52,7 +52,7 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
     one = {"topics": [named | {"partitions": [0], "partition_indexes": [0]}]}
     many = {"topics": [named | {"partitions": [part]}]}
     nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
-    acl = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
+    acl: Fields = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
     acl |= {"permission_type": 1, "resource_name_filter": None, "principal_filter": None}
     acl |= {"host_filter": None}
     config = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
@@ -377,7 +377,9 @@ def _commit(
 
 
 def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> list[Any]:
-    topics = ids and [{"topic_id": each, "partition_indexes": [0]} for each in ids]
+    topics: list[Fields] | None = None
+    if ids is not None:
+        topics = [{"topic_id": each, "partition_indexes": [0]} for each in ids]
     asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} | over
     found = t.settled("offset_fetch", 10, groups=[asked], require_stable=False)["groups"][0]
     rows = [
