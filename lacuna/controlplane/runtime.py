@@ -55,9 +55,9 @@ _log = logging.getLogger("lacuna.controlplane")
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
 #: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one begins later by this share of
-#: the append's time. Clients whose answers depended on the append send their next commands meanwhile. Otherwise, commands
-#: that came during the append would go alone, and two groups of clients would wait for each other's appends in turn. A
-#: lone client does not wait: its append has one record, and none is left when the append ends.
+#: the append's time. Clients whose answers depended on the append send their next commands meanwhile. Otherwise,
+#: commands that came during the append would go alone, and two groups of clients would wait for each other's appends
+#: in turn. A lone client does not wait: its append has one record, and none is left when the append ends.
 _REST: Final = 1 / 8
 _SLOW_APPEND_SECONDS: Final = 0.008
 #: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
