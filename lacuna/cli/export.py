@@ -35,7 +35,7 @@ _MOST_CUTS = 10
 _MOST_NAMED = 3
 #: The time from the beginning of a run to that of the next with --follow. A record that just misses a cut waits for the
 #: next run to begin and to end.
-_FOLLOW_SECONDS: Final = 30.0
+_FOLLOW_SECONDS: Final = 20.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class Given:
         bool,
         option(
             "--follow",
-            help="Export continuously: a run begins every 30 seconds, so that readers are at most a minute behind. "
+            help="Export continuously: a run begins every 20 seconds, so that readers are at most a minute behind. "
             "Implies --maintain for Iceberg. Ctrl-C ends it.",
         ),
     ] = False

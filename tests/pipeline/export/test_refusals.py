@@ -194,7 +194,7 @@ def test_the_command(
 
 
 @pytest.mark.parametrize(
-    ("option", "expected"), [(["--watch", "10m"], [600, 600, 600]), (["--follow"], [18, 0, 18])]
+    ("option", "expected"), [(["--watch", "10m"], [600, 600, 600]), (["--follow"], [8, 0, 8])]
 )
 def test_watching_goes_on_from_run_to_run(
     option: list[str],
