@@ -86,6 +86,7 @@ class Given:
         bool, option("--json", help="Print the report as JSON, one line for each topic.")
     ] = False
     partition_by: options.PartitionBy = "none"
+    sort_by: options.SortBy = ""
     file_mib: options.FileMebibytes = 128
     task_mib: options.TaskMebibytes = 64
     compression: options.Compression = "zstd"
@@ -129,6 +130,7 @@ class Given:
             has_prefix=self.confluent_prefix,
             is_flat=self.flatten,
             has_registry=is_registered,
+            sort_by=self.sort_by,
         )
         damage = self.skip_damage
         maintains = self.maintain or (self.follow and self.format == "iceberg")

@@ -45,6 +45,15 @@ PartitionBy = Annotated[
         panel=_FILES,
     ),
 ]
+SortBy = Annotated[
+    str,
+    option(
+        "--sort-by",
+        help="Columns, separated by commas, by which the rows of a file are sorted in parts of 32 MiB. Default: "
+        "the order of offsets.",
+        panel=_FILES,
+    ),
+]
 FileMebibytes = Annotated[
     int,
     option("--file-mib", min=1, max=4096, help="Approximate size of a file.", panel=_FILES),
@@ -282,6 +291,7 @@ def make_layouts(
     has_prefix: bool,
     is_flat: bool,
     has_registry: bool = False,
+    sort_by: str = "",
 ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
     """Return the layout of the exported rows of all topics, and those of topics and patterns with their own schemas.
 
@@ -298,6 +308,7 @@ def make_layouts(
     def layout_of(topic: str) -> Layout:
         return Layout(
             partition_by=partition_by,
+            sort_by=tuple(filter(None, map(str.strip, sort_by.split(",")))),
             is_flat=is_flat,
             key=key.schema(topic, has_prefix=has_prefix),
             value=value.schema(topic, has_prefix=has_prefix),

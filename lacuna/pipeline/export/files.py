@@ -1,7 +1,7 @@
 """Writes rows to Parquet files, divided by time. Bounds the size of files and the total memory of open ones."""
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The most bytes of rows that wait in memory to become row groups, over all open files of a writer.
 ROW_BYTES: Final = 32 << 20
 FILE_BYTES: Final = 128 << 20
+#: The row groups of rows that were sorted together.
+_SORTED_PARTS: Final = 8
 #: The most files that a writer has open. To open another, it finishes the one that has gone longest without a row.
 OPEN_FILES: Final = 32
 
@@ -29,12 +31,14 @@ class FileSettings:
     """The place and form of a task's files.
 
     `staged` is the folder of the unfinished files, `final` the folder in which readers will see them. `row_bytes`
-    bounds the rows waiting in memory, `file_bytes` roughly the size of a file.
+    bounds the rows waiting in memory, `file_bytes` roughly the size of a file. Rows that are written together are
+    sorted by the columns `sort_by`.
     """
 
     staged: str
     final: str
     partition_by: str = NONE
+    sort_by: tuple[str, ...] = ()
     compression: str = "zstd"
     row_bytes: int = ROW_BYTES
     file_bytes: int = FILE_BYTES
@@ -138,20 +142,19 @@ class FileWriter:
 
     def _write(self, file: _Open) -> None:
         """Writes the waiting rows of a file as a row group; closes the file if it is large enough."""
-        if file.waiting:
-            table = pa.Table.from_batches(file.waiting)
-            file.writer.write_table(table, row_group_size=table.num_rows)
-            self._waiting_bytes -= file.waiting_bytes
-            file.waiting, file.waiting_bytes = [], 0
+        self._write_waiting(file)
         if file.sink.tell() >= self._settings.file_bytes:
             self._close(file)
 
+    def _write_waiting(self, file: _Open) -> None:
+        if file.waiting:
+            write_rows(file.writer, pa.Table.from_batches(file.waiting), self._settings.sort_by)
+            self._waiting_bytes -= file.waiting_bytes
+            file.waiting, file.waiting_bytes = [], 0
+
     def _close(self, file: _Open) -> None:
         del self._open[file.folder]
-        if file.waiting:
-            table = pa.Table.from_batches(file.waiting)
-            file.writer.write_table(table, row_group_size=table.num_rows)
-            self._waiting_bytes -= file.waiting_bytes
+        self._write_waiting(file)
         file.writer.close()
         size = file.sink.tell()
         file.closing.close()
@@ -168,6 +171,14 @@ class FileWriter:
                 is_quarantine=self._is_quarantine,
             )
         )
+
+
+def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str]) -> None:
+    """Writes rows as a row group or, sorted by columns, as several smaller ones that readers can skip."""
+    if sort_by:
+        rows = rows.sort_by([(name, "ascending") for name in sort_by])
+    parts = _SORTED_PARTS if sort_by else 1
+    writer.write_table(rows, row_group_size=max(1, -(-rows.num_rows // parts)))
 
 
 def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -95,6 +95,7 @@ def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget
     settings = export.settings
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
+    layout.check_sorting()
     check_partitions(layout.partition_by, schema)
     found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
     destination = destination_of(found.open(identity_of(export, topic), schema))
@@ -168,6 +169,7 @@ def _write(
         staged=folders["data"],
         final=folders["data"],
         partition_by=begun.partition_by,
+        sort_by=settings.layout_of(begun.topic).sort_by,
         compression=settings.compression,
         file_bytes=settings.file_bytes,
     )
@@ -185,6 +187,7 @@ def _write(
                     staged=folders["quarantine"],
                     final=folders["quarantine"],
                     partition_by=NONE,
+                    sort_by=(),
                 ),
                 on_error=settings.on_error,
                 damage=settings.damage,

@@ -34,10 +34,12 @@ _FOLDERS: Final = ("topic", "run", "day", "hour")
 class Layout:
     """How records become rows; can be pickled. Keys or values without a schema are bytes.
 
-    With `is_flat`, each field of a typed key or value becomes a column.
+    With `is_flat`, each field of a typed key or value becomes a column. `sort_by` names the columns by which rows that
+    are written together are sorted.
     """
 
     partition_by: str = NONE
+    sort_by: tuple[str, ...] = ()
     key: TypedSchema | None = None
     value: TypedSchema | None = None
     is_flat: bool = False
@@ -57,6 +59,19 @@ class Layout:
                 raise DestinationError(f"two columns would be called {name!r}: leave out --flatten")
             reserved.discard(name)
         return pa.schema(fields)
+
+    def check_sorting(self) -> None:
+        """Raises DestinationError if a column to sort by does not exist, or has values without an order."""
+        schema = self.schema()
+        for name in self.sort_by:
+            if name not in schema.names:
+                raise DestinationError(
+                    f"--sort-by: there is no column {name!r}: the columns are {', '.join(schema.names)}"
+                )
+            if pa.types.is_nested(schema.field(name).type):
+                raise DestinationError(
+                    f"--sort-by: the values of the column {name!r} have no order: name another, or add --flatten"
+                )
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
         """The columns of a key or value; `name` is "key" or "value".

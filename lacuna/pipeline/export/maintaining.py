@@ -19,7 +19,7 @@ from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.files import ROW_BYTES
+from lacuna.pipeline.export.files import ROW_BYTES, write_rows
 from lacuna.pipeline.export.partitioning import data_file_of
 from lacuna.pipeline.export.tables import (
     TopicTable,
@@ -50,6 +50,7 @@ class Maintenance:
     expire_ms: int | None
     file_bytes: int
     compression: str
+    sort_by: tuple[str, ...]
     kept: frozenset[int]
 
     def run(self) -> None:
@@ -60,14 +61,19 @@ class Maintenance:
             except NoSuchTableError:
                 return
             if self.merges:
-                merge_small_files(table, self.file_bytes, self.compression)
+                merge_small_files(table, self.file_bytes, self.compression, self.sort_by)
                 table = self.into.load()
             if self.expire_ms is not None:
                 expire_snapshots(table, self.expire_ms, self.kept)
 
 
 def merge_small_files(
-    table: Table, file_bytes: int, compression: str, *, least: int | None = None
+    table: Table,
+    file_bytes: int,
+    compression: str,
+    sort_by: Sequence[str] = (),
+    *,
+    least: int | None = None,
 ) -> int:
     """Writes small data files again as larger ones, and replaces them in one snapshot. Returns their number.
 
@@ -84,7 +90,7 @@ def merge_small_files(
     for group in _groups(table, file_bytes, least or LEAST_FILES):
         for old in _alike(table, group, min(left, file_bytes)):
             name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
-            _write(table, destination, name, old, compression)
+            _write(table, destination, name, old, compression, sort_by)
             merged += old
             new.append(f"{table.location()}/{name}")
             left -= sum(each.file_size_in_bytes for each in old)
@@ -156,9 +162,14 @@ def _alike(table: Table, files: Sequence[DataFile], most_bytes: int) -> Iterator
 
 
 def _write(
-    table: Table, destination: Destination, name: str, files: Iterable[DataFile], compression: str
+    table: Table,
+    destination: Destination,
+    name: str,
+    files: Iterable[DataFile],
+    compression: str,
+    sort_by: Sequence[str],
 ) -> None:
-    """Writes the rows of files to one file. Its row groups have about `ROW_BYTES`, which bounds the memory."""
+    """Writes the rows of files to one file. About `ROW_BYTES` of them are in memory, and are sorted together."""
     writer: pq.ParquetWriter | None = None
     with destination.create(name) as sink:
         waiting: list[pa.Table] = []
@@ -167,11 +178,11 @@ def _write(
                 writer = pq.ParquetWriter(sink, rows.schema, compression=compression, version="2.6")
             waiting.append(rows)
             if sum(each.nbytes for each in waiting) >= ROW_BYTES:
-                writer.write_table(pa.concat_tables(waiting))
+                write_rows(writer, pa.concat_tables(waiting), sort_by)
                 waiting.clear()
         assert writer is not None
         if waiting:
-            writer.write_table(pa.concat_tables(waiting))
+            write_rows(writer, pa.concat_tables(waiting), sort_by)
         writer.close()
 
 

@@ -72,6 +72,7 @@ class ParquetTarget:
 
 def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget:
     """Opens the place of a topic's files; `held` gets its lock. Raises PipelineError."""
+    export.settings.layout_of(topic.name).check_sorting()
     destination = open_destination(export.settings.to)
     destination.check()
     log = RunLog(destination, topic.name)
@@ -135,6 +136,7 @@ def _prepare(
         staged=staging_folder(topic, begun.token),
         final=folder,
         partition_by=begun.partition_by,
+        sort_by=settings.layout_of(begun.topic).sort_by,
         compression=settings.compression,
         file_bytes=settings.file_bytes,
     )
@@ -152,6 +154,7 @@ def _prepare(
                     staged=f"{files.staged}/_quarantine",
                     final=f"{folder}/_quarantine",
                     partition_by=NONE,
+                    sort_by=(),
                 ),
                 on_error=settings.on_error,
                 damage=settings.damage,

@@ -173,6 +173,7 @@ def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFail
                 expire_ms=settings.expire_ms,
                 file_bytes=settings.file_bytes,
                 compression=settings.compression,
+                sort_by=settings.layout.sort_by,
                 kept=frozenset(state for name, state in newest.items() if name == identifier[1]),
             ).run,
         )

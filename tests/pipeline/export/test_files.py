@@ -314,3 +314,26 @@ def test_columns_that_changed() -> None:
     )
     assert changed_columns({"a.b": "int64"}, {"a": "binary"}) == "a had fields and would be binary"
     assert changed_columns({"a.b": "int64"}, {"a.b": "int64", "a.c": "bool"}) == ""
+
+
+def test_sorted_rows_are_in_small_row_groups(tmp_path: Path) -> None:
+    settings = FileSettings(staged="s", final="f", sort_by=("key", "offset"))
+    writer = FileWriter(open_destination(str(tmp_path)), settings, 0)
+    numbers = [(7 * number) % 80 for number in range(80)]
+    for first in (0, 40):
+        offsets = list(range(first, first + 40))
+        keys = [b"%02d" % numbers[offset] for offset in offsets]
+        writer.add(pa.RecordBatch.from_pydict({"offset": offsets, "key": keys}))
+    (file,) = writer.finish()
+    assert (file.first_offset, file.last_offset) == (0, 79)
+    found = pq.ParquetFile(tmp_path / file.staged)
+    assert found.num_row_groups == 8
+    assert found.read().column("key").to_pylist() == sorted(b"%02d" % each for each in numbers)
+
+
+def test_columns_without_an_order_are_not_sorted_by() -> None:
+    with pytest.raises(DestinationError, match="there is no column 'customer'"):
+        Layout(sort_by=("key", "customer")).check_sorting()
+    with pytest.raises(DestinationError, match="'headers' have no order"):
+        Layout(sort_by=("headers",)).check_sorting()
+    Layout(sort_by=("timestamp", "key")).check_sorting()
