@@ -42,7 +42,8 @@ def _to_source(context: click.Context, _: click.Parameter, value: str | None) ->
     if value is None:
         return None
     file = context.meta.get("source_config")
-    return Agents(value, PLAINTEXT if file is None else read_client_properties(file))
+    security = PLAINTEXT if file is None else read_client_properties(file)
+    return Agents(value, security, "--source-config")
 
 
 Source = Annotated[

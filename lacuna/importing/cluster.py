@@ -6,7 +6,7 @@ follower opens another for its fetches, since those wait.
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Final, Self, TypeVar
 
@@ -236,7 +236,7 @@ class Kafka:
     async def connect(self, node: int) -> Broker:
         """Open a further connection to a broker that Metadata has named. The caller closes it."""
         broker = Broker(
-            Agents(self._addresses[node], self._agents.security), f"{self.what}'s broker {node}"
+            replace(self._agents, addresses=self._addresses[node]), f"{self.what}'s broker {node}"
         )
         await broker.open()
         return broker

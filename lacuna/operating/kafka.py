@@ -65,10 +65,14 @@ class MechanismRefused(NotAuthenticated):
 
 @dataclass(frozen=True, slots=True)
 class Agents:
-    """The addresses of agents, HOST or HOST:PORT with commas between, and the security of connections to them."""
+    """The addresses of agents, HOST or HOST:PORT with commas between, and the security of connections to them.
+
+    `option` names the file with the settings of that security, for messages.
+    """
 
     addresses: str
     security: ClientSecurity = PLAINTEXT
+    option: str = "--command-config"
 
     def __str__(self) -> str:
         """Return the addresses."""
@@ -91,6 +95,7 @@ class KafkaConnection:
         """Responses of more than `frame_limit` bytes are rejected."""
         self._addresses = parse_addresses(bootstrap.addresses, KAFKA_PORT)
         self._security = bootstrap.security
+        self._option = bootstrap.option
         self._frame_limit = frame_limit
         self._timeout_seconds = timeout_seconds
         self._reader: asyncio.StreamReader
@@ -221,7 +226,7 @@ class KafkaConnection:
         """Return the setting that may be missing if the agent closes the connection."""
         security = self._security
         if security == PLAINTEXT:
-            return "; if its listener uses TLS or SASL, name a file with the settings with --command-config"
+            return f"; if its listener uses TLS or SASL, name a file with the settings with {self._option}"
         if security.protocol == "SSL" and not security.certificate:
             return "; if it requires a certificate of this client, set ssl.certificate.location"
         return ""

@@ -287,3 +287,12 @@ def test_what_is_wrong_is_said(secured: Secured, refused: Refusal) -> None:
     assert "--command-config" in refused("topics", "list", "-b", secured.address(SASL_SSL))
     assert "ssl.truststore.type is JKS" in said(SASL_SSL, **{**scram, "ssl_truststore_type": "JKS"})
     assert "ssl.crl is not supported" in said(SASL_SSL, **{**scram, "ssl_crl": "x"})
+
+
+def test_a_source_of_an_import_names_its_own_option(secured: Secured, refused: Refusal) -> None:
+    source = ("import", "status", "--from", secured.address(SASL_SSL))
+    assert "--source-config" in refused(*source)
+    file = secured.properties(**secured.scram(password="wrong"))
+    said = refused(*source, "--source-config", file)
+    assert "the source: " in said
+    assert "rejected the credentials" in said
