@@ -1,6 +1,6 @@
 """`lacuna groups`: list, describe, lag, reset, delete."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NoReturn
 
 from lacuna.agent.clock import SystemWallClock
@@ -11,11 +11,13 @@ from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
-from lacuna.cli.resetting import reset
+from lacuna.cli.resetting import reset, share_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
+from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
 from lacuna.operating.control import open_control
+from lacuna.operating.groups import SHARE
 from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
@@ -50,18 +52,13 @@ from lacuna.wire.messages.offset_fetch import (
     OffsetFetchRequestGroup,
 )
 from lacuna.wire.messages.share_groups import (
-    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
     SHARE_GROUP_DESCRIBE_REQUEST,
     SHARE_GROUP_DESCRIBE_RESPONSE,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
     ShareGroupDescribeRequest,
 )
 
 CLASSIC_MEMBER = 0
 CONSUMER = "consumer"
-SHARE = "share"
 _GROUPS_AT_ONCE = 500
 
 app = Group(
@@ -146,7 +143,8 @@ def _in_parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 async def _lag_of(connection: KafkaConnection, group: ListedGroup) -> int | None:
     try:
         if group.group_type == SHARE:
-            return sum(max(row[-1], 0) for row in await _share_offsets(connection, group.group_id))
+            shared = await share_offsets(connection, group.group_id)
+            return sum(max(each.lag, 0) for topic in shared.topics for each in topic.partitions)
         return sum(row[-1] for row in await _lags(connection, group.group_id))
     except BootstrapUnavailable:
         raise
@@ -207,28 +205,57 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
         ),
         name="members",
     )
-    rows = await _share_offsets(connection, group)
-    table(("topic", "partition", "first unfinished", "lag"), rows, name="offsets")
+    described = await share_offsets(connection, group)
+    flying = await _in_flight(connection, group)
+    table(
+        (
+            "topic",
+            "partition",
+            "first unfinished",
+            "acquired",
+            "available",
+            "to the dead-letter queue",
+            "deliveries",
+            "lag",
+        ),
+        (
+            (
+                topic.topic_name,
+                each.partition_index,
+                each.start_offset,
+                *_counts(flying.get((topic.topic_id, each.partition_index))),
+                each.lag,
+            )
+            for topic in described.topics
+            for each in topic.partitions
+        ),
+        name="offsets",
+    )
     return True
 
 
-async def _share_offsets(
+def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:
+    """Return how many records are in each state, and how often one of them was delivered at most."""
+    if flying is None:
+        return (None,) * 4
+    return flying.acquired, flying.available, flying.archiving, flying.delivery_count
+
+
+async def _in_flight(
     connection: KafkaConnection, group: str
-) -> list[tuple[str, int, int, int]]:
-    """Return (topic, partition, first unfinished offset, lag) of each partition of a share group."""
-    response = await connection.ask(
-        DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-        1,
-        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)]),
-    )
-    (described,) = response.groups
-    check(described.error_code, f"group {group}", described.error_message)
-    return [
-        (topic.topic_name, each.partition_index, each.start_offset, each.lag)
-        for topic in described.topics
-        for each in topic.partitions
-    ]
+) -> Mapping[tuple[bytes, int], ShareOffset]:
+    """Return what a share group has in flight, by topic id and partition; nothing if the user may not ask for it."""
+    command = DescribeShareOffsets(group_id=group, all_partitions=True)
+    try:
+        reply = await RelayedClient(connection).call(Command(describe_share_offsets=command))
+    except BootstrapUnavailable:
+        raise
+    except UserError:
+        return {}
+    return {
+        (each.partition.topic_id, each.partition.partition): each
+        for each in reply.share_offsets_described.offsets
+    }
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:

@@ -1,6 +1,6 @@
-"""`lacuna groups reset`: moves the committed offsets of a group without members."""
+"""`lacuna groups reset`: lets a group without members continue at other offsets."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
@@ -12,24 +12,25 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import Kind, Point, parse_from
 from lacuna.cli.units import show_count
+from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
     ListGroupsRequest,
 )
-from lacuna.wire.messages.offset_commit import (
-    OFFSET_COMMIT_REQUEST,
-    OFFSET_COMMIT_RESPONSE,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 from lacuna.wire.messages.offset_fetch import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
+)
+from lacuna.wire.messages.share_groups import (
+    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponseGroup,
 )
 
 
@@ -64,12 +65,14 @@ async def reset(
     """Shows the offsets to which a group would be reset; with --execute, resets it.
 
     The end is the last stable offset, so that no record of an open transaction is skipped. A group with members is
-    rejected, because they would continue from their positions and overwrite the offsets.
+    rejected, because they would continue from their positions and overwrite the offsets. A share group begins at the
+    offsets, and forgets what it had delivered from there on.
     """
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
-    await _check_empty(bootstrap, group)
+    shares = await _check_empty(bootstrap, group) == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        committed = await _committed(connection, group)
+        read = first_unfinished if shares else _committed
+        committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
         fail(f"group {group} has not committed any offsets: name its topics with --topic")
@@ -78,7 +81,7 @@ async def reset(
         wanted = await find(bootstrap, name, (), point, Point(Kind.END), committed=True)
         moves[name] = {each.partition: each.start for each in wanted}
     table(
-        ("topic", "partition", "committed", "reset to"),
+        ("topic", "partition", "first unfinished" if shares else "committed", "reset to"),
         (
             (name, partition, committed.get((name, partition), ""), offset)
             for name, offsets in moves.items()
@@ -90,22 +93,31 @@ async def reset(
         print_line(f"nothing was changed: add --execute to reset {show_count(count, 'partition')}")
         return
     async with KafkaConnection(bootstrap) as connection:
-        await _commit(connection, group, moves)
+        for refused in await move_offsets(connection.ask, group, moves, shares=shares):
+            check(refused.error_code, refused.subject, refused.message)
     print_line(f"reset {group} in {show_count(count, 'partition')}")
 
 
-async def _check_empty(bootstrap: Agents, group: str) -> None:
-    """Raises UserError if the group has members. Each agent lists its own groups."""
+async def _check_empty(bootstrap: Agents, group: str) -> str:
+    """Return the type of the group, "" if there is none. Raises UserError if it has members.
+
+    Each agent lists its own groups.
+    """
+    kind = ""
     for response in await ask_every_agent(
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
     ):
         check(response.error_code, "groups")
         for listed in response.groups:
-            if listed.group_id == group and listed.group_state not in ("Empty", "Dead"):
+            if listed.group_id != group:
+                continue
+            kind = listed.group_type
+            if listed.group_state not in WITHOUT_MEMBERS:
                 fail(
                     f"group {group} is {listed.group_state}: its members would overwrite the offsets. "
                     f"Stop its consumers first; `lacuna groups describe {group}` shows them"
                 )
+    return kind
 
 
 async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
@@ -121,22 +133,28 @@ async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[s
     }
 
 
-async def _commit(
-    connection: KafkaConnection, group: str, moves: Mapping[str, Mapping[int, int]]
-) -> None:
-    topics: Sequence[OffsetCommitRequestTopic] = [
-        OffsetCommitRequestTopic(
-            name,
-            partitions=[
-                OffsetCommitRequestPartition(partition, offset)
-                for partition, offset in offsets.items()
-            ],
-        )
-        for name, offsets in moves.items()
-    ]
+async def first_unfinished(
+    connection: KafkaConnection, group: str
+) -> Mapping[tuple[str, int], int]:
+    """Return where a share group begins, by topic and partition."""
+    response = await share_offsets(connection, group)
+    return {
+        (topic.topic_name, each.partition_index): each.start_offset
+        for topic in response.topics
+        for each in topic.partitions
+    }
+
+
+async def share_offsets(
+    connection: KafkaConnection, group: str
+) -> DescribeShareGroupOffsetsResponseGroup:
+    """Return the offsets of a share group in all its partitions. Raises UserError."""
     response = await connection.ask(
-        OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 8, OffsetCommitRequest(group, topics=topics)
+        DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        1,
+        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)]),
     )
-    for topic in response.topics:
-        for partition in topic.partitions:
-            check(partition.error_code, f"partition {partition.partition_index} of {topic.name}")
+    (described,) = response.groups
+    check(described.error_code, f"group {group}", described.error_message)
+    return described

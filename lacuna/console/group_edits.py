@@ -5,51 +5,56 @@ from typing import Final
 
 from lacuna.console import formats
 from lacuna.console.editing import Done, Edit, Effect, Field, Turn, agents_decide, check
+from lacuna.console.groups import share_offsets
 from lacuna.console.messages import WRITTEN_PLACES, bounds_of, place_of
 from lacuna.console.site import BadRequest, NotThere, link
 from lacuna.console.topics import topic_named
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
+from lacuna.controlplane.v1.groups_pb2 import (
+    ListedGroup,
+    ListGroups,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
 from lacuna.wire.messages.delete_groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
     DeleteGroupsRequest,
 )
-from lacuna.wire.messages.offset_commit import (
-    OFFSET_COMMIT_REQUEST,
-    OFFSET_COMMIT_RESPONSE,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
 
 _COMMITTED: Final = 1
-#: The states of a group without members.
-_WITHOUT_MEMBERS: Final = ("Empty", "Dead")
 
 
-async def _group_of(turn: Turn) -> str:
-    """Return the id of the group in the address. Raises NotThere, and BadRequest if it has members."""
+async def _group_of(turn: Turn) -> ListedGroup:
+    """Return the group in the address. Raises NotThere, and BadRequest if it has members."""
     group_id = turn.request.query_params.get("id", "")
     listed = await turn.site.sources.control.call(Command(list_groups=ListGroups()))
-    states = {each.group_id: each.state for each in listed.groups_listed.groups}
-    if group_id not in states or not turn.rights.group(group_id):
+    found = {each.group_id: each for each in listed.groups_listed.groups}.get(group_id)
+    if found is None or not turn.rights.group(group_id):
         raise NotThere(f"The group {group_id[:250]!r} does not exist.")
-    if states[group_id] not in _WITHOUT_MEMBERS:
+    if found.state not in WITHOUT_MEMBERS:
         raise BadRequest(
-            f"group {formats.name(group_id)} is {states[group_id]}: stop its consumers first, because they would go on "
+            f"group {formats.name(group_id)} is {found.state}: stop its consumers first, because they would go on "
             "from their own positions"
         )
-    return group_id
+    return found
 
 
 def _page_of(turn: Turn) -> str:
     return link("/groups/group", id=turn.request.query_params.get("id", ""))
 
 
-async def _committed(turn: Turn, group_id: str) -> Mapping[tuple[bytes, int], int]:
-    """Return the committed offsets of a group by topic id and partition."""
+async def _committed(turn: Turn, group: ListedGroup) -> Mapping[tuple[bytes, int], int]:
+    """Return the committed offsets of a group by topic id and partition, or where a share group begins."""
+    group_id = group.group_id
+    if group.group_type == SHARE:
+        offsets = await share_offsets(turn.site.sources.control, group_id)
+        return {
+            (each.partition.topic_id, each.partition.partition): each.start_offset
+            for each in offsets
+        }
     query = OffsetFetch(groups=[OffsetFetchGroup(group_id=group_id, all_partitions=True)])
     reply = await turn.site.sources.control.call(Command(offset_fetch=query))
     (fetched,) = reply.offsets_fetched.groups
@@ -84,11 +89,11 @@ async def _topics_of(turn: Turn, read: set[bytes]) -> Sequence[Topic]:
 
 
 async def _preview_reset(turn: Turn) -> Effect:
-    group_id = await _group_of(turn)
-    committed = await _committed(turn, group_id)
+    group = await _group_of(turn)
+    committed = await _committed(turn, group)
     topics = await _topics_of(turn, {topic_id for topic_id, _ in committed})
     if not topics:
-        raise BadRequest("The group has not committed any offsets: name a topic.")
+        raise BadRequest("The group has no offsets yet: name a topic.")
     rows: list[tuple[object, ...]] = []
     for topic in topics:
         bounds = await bounds_of(turn.site, topic, range(topic.partition_count), _COMMITTED)
@@ -96,35 +101,31 @@ async def _preview_reset(turn: Turn) -> Effect:
             now = committed.get((topic.topic_id, index))
             change = "" if now is None else f"{at - now:+,}"
             rows.append((topic.name, str(index), "" if now is None else now, at, change))
-    about = (
-        f"Moves the committed offsets of {formats.name(group_id)}. With a lower offset, the group receives records "
-        "again. With a higher one, it skips records."
-    )
+    shown = formats.name(group.group_id)
+    moves = f"Moves the committed offsets of {shown}."
+    if group.group_type == SHARE:
+        moves = (
+            f"Lets {shown} begin at other offsets, and forgets what it has delivered from there on."
+        )
+    about = f"{moves} With a lower offset, the group receives records again. With a higher one, it skips records."
     return Effect(
         sentences=[about],
-        headings=("Topic", "Partition", "Committed", "Reset to", "Change"),
+        headings=("Topic", "Partition", "Now", "Reset to", "Change"),
         rows=rows,
         pins={"moves": "\n".join(f"{topic} {index} {at}" for topic, index, _, at, _ in rows)},
     )
 
 
 async def _apply_reset(turn: Turn) -> Done:
-    group_id = await _group_of(turn)
-    moves: dict[str, list[OffsetCommitRequestPartition]] = {}
+    group = await _group_of(turn)
+    moves: dict[str, dict[int, int]] = {}
     for line in turn.text("moves").splitlines():
         name, index, at = line.split()
-        moves.setdefault(name, []).append(OffsetCommitRequestPartition(int(index), int(at)))
-    topics = [OffsetCommitRequestTopic(name, partitions=each) for name, each in moves.items()]
-    response = await turn.ask(
-        OFFSET_COMMIT_REQUEST,
-        OFFSET_COMMIT_RESPONSE,
-        8,
-        OffsetCommitRequest(group_id, topics=topics),
-    )
-    for topic in response.topics:
-        for each in topic.partitions:
-            check(each.error_code, f"{topic.name} [{each.partition_index}]")
-    return Done(f"Reset {formats.name(group_id)}.", _page_of(turn))
+        moves.setdefault(name, {})[int(index)] = int(at)
+    shares = group.group_type == SHARE
+    for refused in await move_offsets(turn.ask, group.group_id, moves, shares=shares):
+        check(refused.error_code, refused.subject, refused.message)
+    return Done(f"Reset {formats.name(group.group_id)}.", _page_of(turn))
 
 
 # --- delete a group ---
@@ -136,17 +137,17 @@ async def _delete_fields(turn: Turn) -> Sequence[Field]:
 
 
 async def _preview_delete(turn: Turn) -> Effect:
-    group_id = await _group_of(turn)
-    count = len(await _committed(turn, group_id))
+    group = await _group_of(turn)
+    count = len(await _committed(turn, group))
     about = (
-        f"Deletes the group {formats.name(group_id)} with its committed offsets (partitions: {count}), without a way "
-        "back. If its consumers start again, they begin where their auto.offset.reset says."
+        f"Deletes the group {formats.name(group.group_id)} with its committed offsets (partitions: {count}), without "
+        "a way back. If its consumers start again, they begin where their auto.offset.reset says."
     )
     return Effect(sentences=[about], is_destructive=True)
 
 
 async def _apply_delete(turn: Turn) -> Done:
-    group_id = await _group_of(turn)
+    group_id = (await _group_of(turn)).group_id
     response = await turn.ask(
         DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group_id])
     )

@@ -12,9 +12,11 @@ from lacuna.console.rights import Rights
 from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.controlplane.client import ControlClient, confirm
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.group_configs import DEAD_LETTER_TOPIC
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribeConsumerGroups,
     DescribedConsumerGroup,
+    DescribeGroupConfigs,
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -26,6 +28,8 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetch,
     OffsetFetchGroup,
 )
+from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
+from lacuna.operating.groups import SHARE
 from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
 
@@ -86,6 +90,11 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
     left = limits.LAGS
     rows: list[GroupRow] = []
     for group, committed in await _committed(control, groups):
+        if group.group_type == SHARE:
+            shared = await _shared(control, group.group_id, rights)
+            lag = sum(max(each.lag, 0) for _, each in shared)
+            rows.append(GroupRow(group, len(shared), lag if shared else None, 0.0, 0))
+            continue
         offsets = _shown(control, committed, rights)
         count = len(offsets)
         if not 0 < count <= left:
@@ -126,6 +135,25 @@ async def _committed(
     return committed
 
 
+async def share_offsets(control: ControlClient, group_id: str) -> Sequence[ShareOffset]:
+    """Return where a share group begins in its partitions, and what it has in flight there."""
+    command = DescribeShareOffsets(group_id=group_id, all_partitions=True)
+    reply = await control.call(Command(describe_share_offsets=command))
+    return reply.share_offsets_described.offsets
+
+
+async def _shared(
+    control: ControlClient, group_id: str, rights: Rights
+) -> Sequence[tuple[str, ShareOffset]]:
+    """Return the offsets of a share group in topics that the user may describe, with their names."""
+    topics = control.cluster.topics_by_id
+    return [
+        (topic.name, each)
+        for each in await share_offsets(control, group_id)
+        if (topic := topics.get(each.partition.topic_id)) is not None and rights.topic(topic.name)
+    ]
+
+
 async def group_page(site: Site, request: Request) -> Response:
     """Answer with a group's positions and members."""
     control = site.sources.control
@@ -141,12 +169,15 @@ async def group_page(site: Site, request: Request) -> Response:
     reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
     offsets = _shown(control, reply.offsets_fetched.groups[0].offsets, rights)
     lags: Sequence[PartitionLag] = await lag_of_offsets(control, offsets[: limits.LAGS])
-    members, details = await _members(control, group_id, rights)
+    shared = await _shared(control, group_id, rights) if chosen.group_type == SHARE else ()
+    members, details = await _members(control, chosen, rights)
     return site.render(
         request,
         "group.html",
         group=chosen,
         lags=lags,
+        shared=shared,
+        queue=await _queue_of(control, group_id) if chosen.group_type == SHARE else "",
         not_counted=max(0, len(offsets) - limits.LAGS),
         members=members[: limits.ROWS],
         member_count=len(members),
@@ -167,10 +198,29 @@ def _shown(
     ]
 
 
+async def _queue_of(control: ControlClient, group_id: str) -> str:
+    """Return the dead-letter queue of a share group, or "" if it has none."""
+    command = DescribeGroupConfigs(group_ids=[group_id])
+    reply = await control.call(Command(describe_group_configs=command))
+    return next(
+        (
+            each.configs.get(DEAD_LETTER_TOPIC, "")
+            for each in reply.group_configs_described.groups
+            if each.group_id == group_id
+        ),
+        "",
+    )
+
+
 async def _members(
-    control: ControlClient, group_id: str, rights: Rights
+    control: ControlClient, group: ListedGroup, rights: Rights
 ) -> tuple[list[Member], list[tuple[str, str]]]:
-    """Return the members of a group of either protocol, and further facts about the group."""
+    """Return the members of a group of any protocol, and further facts about the group."""
+    group_id = group.group_id
+    if group.group_type == SHARE:
+        asked = DescribeConsumerGroups(group_ids=[group_id])
+        answered = await control.call(Command(describe_share_groups=asked))
+        return _consumers(control, answered.share_groups_described.groups[0], rights)
     described = await control.call(
         Command(describe_consumer_groups=DescribeConsumerGroups(group_ids=[group_id]))
     )
@@ -207,7 +257,7 @@ def _consumers(
     members = []
     for each in group.members:
         assigned, target = named(each.assignment), named(each.target)
-        coming = target if target != assigned else []
+        coming = target if target not in (assigned, []) else []
         members.append(
             Member(
                 each.member_id,

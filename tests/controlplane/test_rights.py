@@ -76,6 +76,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     UnpinReads,
 )
 from lacuna.controlplane.v1.security_pb2 import SecurityChanges
+from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets
 from lacuna.controlplane.v1.transactions_pb2 import (
     AddOffsetsToTxn,
     AddPartitionsToTxn,
@@ -177,6 +178,10 @@ CASES: Final[Sequence[tuple[Command, Sequence[Grant]]]] = [
         Command(
             offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g", partitions=[ORDER])])
         ),
+        [(DESCRIBE, GROUP, "g"), *SEES],
+    ),
+    (
+        Command(describe_share_offsets=DescribeShareOffsets(group_id="g", partitions=[ORDER])),
         [(DESCRIBE, GROUP, "g"), *SEES],
     ),
     (Command(open_lease=OpenLease()), ANY_WORK),

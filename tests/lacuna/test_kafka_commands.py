@@ -276,21 +276,27 @@ def test_share_groups_show_what_they_have_not_finished(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
     topic = lacuna_topic()
-    joining = ShareGroupHeartbeatRequest("queue", "me", 0, subscribed_topic_names=[topic])
 
-    async def join() -> None:
+    async def beat(epoch: int) -> None:
+        names = [topic] if epoch == 0 else None
+        request = ShareGroupHeartbeatRequest("queue", "me", epoch, subscribed_topic_names=names)
         async with KafkaConnection(Agents(lacuna_cluster.bootstrap)) as connection:
             answer = await connection.ask(
-                SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE, 1, joining
+                SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE, 1, request
             )
             assert not answer.error_code
 
-    asyncio.run(join())
+    asyncio.run(beat(0))
     rows = ask("groups", "describe", "queue").rows
     assert rows[0] == ["queue: Stable, epoch 1, shares partitions"]
     assert rows[2][0] == "me"
     assert rows[2][3:] == ["1", f"{topic}: 0"]
     assert ["queue", "Stable", "1", "0", "share", "share"] in ask("groups", "list").rows
+    asyncio.run(beat(-1))
+    reset = ("groups", "reset", "queue", "--topic", topic, "--to", "earliest")
+    assert [topic, "0", "", "0"] in ask(*reset).rows
+    assert ask(*reset, "--execute").out.endswith("reset queue in 1 partition\n")
+    assert [topic, "0", "0", "0", "0", "0", "0", "0"] in ask("groups", "describe", "queue").rows
 
 
 @pytest.mark.parametrize("name", ["[red]r[/red]", "[/b]", ":x:", "a\tb\nc", "\x1b[2Jé☃"])

@@ -129,6 +129,12 @@ def of_offsets(command: Any, names: Names) -> Iterator[Need]:
         yield from on_topics(Operation.DESCRIBE, group.partitions, names)
 
 
+def of_share_offsets(command: Any, names: Names) -> Iterator[Need]:
+    """Yield DESCRIBE on the group, and on each topic that the command names."""
+    yield Need((Operation.DESCRIBE,), ResourceType.GROUP, command.group_id)
+    yield from on_topics(Operation.DESCRIBE, command.partitions, names)
+
+
 #: The verbs of questions that tools ask through an agent. They change nothing, and concern what the rules name.
 QUESTIONS: Final[Mapping[str, Rule]] = {
     "read_partitions": of_partitions(Operation.DESCRIBE),
@@ -141,6 +147,8 @@ QUESTIONS: Final[Mapping[str, Rule]] = {
     "describe_groups": of_groups(Operation.DESCRIBE),
     "list_groups": nothing,
     "offset_fetch": of_offsets,
+    "describe_share_groups": of_groups(Operation.DESCRIBE),
+    "describe_share_offsets": of_share_offsets,
     "describe_cluster": describes_cluster,
     "describe_merges": describes_cluster,
 }

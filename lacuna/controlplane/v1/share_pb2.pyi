@@ -137,16 +137,24 @@ class BuryRecords(_message.Message):
     def __init__(self, commit: _Optional[_Union[_log_pb2.CommitSegment, _Mapping]] = ..., letters: _Optional[_Iterable[_Union[DeadLetters, _Mapping]]] = ...) -> None: ...
 
 class ShareOffset(_message.Message):
-    __slots__ = ("partition", "start_offset", "lag", "error_code")
+    __slots__ = ("partition", "start_offset", "lag", "error_code", "acquired", "available", "archiving", "delivery_count")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ACQUIRED_FIELD_NUMBER: _ClassVar[int]
+    AVAILABLE_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVING_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_COUNT_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     start_offset: int
     lag: int
     error_code: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., start_offset: _Optional[int] = ..., lag: _Optional[int] = ..., error_code: _Optional[int] = ...) -> None: ...
+    acquired: int
+    available: int
+    archiving: int
+    delivery_count: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., start_offset: _Optional[int] = ..., lag: _Optional[int] = ..., error_code: _Optional[int] = ..., acquired: _Optional[int] = ..., available: _Optional[int] = ..., archiving: _Optional[int] = ..., delivery_count: _Optional[int] = ...) -> None: ...
 
 class DescribeShareOffsets(_message.Message):
     __slots__ = ("group_id", "partitions", "all_partitions")

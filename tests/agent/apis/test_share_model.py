@@ -181,18 +181,37 @@ class Stage:
         self._producer: tuple[int, int] = (-1, -1)
         self._expected = ""
 
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self._topic
+
+    @property
+    def group(self) -> str:
+        """The group."""
+        return self._group
+
     async def play(self, table: str) -> list[tuple[str, str, str]]:
         """Return (command, expected, result) of each line."""
+        await self.begin()
+        lines = await self.go_on(table)
+        for who in [*self._sessions]:
+            await self._leaves(who)
+        return lines
+
+    async def begin(self) -> None:
+        """Create the topic and the group's config."""
         await self._create(self._topic)
         await self._find_coordinator(0)
         await self._set("share.auto.offset.reset", "earliest")
+
+    async def go_on(self, table: str) -> list[tuple[str, str, str]]:
+        """Return (command, expected, result) of each line."""
         lines = []
         for line in table.strip().splitlines():
             command, _, expected = (part.strip() for part in line.partition("->"))
             self._expected = expected
             lines.append((command, expected, await self._run(*command.split())))
-        for who in [*self._sessions]:
-            await self._leaves(who)
         return lines
 
     async def _find_coordinator(self, kind: int) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ from lacuna.console import app
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
+from tests.agent.apis.test_share_model import Stage
+from tests.agent.harness import RawClient
 from tests.lacuna.conftest import with_lasting_leases
 from tests.lacuna.console.conftest import (
     HOSTILE,
@@ -204,6 +207,33 @@ def test_a_group_is_reset_and_deleted(browser: Browser, cluster: Cluster) -> Non
     editor.send()
     assert "Deleted the group billing." in editor.follow()
     assert browser.get("/groups/group?id=billing").code == HTTPStatus.NOT_FOUND
+
+
+async def hold_records(cluster: Cluster, look: Callable[[Stage], None]) -> Stage:
+    """Let a member of a share group hold records while `look` looks at its page, and then leave."""
+    client = await RawClient.connect(int(cluster.bootstrap.rpartition(":")[2]))
+    stage = Stage(client, 50)
+    await stage.begin()
+    await stage.go_on("log 5\na joins\na gets 3 -> 0-2x1\na acks 1=release")
+    await asyncio.to_thread(look, stage)
+    await stage.go_on("a leaves")
+    await client.close()
+    return stage
+
+
+def test_a_share_group_is_shown_and_reset(browser: Browser, cluster: Cluster) -> None:
+    def look(stage: Stage) -> None:
+        shown = plain(browser.get(f"/groups/group?id={stage.group}").text)
+        assert re.search(rf"{stage.topic} 0 0 2 1 0 1 5", shown), shown
+        assert f"{stage.topic} 0" in shown.partition("Members")[2]
+        assert re.search(rf"{stage.group} Stable share 1 5", plain(browser.get("/groups").text))
+
+    stage = asyncio.run(hold_records(cluster, look))
+    shown, after = change(browser, f"/edit/group/reset?id={stage.group}", to="end-1")
+    assert f"Lets {stage.group} begin at other offsets" in shown
+    assert re.search(rf"{stage.topic} 0 0 4 \+4", shown)
+    assert f"Reset {stage.group}." in after
+    assert re.search(rf"{stage.topic} 0 4 0 0 0 0 1", after)
 
 
 def test_a_group_with_members_is_left_alone(browser: Browser, cluster: Cluster) -> None:

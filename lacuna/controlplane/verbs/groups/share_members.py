@@ -8,10 +8,9 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
-from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import SHARE_HEARTBEAT_INTERVAL
-from lacuna.controlplane.shared.rights import of_groups
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.consumer.assignments import write_assignment
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
@@ -278,6 +277,6 @@ def replay_share_group_step(state: State, record: ConsumerGroupStep, _now_ms: in
 
 VERBS: Final = (
     Verb(share_group_heartbeat, looks=True),
-    Verb(describe_share_groups, looks=True, needs=of_groups(Operation.DESCRIBE)),
+    Verb(describe_share_groups, looks=True, needs=QUESTIONS["describe_share_groups"]),
 )
 REPLAYS: Final = (replay_share_group_step,)

@@ -8,6 +8,7 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE
+from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.share import NO_OFFSET, ShareGroup, SharePartition
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -30,7 +31,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 for partitions in which the group has none."""
+    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight."""
     try:
         share = _found(turn, command.group_id)
     except Refused as refused:
@@ -50,6 +51,12 @@ def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> S
         finished = sum(r.end_offset - r.first_offset for r in found.runs if r.is_final)
         offset.start_offset = found.start_offset
         offset.lag = max(partition.high_watermark - found.start_offset - finished, 0)
+        for run in found.runs:
+            if not run.is_final:
+                name = run.state.name.lower()
+                count = getattr(offset, name) + run.end_offset - run.first_offset
+                setattr(offset, name, count)
+                offset.delivery_count = max(offset.delivery_count, run.delivery_count)
     return offset
 
 
@@ -122,7 +129,7 @@ def _message(key: PartitionKey) -> TopicPartition:
 
 
 VERBS: Final = (
-    Verb(describe_share_offsets, looks=True),
+    Verb(describe_share_offsets, looks=True, needs=QUESTIONS["describe_share_offsets"]),
     Verb(alter_share_offsets),
     Verb(delete_share_offsets),
 )

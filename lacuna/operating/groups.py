@@ -1,0 +1,103 @@
+"""Offsets of groups, as commands and the console read and move them: committed ones, and where share groups begin.
+
+Nothing here raises for an error of Kafka: a `Refusal` has its code, and the caller says it in its own words.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from lacuna.wire.layout import Message
+from lacuna.wire.messages.offset_commit import (
+    OFFSET_COMMIT_REQUEST,
+    OFFSET_COMMIT_RESPONSE,
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from lacuna.wire.messages.share_groups import (
+    ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+    ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+
+#: Kafka's name of the type of share groups.
+SHARE = "share"
+#: The states of a group without members.
+WITHOUT_MEMBERS = ("Empty", "Dead")
+#: Offsets by topic and partition.
+Moves: TypeAlias = Mapping[str, Mapping[int, int]]
+
+
+class Ask(Protocol):
+    """Sends a request to an agent and returns the answer, as `KafkaConnection.ask` does."""
+
+    async def __call__(
+        self, form: Message[Any], answer: Message[Any], version: int, request: Any, /
+    ) -> Any:
+        """Return the answer. Raises UserError."""
+        ...
+
+
+class Refusal(NamedTuple):
+    """An error code of Kafka's, and what it is about."""
+
+    subject: str
+    error_code: int
+    message: str | None = None
+
+
+async def move_offsets(ask: Ask, group_id: str, moves: Moves, *, shares: bool) -> Sequence[Refusal]:
+    """Let a group without members continue at other offsets, and return what was refused.
+
+    A consumer group gets committed offsets. A share group begins there, and forgets what it had delivered.
+    """
+    return await (_begin_at if shares else _commit)(ask, group_id, moves)
+
+
+async def _commit(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
+    topics = [
+        OffsetCommitRequestTopic(
+            name,
+            partitions=[
+                OffsetCommitRequestPartition(index, offset) for index, offset in offsets.items()
+            ],
+        )
+        for name, offsets in moves.items()
+    ]
+    request = OffsetCommitRequest(group_id, topics=topics)
+    response = await ask(OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 8, request)
+    return [
+        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+        if each.error_code
+    ]
+
+
+async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
+    topics = [
+        AlterShareGroupOffsetsRequestTopic(
+            name,
+            [
+                AlterShareGroupOffsetsRequestPartition(index, offset)
+                for index, offset in offsets.items()
+            ],
+        )
+        for name, offsets in moves.items()
+    ]
+    response = await ask(
+        ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+        ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+        0,
+        AlterShareGroupOffsetsRequest(group_id, topics),
+    )
+    if response.error_code:
+        return [Refusal(f"group {group_id}", response.error_code, response.error_message)]
+    return [
+        Refusal(f"partition {each.partition_index} of {topic.topic_name}", each.error_code)
+        for topic in response.responses
+        for each in topic.partitions
+        if each.error_code
+    ]
