@@ -1,11 +1,16 @@
-"""The kernel in both its forms. Every test that takes `kernel` runs once on each."""
+"""The kernel in both its forms, once on each of which every test that takes `kernel` runs; and columns as rows, by
+nothing but the rules of Arrow's layout.
+"""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Sequence
 from types import ModuleType
 
 import pytest
 
+from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
 from tests.forms import FORMS, compiled, interpreted
 
 KERNEL = "lacuna.logstore.records.kernel"
@@ -94,3 +99,68 @@ def legacy_kernel(request: pytest.FixtureRequest) -> ModuleType:
 def both_legacy_kernels() -> tuple[ModuleType, ModuleType]:
     """The interpreted module and the compiled one."""
     return interpreted(LEGACY_KERNEL), compiled(LEGACY_KERNEL)
+
+
+def is_valid(validity: memoryview | None, row: int) -> bool:
+    return validity is None or bool(validity[row >> 3] >> (row & 7) & 1)
+
+
+def binary_rows(column: BinaryColumn | None, count: int) -> list[bytes | None]:
+    """Return the rows of a column, after checking that its buffers match `count`."""
+    if column is None:
+        return [None] * count
+    validity = None if column.validity is None else memoryview(column.validity)
+    offsets, data = memoryview(column.offsets), memoryview(column.data)
+    assert (offsets.format, len(offsets), offsets[0]) == ("i", count + 1, 0)
+    assert offsets[count] == len(data)
+    rows: list[bytes | None] = []
+    for row in range(count):
+        value = bytes(data[offsets[row] : offsets[row + 1]])
+        rows.append(value if is_valid(validity, row) else None)
+        assert value == b"" or rows[-1] is not None
+    if validity is not None:
+        assert len(validity) == (count + 7) // 8
+        assert None in rows
+    return rows
+
+
+def header_rows(column: HeaderColumn, count: int) -> list[tuple[tuple[bytes | None, ...], ...]]:
+    lists = memoryview(column.list_offsets)
+    assert (lists.format, len(lists), lists[0]) == ("i", count + 1, 0)
+    keys = binary_rows(column.keys, lists[count])
+    pairs = list(zip(keys, binary_rows(column.values, lists[count]), strict=True))
+    return [tuple(pairs[lists[row] : lists[row + 1]]) for row in range(count)]
+
+
+Row = tuple[int, int, int, bytes | None, bytes | None, object]
+
+
+def rows_of(columns: RecordColumns) -> list[Row]:
+    """Return (offset, timestamp, timestamp type, key, value, headers) of each record."""
+    count = columns.count
+    headers: Sequence[object] = [()] * count
+    if columns.headers is not None:
+        headers = header_rows(columns.headers, count)
+    fixed = (columns.offsets, columns.timestamps, columns.timestamp_types)
+    assert [column.format for column in fixed] == ["q", "q", "i"]
+    return list(
+        zip(
+            *(column.tolist() for column in fixed),
+            binary_rows(columns.keys, count),
+            binary_rows(columns.values, count),
+            headers,
+            strict=True,
+        )
+    )
+
+
+def binary_column(rows: Sequence[bytes | None]) -> BinaryColumn:
+    """Return the column of `rows` as another writer of Arrow would lay it out."""
+    offsets, data = array("i", [0]), bytearray()
+    validity = bytearray((len(rows) + 7) // 8)
+    for index, row in enumerate(rows):
+        if row is not None:
+            validity[index >> 3] |= 1 << (index & 7)
+            data += row
+        offsets.append(len(data))
+    return BinaryColumn(validity if None in rows else None, offsets, data)

@@ -24,7 +24,7 @@ from lacuna.logstore.records.errors import (
 )
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
 from lacuna.logstore.records.packing import with_crc
-from tests.logstore.records.column_rows import Row, rows_of
+from tests.logstore.records.conftest import Row, rows_of
 from tests.logstore.records.test_coalesce import stored_batches
 from tests.logstore.records.test_kernel import LOG, edited, edits
 

@@ -19,7 +19,7 @@ from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
 from lacuna.logstore.records.validate import ProduceRules, validate_produced
-from tests.logstore.records.column_rows import binary_column, rows_of
+from tests.logstore.records.conftest import binary_column, rows_of
 
 RULES = ProduceRules(max_message_bytes=1048588)
 Headers = tuple[tuple[bytes, bytes | None], ...]

@@ -16,7 +16,7 @@ from lacuna.logstore.records.encoding import encode_batches
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.records.rewriting import Rewriter
 from lacuna.logstore.records.validate import ProduceRules, validate_produced
-from tests.logstore.records.column_rows import binary_column
+from tests.logstore.records.conftest import binary_column
 
 CLIENTS = {"aiokafka": aiokafka_records, "kafka-python": kafka_python_records}
 ROWS: tuple[tuple[int, bytes | None, bytes | None, list[tuple[str, bytes | None]]], ...] = (

@@ -18,7 +18,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 
-from .tasks import batch_of, commit, options
+from .conftest import batch_of, commit, options
 
 Consume = Callable[..., list[Message]]
 

@@ -21,7 +21,7 @@ from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
 from lacuna.pipeline.datasource.writing.topics import Target, Targets
 from lacuna.testing import Cluster
 
-from .tasks import batch_of, commit, options
+from .conftest import batch_of, commit, options
 
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 PAIRS = st.fixed_dictionaries(

@@ -16,7 +16,7 @@ from lacuna.pipeline.datasource.writing.task import write_task
 from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
 
-from .tasks import batch_of, options
+from .conftest import batch_of, options
 
 GOOD = "key binary, value binary"
 NOW = dt.datetime.now(dt.UTC)

@@ -28,7 +28,7 @@ from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFen
 from lacuna.testing import Cluster
 from tests.agent.housekeeping.test_housekeeping import PARTS, housekeeping
 
-from .tasks import commit, open_control, options, progress, write
+from .conftest import commit, open_control, options, progress, write
 
 Consume = Callable[..., list[Message]]
 
