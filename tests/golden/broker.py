@@ -73,7 +73,7 @@ def jars(directory: pathlib.Path, version: str = VERSION) -> pathlib.Path:
 
 
 def _await_port(process: subprocess.Popen[bytes], port: int, log: pathlib.Path) -> None:
-    deadline = time.monotonic() + 90
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline and process.poll() is None:
         with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
             return
