@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from lacuna.base.burst import Burst
+from lacuna.base.pace import Burst
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
 from lacuna.controlplane import machine
 from lacuna.controlplane.client.host import Receiver

@@ -17,10 +17,10 @@ from lacuna.controlplane.shared_service import RunningNode
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import waiting_in
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.state.totals import Totals, totals
 from lacuna.controlplane.v1.cluster_pb2 import ImportReport
 from lacuna.controlplane.v1.log_pb2 import Rewritten
 from lacuna.controlplane.verbs.cleaning import compacted, dirt_in
+from lacuna.controlplane.verbs.describing import Totals, totals
 from lacuna.observing.endpoint import Observed
 from lacuna.observing.families import Families
 from lacuna.observing.metric import Metric, counter, counters, gauge, gauges

@@ -42,8 +42,7 @@ from lacuna.agent.produce.hot import SMALL_BYTES, HotCopies, HotFlushes, HotLeas
 from lacuna.agent.produce.moves import Moves
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.threads import Threads
-from lacuna.base.burst import Burst
-from lacuna.base.pace import Pace
+from lacuna.base.pace import Burst, Pace
 from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,

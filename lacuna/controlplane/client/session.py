@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from lacuna.base.burst import Burst
+from lacuna.base.pace import Burst
 from lacuna.controlplane.client.calls import Calls
 from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.client.protocol import CommandRefused, ControlPlaneUnavailable

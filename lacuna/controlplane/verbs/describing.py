@@ -1,14 +1,13 @@
 """DescribeCluster and DescribeMerges: the contents and work of the cluster, for overviews."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.rewriting import TopicRewritten, waiting_in
 from lacuna.controlplane.state.settings import DESCRIBED_EXTENTS
-from lacuna.controlplane.state.state import NO_NODE
-from lacuna.controlplane.state.totals import totals
+from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.v1.cluster_pb2 import (
     AgentDescription,
     ClusterDescribed,
@@ -19,6 +18,35 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed, TopicMerges
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+
+
+class Totals(NamedTuple):
+    """Extents, objects and dead ranges in the index, partitions that wait for a transaction, and the oldest
+    one's age.
+    """
+
+    extents: int
+    objects: int
+    dead_ranges: int
+    partitions_blocked: int
+    oldest_transaction_ms: int
+
+
+def totals(state: State, now_ms: int) -> Totals:
+    """Return the sums. With 20,000 partitions, this takes some 10 ms."""
+    partitions = state.partitions.values()
+    begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
+    return Totals(
+        extents=sum(len(each.extents) for each in partitions),
+        objects=len(state.segments),
+        dead_ranges=sum(len(each.dead) for each in partitions),
+        partitions_blocked=sum(
+            1
+            for each in partitions
+            if each.ongoing and each.high_watermark > each.last_stable_offset
+        ),
+        oldest_transaction_ms=max(now_ms - min(begun), 0) if begun else 0,
+    )
 
 
 def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
