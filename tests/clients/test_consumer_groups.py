@@ -1,4 +1,4 @@
-"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26).
+"""Consumer groups of KIP-848 with librdkafka: join, move, die, upgrade and downgrade (S26). And its share consumer.
 
 The coordinator's heartbeat interval is short here.
 """
@@ -10,8 +10,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupState, ConsumerGroupType, TopicPartition
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    ConsumerGroupState,
+    ConsumerGroupType,
+    ShareConsumer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lacuna.controlplane.state.groups.consumer.live import Deadline
 from lacuna.testing import Cluster
@@ -238,3 +246,51 @@ def _epoch(cluster: Cluster, group_id: str) -> int:
         return int(cluster.embedded.running.plane._state.groups.consumers[group_id].group_epoch)
 
     return cluster.run(ask())
+
+
+def test_share_consumers_take_records_of_one_partition_together(quick: Cluster) -> None:
+    """Each committed record is accepted once; every tenth is released first, and nothing aborted is delivered."""
+    topic = "shared"
+    quick.create_topic(topic)
+    admin = AdminClient({"bootstrap.servers": quick.bootstrap})
+    set_to = AlterConfigOpType.SET
+    configs = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+    entries = [
+        ConfigEntry(f"share.{name}", value, incremental_operation=set_to)
+        for name, value in configs.items()
+    ]
+    group = ConfigResource(ConfigResource.Type.GROUP, topic, incremental_configs=entries)
+    admin.incremental_alter_configs([group])[group].result(60)
+    writer = producer(quick.bootstrap, "sharing")
+    for number in range(20):
+        writer.begin_transaction()
+        for _ in range(20):
+            writer.produce(topic, b"aborted" if number % 2 else b"committed")
+        (writer.abort_transaction if number % 2 else writer.commit_transaction)(60)
+    settings = {
+        "bootstrap.servers": quick.bootstrap,
+        "group.id": topic,
+        "share.acknowledgement.mode": "explicit",
+        "log_level": 0,
+    }
+    members = [ShareConsumer(settings) for _ in range(2)]
+    for member in members:
+        member.subscribe([topic])
+    accepted: list[int] = []
+    released: set[int] = set()
+    deadline = time.monotonic() + 60
+    while len(accepted) < 200 and time.monotonic() < deadline:
+        for member in members:
+            for message in member.poll(timeout=0.1) or ():
+                assert (message.error(), message.value()) == (None, b"committed")
+                offset = message.offset() or 0
+                if offset % 10 == 0 and offset not in released:
+                    released.add(offset)
+                    member.acknowledge(message, AcknowledgeType.RELEASE)
+                else:
+                    accepted.append(offset)
+                    member.acknowledge(message, AcknowledgeType.ACCEPT)
+    for member in members:
+        member.close()
+    assert sorted(accepted) == sorted(set(accepted))
+    assert (len(accepted), len(released)) == (200, 20)
