@@ -28,7 +28,7 @@ from lacuna.pipeline.export.tables import (
     offsets_summary,
 )
 
-#: Where merged files are, each merge in a folder of its own.
+#: Where merged files are, each merge in a folder of its own, whose name begins with the snapshot it is based on.
 _FOLDER: Final = "data/merged"
 #: The least number of small files that are merged.
 LEAST_FILES: Final = 8
@@ -84,8 +84,9 @@ def merge_small_files(
     if snapshot is None or not snapshot.manifests(table.io):
         return 0
     destination = destination_of(table)
-    _delete_orphans(table, destination)
-    token, merged, new = uuid.uuid4().hex, list[DataFile](), list[str]()
+    _delete_orphans(table, destination, snapshot.snapshot_id)
+    token = f"{snapshot.snapshot_id}-{uuid.uuid4().hex}"
+    merged, new = list[DataFile](), list[str]()
     left = _MOST_BYTES
     for group in _groups(table, file_bytes, least or LEAST_FILES):
         for old in _alike(table, group, min(left, file_bytes)):
@@ -194,9 +195,15 @@ def _row_groups(table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
                 yield file.read_row_group(index).replace_schema_metadata()
 
 
-def _delete_orphans(table: Table, destination: Destination) -> None:
-    """Deletes the files of merges that died before their snapshot."""
-    names = destination.names(_FOLDER)
+def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
+    """Deletes the files of merges that died before their snapshot.
+
+    A commit may still be on its way, and takes effect only if the table has the snapshot on which the merge was based.
+    So the files of merges of the current snapshot stay for now.
+    """
+    names = [
+        name for name in destination.names(_FOLDER) if not name.startswith(f"{_FOLDER}/{current}-")
+    ]
     if names:
         known = _data_files(
             table, {m.manifest_path: m for m in _manifests(table, table.snapshots())}

@@ -398,9 +398,19 @@ def test_small_files_are_merged_and_the_old_ones_deleted(
     known, there = _files(tmp_path, name)
     assert known == there
     assert len(there) == 2
+    current = table.current_snapshot()
+    assert current is not None
+    late = tmp_path / "lacuna" / name / f"data/merged/{current.snapshot_id}-x/00000.parquet"
+    late.parent.mkdir(parents=True)
+    late.write_bytes(b"the commit may be on its way")
     assert export(name, **settings, expire_ms=0).run is None  # the offsets are still known
+    assert late.exists()
+    transact(cluster, name, _MIXED[2:])
+    export(name, **settings)
+    assert not late.exists()
 
 
+@pytest.mark.slow
 def test_a_merge_keeps_what_others_did(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
 ) -> None:
