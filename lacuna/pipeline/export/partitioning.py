@@ -27,7 +27,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.transforms import Transform, parse_transform
 from pyiceberg.typedef import Record
 
-from lacuna.pipeline.errors import DestinationError, PipelineError
+from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.export.layout import NONE
 
 _SHORT: Final = {NONE: "", "day": "day(timestamp)", "hour": "hour(timestamp)"}
@@ -160,16 +160,13 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
 
     def value_of(field: PartitionField) -> Any:
         known = statistics.column_aggregates.get(field.source_id)
-        least = None if known is None else known.current_min
-        if least is None:
-            if statistics.null_value_counts.get(field.source_id) == statistics.record_count:
-                return None
-            raise DestinationError(
-                f"{path} has no statistics of the column of the partition field {field.name}: partition the table by a "
-                "column with values below 4 KiB"
-            )
+        value = None if known is None else known.current_min
+        if value is None:  # all are null, or longer than what Parquet has statistics of
+            value = _first_value(io, path, schema.find_column_name(field.source_id) or "")
+        if value is None:
+            return None
         kind = schema.find_field(field.source_id).field_type
-        return field.transform.transform(kind)(partition_record_value(field, least, schema))
+        return field.transform.transform(kind)(partition_record_value(field, value, schema))
 
     return DataFile.from_args(
         content=DataFileContent.DATA,
@@ -183,3 +180,12 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
         key_metadata=None,
         **statistics.to_serialized_dict(),
     )
+
+
+def _first_value(io: FileIO, path: str, column: str) -> Any:
+    """The value of a column in the first row of a file; fields within others are divided by dots."""
+    with io.new_input(path).open() as stream:
+        found = pq.ParquetFile(stream).read_row_group(0, columns=[column]).column(0)
+    for name in column.split(".")[1:]:
+        found = pc.struct_field(found, name)
+    return found[0].as_py()
