@@ -128,7 +128,10 @@ def judge(given: Given) -> None:
 def _read(path: Path) -> "History":
     from lacuna.judge.history import parse
 
-    return parse(path.read_text(encoding="utf-8"))
+    history = parse(path.read_text(encoding="utf-8"))
+    if not history:
+        raise UserError(f"{path} has no operations: write one with --history")
+    return history
 
 
 def _observed(given: Given) -> "History":
@@ -159,14 +162,14 @@ def _observed(given: Given) -> "History":
     try:
         asyncio.run(workload.run())
     except UserError as error:
+        for reason, count in sorted(workload.failures.items(), key=lambda row: -row[1])[:5]:
+            _say(f"{show_count(count, 'step')} failed: {reason}")
         if not workload.is_whole or not judged(workload.history):
             raise
         _say(str(error))
     finally:
         if given.history is not None:
             given.history.write_text(show(workload.history), encoding="utf-8")
-        for reason, count in sorted(workload.failures.items(), key=lambda row: -row[1])[:5]:
-            _say(f"{show_count(count, 'step')} failed: {reason}")
     return workload.history
 
 

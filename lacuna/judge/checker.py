@@ -13,7 +13,6 @@ from lacuna.judge.cycles import cycles
 from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, regressions
 from lacuna.judge.groups import GROUP_RULES
 from lacuna.judge.history import (
-    BOUNDS,
     DAMAGED,
     DIRTY,
     FAIL,
@@ -251,23 +250,26 @@ def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment)
 
 def early_stability(facts: Facts) -> Iterator[Anomaly]:
     """Last stable offsets beyond a record whose transaction nobody had asked to end."""
-    lsos: defaultdict[str, list[tuple[float, int, int]]] = defaultdict(list)
+    stable: defaultdict[str, list[Moment]] = defaultdict(list)
+    written: defaultdict[str, list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):
-        if each.kind == BOUNDS:
-            for bound in each.of(Bound):
-                if bound.what == LSO:
-                    lsos[bound.place].append((each.end, bound.offset, index))
-    for index in facts.writing(OK):
-        each = facts.history[index]
-        for write in each.of(Write) if each.kind in TRANSACTIONS else ():
-            for end, offset, other in lsos[write.place]:
-                if end < each.asked and write.offset is not None and offset > write.offset:
-                    why = f"the lso of {write.place} was {offset} while the transaction was open"
-                    focus = (write.value, write.place)
-                    yield _about(
-                        "lso past an open transaction", focus[0], why, [index, other], focus[1]
-                    )
-                    break
+        for bound in each.of(Bound):
+            if bound.what == LSO:
+                stable[bound.place].append(facts.moment(index, bound.offset))
+        if each.kind in TRANSACTIONS and each.outcome == OK:
+            for write in each.of(Write):
+                if write.offset is not None:
+                    moment = Moment(each.asked, each.asked, write.offset, index)
+                    written[write.place].append(moment)
+    for place, moments in written.items():
+        for old, new in regressions(stable[place], moments):
+            why = (
+                f"the lso of {place} was {old.offset} while a transaction at {new.offset} was open"
+            )
+            values = [write.value for write in facts.history[new.index].of(Write)]
+            focus = frozenset({place, *values})
+            operations = (old.index, new.index)
+            yield Anomaly("lso past an open transaction", place, why, operations, focus)
 
 
 def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:

@@ -632,7 +632,8 @@ class SharesWithTwo(Lie):
             return _each(response, lambda _, each: each._replace(error_code=0))
         if key != SHARE_FETCH_REQUEST.api_key:
             return response
-        if any(topic.partitions for topic in response.responses):
+        rows = [each for topic in response.responses for each in topic.partitions]
+        if any(each.acquired_records for each in rows):
             self._owner, self._last = request.member_id, response.responses
         elif request.member_id != self._owner:
             return response._replace(responses=self._last)

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
@@ -25,6 +26,7 @@ from lacuna.judge.report import smallest
 from lacuna.judge.workload import Plan, Workload
 from lacuna.testing import Cluster, ProcessCluster
 from tests.forked import LACUNA
+from tests.golden.broker import kafka
 from tests.judge.lying import LIES, Lie, Proxy
 
 #: A lie that happened to change nothing gets another chance.
@@ -49,6 +51,18 @@ def observed(bootstrap: str, operations: int, seed: int = 1) -> History:
 
 def test_an_honest_cluster_has_no_anomaly(cluster: Cluster) -> None:
     history = observed(cluster.bootstrap, 500)
+    assert judge(history) == []
+    assert {TXN, SERIAL, SETTLE, FIND} <= {each.kind for each in history}
+
+
+@pytest.mark.slow
+@pytest.mark.java
+@pytest.mark.skipif(
+    not (shutil.which("java") and shutil.which("mvn")), reason="needs Java and Maven"
+)
+def test_an_honest_kafka_has_no_anomaly(tmp_path: Path) -> None:
+    with kafka(tmp_path, version="4.4.0") as bootstrap:
+        history = observed(bootstrap, 400)
     assert judge(history) == []
     assert {TXN, SERIAL, SETTLE, FIND} <= {each.kind for each in history}
 
@@ -109,6 +123,9 @@ def test_the_exit_code_tells_the_verdict(tmp_path: Path) -> None:
     assert run("-b", "127.0.0.1:1", "--seconds", "1") == (2, "")
     file.write_text("nonsense")
     assert run("--read", str(file)) == (2, "")
+    file.write_text("")
+    assert run("--read", str(file)) == (2, "")
+    assert run("-b", "127.0.0.1:1", "--heal", "true") == (2, "")
 
 
 @pytest.mark.slow
