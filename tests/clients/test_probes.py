@@ -45,8 +45,6 @@ MARKERS = {
 UNKNOWN = ["UNKNOWN_TOPIC_OR_PARTITION", -1, -1, -1, None, [], "bytes"]
 SET_PRODUCED = "0000000100000001000eTOPIC000000010000000000000000000000000000"
 
-NO_GROUP = "a share group begins with its first member, not with offsets"
-
 
 def _produced(more: dict[str, Any], **rest: Any) -> dict[str, Any]:
     row = {"base_offset": "int", "error_code": "NONE", "index": 0} | more
@@ -190,20 +188,6 @@ DIFFERENCES: dict[str, Differences] = {
         "share_acknowledge/v1/error_message": ("str", "names the group"),
         "share_acknowledge/v2/error_message": ("str", "the same"),
         "share_fetch/v1/error_message": ("str", "the same"),
-        "alter_share_group_offsets/v0/error_code": ("GROUP_ID_NOT_FOUND", NO_GROUP),
-        "alter_share_group_offsets/v0/error_message": ("str", NO_GROUP),
-        "alter_share_group_offsets/v0/responses": ([], NO_GROUP),
-        "describe_share_group_offsets/v0/groups": (
-            [
-                {
-                    "error_code": "GROUP_ID_NOT_FOUND",
-                    "error_message": "str",
-                    "group_id": "str",
-                    "topics": [],
-                }
-            ],
-            NO_GROUP,
-        ),
     },
     "frames.not_kafka": {
         "name that is not UTF-8": ("closed", "Java replaces the bytes, which names nobody's topic"),

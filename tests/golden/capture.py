@@ -2,9 +2,8 @@
 
 DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
 tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
-`--bootstrap` uses a running broker. The versions of APIs are those of Kafka 4.4 (`--version 4.4.0 api_versions`), and
-the other answers those of Kafka 4.1. `--bootstrap` leaves out the
-part "cleaning", which looks at the broker's files.
+`--bootstrap` uses a running broker, and leaves out the part "cleaning", which looks at the broker's files: that one was
+recorded from Kafka 4.1.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Regenerates acls_kafka_4_1.json from a real Kafka: `python -m tests.golden.capture_acls DIR`.
+"""Regenerates acls_kafka_4_4.json from a real Kafka: `python -m tests.golden.capture_acls DIR`.
 
 DIR holds Kafka's jars, as for capture.py. Its users are those of acls.py, at a listener with SASL/PLAIN.
 """
@@ -15,7 +15,7 @@ from typing import Final
 from tests.golden.acls import ADMIN, PASSWORD, USERS, as_text, outcomes
 from tests.golden.broker import kafka
 
-GOLDEN: Final = pathlib.Path(__file__).parent / "acls_kafka_4_1.json"
+GOLDEN: Final = pathlib.Path(__file__).parent / "acls_kafka_4_4.json"
 _USERS: Final = " ".join(f'user_{each}="{PASSWORD}"' for each in USERS)
 _EXTRA: Final = f"""
 listeners=PLAINTEXT://127.0.0.1:{{port}},SASL://127.0.0.1:SASL_PORT,CONTROLLER://127.0.0.1:{{controller}}

@@ -1,4 +1,4 @@
-"""Tests the steps of acls.py, Kafka's own kafka-acls.sh and librdkafka with limited rights, compared with Kafka 4.1."""
+"""Tests the steps of acls.py, Kafka's own kafka-acls.sh and librdkafka with limited rights, compared with Kafka 4.4."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """GetTelemetrySubscriptions v0 (KIP-714): gives a client its instance id, and requests no metrics.
 
-An agent answers this API but does not advertise it, like Kafka 4.1 without a plugin that receives metrics
+An agent answers this API but does not advertise it, like Kafka 4.4 without a plugin that receives metrics
 (docs/adr/0017). A client that sends it anyway asks again after five minutes, and never pushes metrics.
 
 PushTelemetry v0 (KIP-714): drops pushed metrics, since none were requested.

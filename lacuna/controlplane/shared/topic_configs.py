@@ -1,4 +1,4 @@
-"""Topic configs: all of Kafka 4.1's, with types, defaults and Kafka's checks (docs/adr/0005).
+"""Topic configs: all of Kafka 4.4's, with types, defaults and Kafka's checks (docs/adr/0005).
 
 Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist here. They are accepted
 and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee could not

@@ -1,4 +1,4 @@
-"""Verbs of groups and committed offsets (S26), which behave as in Kafka 4.1.
+"""Verbs of groups and committed offsets (S26), which behave as in Kafka 4.4.
 
 `consumer` has the consumer groups of KIP-848. The rest handles classic groups and code that both kinds share. Offsets
 and generations are durable. A generation is journalled when the leader's assignment arrives, when a static member is

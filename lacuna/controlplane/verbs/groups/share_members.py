@@ -16,6 +16,7 @@ from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.member import Current, Member, shared_names
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_EPOCH
+from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -81,6 +82,16 @@ def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
     if turn.groups.exists(group_id):
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
     raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+
+
+def make_share_group(turn: Turn, group_id: str) -> None:
+    """Make a share group without members, whose offsets an operator sets. Raises Refused if there is no room."""
+    if not turn.groups.has_room(group_id, SIZE_OF_NAME + len(group_id), turn.principal):
+        raise Refused(
+            ErrorCode.POLICY_VIOLATION,
+            "Groups fill all of groups.max.bytes, or of a principal's share of it: delete some.",
+        )
+    _keep(turn, Draft(group_id, None))
 
 
 def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswered:

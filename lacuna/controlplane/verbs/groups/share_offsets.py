@@ -1,8 +1,9 @@
 """Start offsets of share partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
 
-Only those of groups without members can be altered and deleted.
+Only those of groups without members can be altered and deleted. Altering those of an unknown group makes it.
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -24,23 +25,28 @@ from lacuna.controlplane.v1.share_pb2 import (
     SharePartitionsStep,
     SharePartitionStep,
 )
-from lacuna.controlplane.verbs.groups.share_members import find_share_group
+from lacuna.controlplane.verbs.groups.share_members import find_share_group, make_share_group
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight."""
+    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight.
+
+    There need not be such a group.
+    """
+    partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
-        share = _found(turn, command.group_id)
+        if turn.groups.exists(command.group_id):
+            partitions = _found(turn, command.group_id).partitions
     except Refused as refused:
         failed = ShareOffsetsDescribed(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_described=failed)
     keys = [key_of(each) for each in command.partitions]
     if command.all_partitions:
-        keys = sorted(share.partitions)[:MOST_AT_ONCE]
-    offsets = [_described(turn, key, share.partitions.get(key)) for key in keys]
+        keys = sorted(partitions)[:MOST_AT_ONCE]
+    offsets = [_described(turn, key, partitions.get(key)) for key in keys]
     return Reply(share_offsets_described=ShareOffsetsDescribed(offsets=offsets))
 
 
@@ -63,7 +69,10 @@ def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> S
 def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
     """Let share partitions begin at other offsets. What was in flight there is forgotten."""
     try:
-        _found_empty(turn, command.group_id)
+        if turn.groups.exists(command.group_id):
+            _found_empty(turn, command.group_id)
+        else:
+            make_share_group(turn, command.group_id)
     except Refused as refused:
         failed = ShareOffsetsAltered(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_altered=failed)

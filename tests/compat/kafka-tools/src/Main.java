@@ -33,6 +33,7 @@ public final class Main {
         GroupTools.add(scenarios);
         TransactionTools.add(scenarios);
         ClientTools.add(scenarios);
+        ShareTools.add(scenarios);
         return scenarios;
     }
 

@@ -407,6 +407,16 @@ SCRIPTS = {
         forget_topic t                -> ok
         offset t-0                    -> -1 lag -1
     """,
+    "offsets can be set before the first member": """
+        share a leaves                -> a: -1
+        delete g                      -> ok
+        offset t-0                    -> -1 lag -1
+        offset t-0 3                  -> ok
+        restart                       ->
+        offset t-0                    -> 3 lag 7
+        share a topics=t              -> a: 1 t:0
+        get a t-0                     -> a: 3-9x1
+    """,
     "a group begins at the end, or at a time": """
         set auto.offset.reset latest  ->
         get a t-0                     -> a: ok
