@@ -155,6 +155,7 @@ def outcomes(bootstrap: str) -> dict[str, dict[str, Any]]:
             found[name] = {
                 step: scene.take(bootstrap, user, *asked) for step, asked in scene.steps()
             }
+            scene.leave()
     return found
 
 
@@ -165,6 +166,7 @@ class _Scene:
         self._admin = admin
         self.name = name
         self._ids: dict[str, uuid.UUID] = {}
+        self._connection: Connection | None = None
 
     def prepare(self) -> None:
         """Create them, and add the set's ACLs."""
@@ -214,16 +216,24 @@ class _Scene:
         self._ids = {each["name"]: each["topic_id"] for each in answer["topics"]}
 
     def take(self, bootstrap: str, user: str, api: str, version: int, fields: Fields) -> Any:
-        """Send one request. Return the outcome to store."""
-        with connect(bootstrap, user) as connection:
-            connection.socket.settimeout(10)
-            try:
-                answer = connection.call(api, version, **fields)
-            except ClosedError:
-                return "closed"
-            except TimeoutError:
-                return "silent"
-        return self._outline(answer)
+        """Send one request. Return the outcome to store.
+
+        The steps share a connection until one of them gets no answer, since to authenticate takes longer than a step.
+        """
+        if self._connection is None:
+            self._connection = connect(bootstrap, user)
+            self._connection.socket.settimeout(10)
+        try:
+            return self._outline(self._connection.call(api, version, **fields))
+        except (ClosedError, TimeoutError) as error:
+            self.leave()
+            return "closed" if isinstance(error, ClosedError) else "silent"
+
+    def leave(self) -> None:
+        """Close the connection of the steps."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _n(self, name: str) -> str:
         return f"{self.name}.{name}"
