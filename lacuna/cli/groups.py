@@ -21,7 +21,7 @@ from lacuna.operating.groups import SHARE
 from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
-from lacuna.wire.messages import share_groups
+from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_group_describe import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
@@ -59,6 +59,7 @@ from lacuna.wire.messages.share_groups import (
 
 CLASSIC_MEMBER = 0
 CONSUMER = "consumer"
+STREAMS = "streams"
 _GROUPS_AT_ONCE = 500
 
 app = Group(
@@ -114,7 +115,17 @@ async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -
         counts |= {
             each.group_id: len(each.members) for each in shares.groups if not each.error_code
         }
-    modern = (CONSUMER, SHARE)
+    for some in _in_parts([each.group_id for each in groups if each.group_type == STREAMS]):
+        streams = await connection.ask(
+            streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
+            streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
+            1,
+            streams_groups.StreamsGroupDescribeRequest(some),
+        )
+        counts |= {
+            each.group_id: len(each.members) for each in streams.groups if not each.error_code
+        }
+    modern = (CONSUMER, SHARE, STREAMS)
     for some in _in_parts([each.group_id for each in groups if each.group_type not in modern]):
         classic = await connection.ask(
             DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest(some)
@@ -169,7 +180,9 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
         (consumers,) = response.groups
         if await _describe_share(connection, group):
             return
-        if consumers.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        if await _describe_streams(connection, group):
+            pass
+        elif consumers.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _describe_classic(connection, group)
         else:
             check(consumers.error_code, f"group {group}", consumers.error_message)
@@ -232,6 +245,49 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
         name="offsets",
     )
     return True
+
+
+async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
+    """Show a group's members and tasks if it is a streams group, and return whether it is one."""
+    response = await connection.ask(
+        streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
+        streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
+        1,
+        streams_groups.StreamsGroupDescribeRequest([group]),
+    )
+    (streams,) = response.groups
+    if streams.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+        return False
+    check(streams.error_code, f"group {group}", streams.error_message)
+    print_line(
+        f"{group}: {streams.group_state}, epoch {streams.group_epoch},"
+        f" assigned by {streams.assignor_name} in epoch {streams.assignment_epoch}"
+    )
+    table(
+        ("member", "client", "host", "process", "epoch", "active tasks", "standby tasks", "target"),
+        (
+            (
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                member.process_id,
+                member.member_epoch,
+                _tasks(member.assignment.active_tasks),
+                _tasks(member.assignment.standby_tasks),
+                _tasks(member.target_assignment.active_tasks),
+            )
+            for member in streams.members
+        ),
+        name="members",
+    )
+    return True
+
+
+def _tasks(tasks: Sequence[streams_groups.TaskIds]) -> str:
+    """Return tasks as text, for example `0: 0,1  1: 2`."""
+    return "  ".join(
+        f"{each.subtopology_id}: {','.join(map(str, each.partitions))}" for each in tasks
+    )
 
 
 def _counts(flying: ShareOffset | None) -> tuple[int | None, ...]:

@@ -26,6 +26,7 @@ from lacuna.base.errors import UserError
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.srv import resolved
 from lacuna.testing.ports import lasting_ports
+from lacuna.wire.messages import streams_groups
 from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,
     SHARE_GROUP_HEARTBEAT_RESPONSE,
@@ -297,6 +298,41 @@ def test_share_groups_show_what_they_have_not_finished(
     assert [topic, "0", "", "0"] in ask(*reset).rows
     assert ask(*reset, "--execute").out.endswith("reset queue in 1 partition\n")
     assert [topic, "0", "0", "0", "0", "0", "0", "0"] in ask("groups", "describe", "queue").rows
+
+
+def test_streams_groups_show_their_tasks(
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+) -> None:
+    topic = lacuna_topic()
+    reads = streams_groups.StreamsGroupHeartbeatRequestSubtopology("0", [topic])
+    joining = streams_groups.StreamsGroupHeartbeatRequest(
+        "counts",
+        "me",
+        rebalance_timeout_ms=1000,
+        topology=streams_groups.StreamsGroupHeartbeatRequestTopology(subtopologies=[reads]),
+        process_id="p",
+    )
+
+    async def join() -> None:
+        async with KafkaConnection(Agents(lacuna_cluster.bootstrap)) as connection:
+            answer = await connection.ask(
+                streams_groups.STREAMS_GROUP_HEARTBEAT_REQUEST,
+                streams_groups.STREAMS_GROUP_HEARTBEAT_RESPONSE,
+                1,
+                joining,
+            )
+            assert not answer.error_code
+
+    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": "counts"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    consumer.close()
+    asyncio.run(join())
+    rows = ask("groups", "describe", "counts").rows
+    assert rows[0] == ["counts: Assigning, epoch 2, assigned by sticky in epoch 1"]
+    assert rows[2][0] == "me"
+    assert rows[2][3:] == ["p", "1", "", "", ""]
+    assert rows[-1] == [topic, "0", "0", "0", "0"]
+    assert ["counts", "Assigning", "1", "0", "streams", "streams"] in ask("groups", "list").rows
 
 
 @pytest.mark.parametrize("name", ["[red]r[/red]", "[/b]", ":x:", "a\tb\nc", "\x1b[2Jé☃"])

@@ -6,6 +6,7 @@ python -m tests.simulation --seed 57 --trace     one seed, as a table
 python -m tests.simulation --two-leaders --seeds 10000    short histories with two simultaneous leaders
 python -m tests.simulation --roaming --seeds 10000        short histories of a group whose members come and go
 python -m tests.simulation --sharing --seeds 10000        short histories of a share group
+python -m tests.simulation --streaming --seeds 10000      short histories of a streams group
 """
 
 from __future__ import annotations
@@ -29,7 +30,17 @@ from tests.simulation import hot
 from tests.simulation.faults import shrink
 from tests.simulation.hot import HOT_SAFEGUARDS
 from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
-from tests.simulation.world import FORMS, ROAMING, SHARING, TWO_LEADERS, WHOLE, Form, Result, World
+from tests.simulation.world import (
+    FORMS,
+    ROAMING,
+    SHARING,
+    STREAMING,
+    TWO_LEADERS,
+    WHOLE,
+    Form,
+    Result,
+    World,
+)
 
 #: The lines of a summary, and how the names of their counts begin.
 PREFIXES: Final = {
@@ -73,6 +84,13 @@ def main() -> None:
         action="store_const",
         const=SHARING.name,
         help="short histories of a share group, whose members take records of transactions",
+    )
+    parser.add_argument(
+        "--streaming",
+        dest="form",
+        action="store_const",
+        const=STREAMING.name,
+        help="short histories of a streams group whose members leave and join again, while answers get lost",
     )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")

@@ -16,6 +16,7 @@ from tests.simulation.loop import Process
 from tests.simulation.memberships import Group, Watch
 from tests.simulation.producers import IdempotentProducer, PlainProducer, TransactionalProducer
 from tests.simulation.sharing import Deliveries, Sharer
+from tests.simulation.streaming import Streamer, StreamsGroup, StreamsMember
 from tests.simulation.tools import Tool, internal_places
 from tests.simulation.verifier import Verifier
 
@@ -125,6 +126,18 @@ class Cast:
 
         for number in range(draw.choice((2, 3))):
             self._add(f"roamer-{number}", main)
+        self.all_places = places
+
+    def draw_streamers(self, draw: random.Random) -> None:
+        """Draw one streams group whose members come and go."""
+        places: list[Place] = [("g", number) for number in range(draw.choice((2, 4)))]
+        group = StreamsGroup("streaming", "g", len(places), self._watch)
+
+        def main(_: str, client: Client) -> Coroutine[Any, Any, None]:
+            return Streamer(StreamsMember(group, client, None), self.history).run()
+
+        for number in range(draw.choice((2, 3))):
+            self._add(f"streamer-{number}", main)
         self.all_places = places
 
     def draw_sharers(self, draw: random.Random) -> None:

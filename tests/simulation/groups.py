@@ -13,12 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state.groups.consumer.member import Current
 from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment, write_assignment
 from tests.messages import REQUESTS, make, nested
 from tests.simulation.history import History
 from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
-from tests.simulation.memberships import PATIENCE, REBALANCE_MS, SESSION_MS, Group
+from tests.simulation.memberships import PATIENCE, REBALANCE_MS, SESSION_MS, Group, Known
 
 BEAT_EVERY: Final = 1.5
 #: Of members whose group is never at rest.
@@ -235,7 +234,7 @@ class ConsumerMember(Member):
         #: silent in that case too.
         self._is_owing = False
         #: Where the group had the member when it did not say so in its last answer.
-        self.untold: Current | None = None
+        self.untold: Known | None = None
         self._topic_id = b""
         self.target: frozenset[int] = frozenset()
         #: Whether the group has put the member out: it joins again once `ready` has given up its partitions.

@@ -6,15 +6,14 @@ beat on without sending its epoch and its partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from unittest import mock
 
 from lacuna.agent.members import Members
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import partitions_of
-from lacuna.controlplane.state.groups.consumer.member import Current
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.control_pb2 import Reply
 from tests.simulation.history import History
@@ -29,6 +28,10 @@ REBALANCE_MS: Final = 5_000
 PATIENCE: Final = min(SESSION_MS, REBALANCE_MS) / 2000
 #: The group has put the member out. The last one comes if it was the last member of this protocol.
 PUT_OUT: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.GROUP_ID_NOT_FOUND})
+
+
+#: The epoch of a member, and its partitions or active tasks, as the leader knows them.
+Known: TypeAlias = tuple[int, frozenset[int]]
 
 
 class Watch:
@@ -68,12 +71,26 @@ class Watch:
         """Return whether an agent may have answered this heartbeat without a control plane."""
         return self._kept.get(member, since - 1) >= since
 
-    def current(self, group: str, member_id: str) -> Current | None:
-        """Return the leader's state of a member, or None if it has none."""
+    def current(self, group: str, member_id: str) -> Known | None:
+        """Return what the leader knows of a member, or None if it does not know it."""
         state = self._state()
-        found = None if state is None else state.groups.consumers.get(group)
+        if state is None:
+            return None
+        if (streams := state.groups.streams.get(group)) is not None:
+            tasks = streams.members.get(member_id)
+            current = None if tasks is None else tasks.current
+            return (
+                None if current is None else _known(current.member_epoch, current.assigned.active)
+            )
+        found = state.groups.consumers.get(group)
         member = None if found is None else found.members.get(member_id)
-        return None if member is None else member.current
+        if member is None:
+            return None
+        return _known(member.current.member_epoch, partitions_of(member.current.assigned))
+
+
+def _known(epoch: int, held: Iterable[tuple[object, int]]) -> Known:
+    return epoch, frozenset(partition for _, partition in held)
 
 
 class Group:
@@ -107,7 +124,11 @@ class Group:
         """Return whether the group has processed the heartbeat of this epoch that a member sent then, and that was
         answered.
         """
-        return not self._watch.was_kept((self.name, member.member_id, epoch), sent_at)
+        return not self._watch.was_kept(self.key(member.member_id, epoch), sent_at)
+
+    def key(self, member_id: str, epoch: int) -> Hashable:
+        """Identify a heartbeat as agents do that answer it by themselves."""
+        return (self.name, member_id, epoch)
 
     def told(self, member: ConsumerMember, sent_at: float) -> None:
         """The group has answered a heartbeat, so the member must know its epoch and its partitions.
@@ -117,14 +138,14 @@ class Group:
         current = self._watch.current(self.name, member.member_id)
         if member.is_doubtful or current is None:
             return
-        assigned = frozenset(partition for _, partition in partitions_of(current.assigned))
-        if (current.member_epoch, assigned) == (member.epoch, member.target):
+        epoch, assigned = current
+        if current == (member.epoch, member.target):
             member.untold = None
         elif member.untold != current:
             member.untold = current
         elif not self._history.may_be_stale(sent_at):
             self._history.wrong(
-                f"{member.member_id} is at epoch {current.member_epoch} of {self.name} with {sorted(assigned)}, and "
+                f"{member.member_id} is at epoch {epoch} of {self.name} with {sorted(assigned)}, and "
                 f"was last told of epoch {member.epoch} and {sorted(member.target)}"
             )
 

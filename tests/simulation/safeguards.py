@@ -39,6 +39,7 @@ from lacuna.controlplane.shared.log import reads
 from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.offsets import Offsets
+from lacuna.controlplane.state.groups.streams import LiveStreamsGroup
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.state import Lease, State
 from lacuna.controlplane.state.transactional import TransactionalId
@@ -65,7 +66,11 @@ from lacuna.controlplane.verbs import (
     topics,
     transactions,
 )
-from lacuna.controlplane.verbs.groups import committing, share_records
+from lacuna.controlplane.verbs.groups import (
+    committing,
+    share_records,
+    streams_tasks,
+)
 from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -530,11 +535,19 @@ SHARE_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "letters of records that wait": lambda: patch(dead_letters, "_waits", lambda *_: True),
 }
 
+#: The same, found by histories of a streams group.
+STREAMS_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "tasks of other members": lambda: patch(streams_tasks._Step, "_is_held", lambda *_: False),
+    "acknowledged tasks": lambda: patch(streams_tasks, "_has_any", lambda *_: False),
+    "tasks told again": lambda: patch(LiveStreamsGroup, "has_heard", lambda *_: True),
+}
+
 #: All of them, and what form of history finds them.
 ALL: Final = {
     **{name: (remove, world.WHOLE) for name, remove in SAFEGUARDS.items()},
     **{name: (remove, world.ROAMING) for name, remove in MEMBER_SAFEGUARDS.items()},
     **{name: (remove, world.SHARING) for name, remove in SHARE_SAFEGUARDS.items()},
+    **{name: (remove, world.STREAMING) for name, remove in STREAMS_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in LEADER_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in HOT_SAFEGUARDS.items()},
 }

@@ -20,7 +20,16 @@ from tests.simulation.__main__ import prepare
 from tests.simulation.faults import Fault, shrink
 from tests.simulation.safeguards import seeds_until_found
 from tests.simulation.traced import traced
-from tests.simulation.world import FORMS, ROAMING, SHARING, TWO_LEADERS, WHOLE, Result, World
+from tests.simulation.world import (
+    FORMS,
+    ROAMING,
+    SHARING,
+    STREAMING,
+    TWO_LEADERS,
+    WHOLE,
+    Result,
+    World,
+)
 
 #: Seeds of small clusters with 20 faults, their journals on a disk and in PostgreSQL. `traced` has one in the bucket.
 SOME_SEEDS = (52, 40)
@@ -65,6 +74,13 @@ def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
     counts = sum((each.counts for each in results), Counter())
     assert counts["fault: session resets"] > 4
     assert counts["members that left"] > 50
+
+
+def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
+    results = [World(seed, form=STREAMING).run() for seed in (1, 2)]
+    assert [each.violations for each in results] == [[], []]
+    counts = sum((each.counts for each in results), Counter())
+    assert counts["members that left"] > 10
 
 
 def test_what_a_share_group_accepted_is_never_delivered_again() -> None:
@@ -160,6 +176,7 @@ SOON_FOUND: Final = (
     "hot bytes kept until moved",
     "hot extents moved once",
     "assignments told again",
+    "tasks of other members",
     "journal of a hot read",
 )
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 from unittest import mock
@@ -109,6 +109,11 @@ ROAMING: Final = Form(
     kinds=faults.AMONG_MEMBERS,
 )
 
+#: A streams group whose members leave and join again and again.
+STREAMING: Final = replace(
+    ROAMING, name="streaming", option="--streaming ", draw_cast=Cast.draw_streamers
+)
+
 #: A share group whose members take records of transactions, half of which abort.
 SHARING: Final = Form(
     name="sharing",
@@ -121,7 +126,7 @@ SHARING: Final = Form(
     kinds=faults.KINDS,
 )
 
-FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING, SHARING)}
+FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING, STREAMING, SHARING)}
 
 
 @dataclass(slots=True)

@@ -17,16 +17,18 @@ from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration
 from lacuna.controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinGroup
 from lacuna.controlplane.verbs.groups.consumer import classic
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
-from lacuna.controlplane.verbs.groups.generations import keep_generation
 from lacuna.controlplane.verbs.groups.membership import find_member_error
 from lacuna.controlplane.verbs.groups.rebalance import (
+    answer_join,
+    answer_sync,
     complete_join_if_all,
     joined_reply,
+    keep_generation,
+    park,
     prepare_rebalance,
     rebalance_or_complete,
     remove_member,
 )
-from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync, park
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 

@@ -18,13 +18,14 @@ from lacuna.controlplane.v1.groups_pb2 import (
 from lacuna.controlplane.verbs.groups.consumer import classic
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.rebalance import (
+    answer_sync,
     complete_join_if_all,
+    park,
     rebalance_or_complete,
     remove_member,
     stabilize,
     synced_reply,
 )
-from lacuna.controlplane.verbs.groups.waiting import answer_sync, park
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 

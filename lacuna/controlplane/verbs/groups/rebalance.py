@@ -2,14 +2,23 @@
 
 prepare_rebalance: all members must join again ─► complete_join: the next generation, all send SyncGroup
                                               └──► no member is left: Empty
+
+A JoinGroup or SyncGroup that waits for other members is parked, and answered in a later turn. Each generation is
+journalled as a whole.
 """
 
+from typing import Final
+
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.internal_topics import Kind
 from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
 from lacuna.controlplane.state.groups.states import REBALANCEABLE, GroupState
+from lacuna.controlplane.state.internal import NameKey
+from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupRecord
 from lacuna.controlplane.v1.groups_pb2 import GroupJoined, GroupSynced, JoinedMember
-from lacuna.controlplane.verbs.groups.generations import keep_generation
-from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync
+from lacuna.controlplane.verbs import internal
 from lacuna.controlplane.verbs.turn import Turn
 
 
@@ -177,3 +186,45 @@ def _answer_syncs(turn: Turn, group: LiveGroup, error_code: ErrorCode) -> None:
         synced = GroupSynced(error_code=error_code) if error_code else synced_reply(group, member)
         if answer_sync(turn, member, synced):
             group.expect_heartbeat(member, turn.now_ms)
+
+
+def park(turn: Turn) -> int:
+    """Park the current command, and return its token."""
+    turn.groups.live.parked.add(turn.context.token)
+    return turn.context.token
+
+
+def answer_join(turn: Turn, member: LiveMember, joined: GroupJoined) -> None:
+    """Answer the member's JoinGroup, if it is parked."""
+    token, member.join_token = member.join_token, None
+    _complete(turn, token, Reply(group_joined=joined))
+
+
+def answer_sync(turn: Turn, member: LiveMember, synced: GroupSynced) -> bool:
+    """Answer the member's SyncGroup, if it is parked, and return whether it was."""
+    token, member.sync_token = member.sync_token, None
+    _complete(turn, token, Reply(group_synced=synced))
+    return token is not None
+
+
+def _complete(turn: Turn, token: int | None, reply: Reply) -> None:
+    if token is None or token not in turn.groups.live.parked:
+        return
+    turn.groups.live.parked.remove(token)
+    turn.completions.append((token, reply))
+
+
+def keep_generation(turn: Turn, generation: GroupGeneration) -> None:
+    """Journal a generation of a classic group."""
+    turn.journal_group(GroupRecord(group_generation=generation))
+
+
+def replay_group_generation(state: State, record: GroupGeneration, now_ms: int) -> None:
+    """Store a classic group's generation."""
+    internal.drop_consumer_group(state, record.group_id, now_ms)
+    state.groups.keep_generation(record)
+    key = NameKey(Kind.GENERATION, record.group_id)
+    state.internal.write_group(record.group_id, [key], now_ms)
+
+
+REPLAYS: Final = (replay_group_generation,)

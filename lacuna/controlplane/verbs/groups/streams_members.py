@@ -30,6 +30,7 @@ from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import (
     NO_TASKS,
     NO_TOPOLOGY,
+    Current,
     LiveStreamsGroup,
     Member,
     Metadata,
@@ -273,13 +274,10 @@ class _Beat:
         epoch, current = self.command.member_epoch, member.current
         if epoch in (JOINING_EPOCH, current.member_epoch):
             return
-        known = current.assigned
-        if not self.has_heard:
-            known = known.joined(current.revoking)
         is_retry = (
             epoch == current.previous_member_epoch
             and epoch < current.member_epoch
-            and (self.owned.is_within(known) if self.owned is not None else not self.has_heard)
+            and (self._may_own(current) if self.owned is not None else not self.has_heard)
         )
         if not is_retry:
             size = "greater" if epoch > current.member_epoch else "smaller"
@@ -288,6 +286,17 @@ class _Beat:
                 f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group"
                 f" coordinator ({current.member_epoch}). The member must abandon all its partitions and rejoin.",
             )
+
+    def _may_own(self, current: Current) -> bool:
+        """Whether the member may have what it declares, although it does not know its epoch.
+
+        If it may have missed the last answer, it has the tasks that it should give up, and others in earlier roles.
+        """
+        owned = self.owned or NO_TASKS
+        if self.has_heard:
+            return owned.is_within(current.assigned)
+        known = current.assigned.joined(current.revoking)
+        return frozenset().union(*owned.roles) <= frozenset().union(*known.roles)
 
     def _is_news(self, member: Member) -> bool:
         """Whether what the member says needs a new assignment. Of a static member, a new address does not."""

@@ -502,6 +502,22 @@ def test_a_member_hears_its_tasks_again_over_another_session() -> None:
     """)
 
 
+def test_a_member_that_missed_a_promotion_is_not_fenced() -> None:
+    """It declares the standby task that the lost answer made active."""
+    play("""
+    topic c 4                     ->
+    app 0:t+c                     ->
+    set num.standby.replicas 1    ->
+    join a                        -> a: 2 0:0,1,2,3
+    join b                        -> b: 3 ~0:0,1
+    bye a                         -> a: -1
+    beat b owned                  -> b: 4 0:0,1,2,3
+    reconnect                     ->
+    beat b epoch=3 has=~0:0,1     -> b: 4 0:0,1,2,3
+    beat b epoch=3 has=~0:0,1     -> b: FENCED_MEMBER_EPOCH
+    """)
+
+
 def test_silent_members_are_removed() -> None:
     """A session lasts 45 s, and revoking as long as the member's rebalance timeout, here 60 s."""
     play("""

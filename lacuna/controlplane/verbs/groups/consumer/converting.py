@@ -21,9 +21,12 @@ from lacuna.controlplane.state.groups.live import LiveGroup, LiveMember
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.v1.groups_pb2 import GroupJoined, GroupSynced
 from lacuna.controlplane.verbs.groups.consumer import embedded
-from lacuna.controlplane.verbs.groups.generations import keep_generation
-from lacuna.controlplane.verbs.groups.rebalance import prepare_rebalance
-from lacuna.controlplane.verbs.groups.waiting import answer_join, answer_sync
+from lacuna.controlplane.verbs.groups.rebalance import (
+    answer_join,
+    answer_sync,
+    keep_generation,
+    prepare_rebalance,
+)
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 

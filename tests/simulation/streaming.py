@@ -1,0 +1,129 @@
+"""Members of a streams group (KIP-1071), which leave and join again and again as those of `--roaming` do.
+
+The group may not assign an active task that another member has not given up, nor expel a member that beats in time, nor
+let a member beat on without sending its epoch and its tasks. Its topology has a changelog, which an agent creates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, Final
+
+from lacuna.controlplane.shared.topic_configs import SET
+from lacuna.wire.messages import streams_groups as wire
+from tests.messages import REQUESTS, make, nested
+from tests.simulation.groups import ConsumerMember, Roamer
+from tests.simulation.kafka import Unanswered
+from tests.simulation.memberships import REBALANCE_MS, Group
+
+HEARTBEAT: Final = 88
+SUBTOPOLOGY: Final = "0"
+CONFIGS: Final = {
+    "streams.initial.rebalance.delay.ms": "0",
+    "streams.assignment.interval.ms": "0",
+    "streams.num.standby.replicas": "1",
+}
+
+
+class StreamsGroup(Group):
+    """A streams group whose tasks are the partitions of one topic."""
+
+    def key(self, member_id: str, epoch: int) -> Hashable:
+        """Identify a heartbeat as agents do that answer it by themselves."""
+        return ("streams", self.name, member_id, epoch)
+
+
+class StreamsMember(ConsumerMember):
+    """StreamsGroupHeartbeat. What it holds are its active tasks."""
+
+    _standby: frozenset[int] = frozenset()
+
+    async def _send(self) -> Any:
+        fields: dict[str, Any] = {}
+        if not self.member_id:
+            self.member_id = f"{self.client.random.getrandbits(128):032x}"
+        if self.epoch == 0:
+            fields = {
+                "rebalance_timeout_ms": REBALANCE_MS,
+                "topology": self._topology(),
+                "process_id": self.client.random.choice(("p", self.member_id)),
+            }
+        if self.epoch == 0 or self._tells_all:
+            self._tells_all = False
+            self._confirmed &= self.assigned  # from now on, the group may give the others away
+            self._standby = frozenset() if self.epoch == 0 else self._standby
+            tasks = () if self.epoch == 0 else self._owned()
+            fields |= {
+                "active_tasks": tasks,
+                "standby_tasks": _task_ids(self._standby),
+                "warmup_tasks": (),
+            }
+        return await self._ask(self.epoch, **fields)
+
+    async def _ask(self, epoch: int, **fields: Any) -> Any:
+        return await self.ask(
+            HEARTBEAT,
+            self._version,
+            group_id=self.group.name,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            **fields,
+        )
+
+    def _topology(self) -> wire.StreamsGroupHeartbeatRequestTopology:
+        changelog = wire.TopicInfo(f"{self.topic}-changelog")
+        reads = wire.StreamsGroupHeartbeatRequestSubtopology(
+            SUBTOPOLOGY, source_topics=(self.topic,), state_changelog_topics=(changelog,)
+        )
+        return wire.StreamsGroupHeartbeatRequestTopology(subtopologies=(reads,))
+
+    def _owned(self) -> tuple[object, ...]:
+        return _task_ids(self.assigned)
+
+    def _take(self, answer: Any) -> None:
+        self.member_id, self.epoch = answer.member_id, answer.member_epoch
+        self.metadata = (self.epoch, self.member_id)
+        if answer.active_tasks is not None:
+            target, standby = _numbers(answer.active_tasks), _numbers(answer.standby_tasks)
+            self.group.given(self, target - self.target)
+            self._is_owing |= not (self.target <= target and self._standby <= standby)
+            # Unlike active tasks, which wait for `ready`, standby tasks change at once.
+            self._tells_all |= standby != self._standby
+            self.target, self._standby = target, standby
+        self._joined.set()
+
+
+def _task_ids(numbers: frozenset[int]) -> tuple[wire.TaskIds, ...]:
+    return (wire.TaskIds(SUBTOPOLOGY, tuple(sorted(numbers))),) if numbers else ()
+
+
+def _numbers(rows: Iterable[wire.TaskIds]) -> frozenset[int]:
+    return frozenset(each for row in rows for each in row.partitions)
+
+
+class Streamer(Roamer):
+    """A member that applies its tasks, and repeatedly leaves the group."""
+
+    async def run(self) -> None:
+        """Roam forever, beside the heartbeats."""
+        await self._configure()
+        await super().run()
+
+    async def _configure(self) -> None:
+        changes = [
+            nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
+            for name, value in CONFIGS.items()
+        ]
+        group = self._member.group.name
+        resource = nested(
+            44, 1, "AlterConfigsResource", resource_type=32, resource_name=group, configs=changes
+        )
+        request = make(REQUESTS[44].body, 1, resources=[resource])
+        while True:
+            try:
+                answer = await self._member.client.ask_any(44, 1, request)
+                if not answer.responses[0].error_code:
+                    return
+            except Unanswered:
+                pass
+            await self._member.client.pause()
