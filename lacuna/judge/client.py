@@ -243,11 +243,13 @@ class _Link:
             raise Lost(f"{host}:{port} does not answer: {error}", is_unsent=True) from error
         self.is_open = True
         try:
-            if security.has_sasl and security.credentials is not None:
+            if security.has_sasl:
+                if security.credentials is None:
+                    raise SaslError("set sasl.mechanism, a user and a password")
                 await authenticate(self.ask, security.credentials)
         except SaslError as error:
             self.close()
-            raise UserError(f"{host}:{port} rejected the credentials: {error}") from error
+            raise UserError(f"{host}:{port}: SASL failed: {error}") from error
         answer = await self.ask(
             API_VERSIONS_REQUEST, API_VERSIONS_RESPONSE, 3, ApiVersionsRequest("lacuna-judge", "1")
         )

@@ -128,6 +128,19 @@ def test_the_exit_code_tells_the_verdict(tmp_path: Path) -> None:
     assert run("-b", "127.0.0.1:1", "--heal", "true") == (2, "")
 
 
+@pytest.mark.parametrize("more", ["", "sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"])
+def test_a_listener_that_wants_other_security_is_not_judged(
+    cluster: Cluster, tmp_path: Path, more: str
+) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(f"security.protocol=SASL_PLAINTEXT\n{more}")
+    result = CliRunner().invoke(
+        app, ["judge", "-b", cluster.bootstrap, "--command-config", str(file)]
+    )
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "SASL failed" in result.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_a_cluster_that_is_killed_and_stopped_has_no_anomaly(tmp_path: Path) -> None:
