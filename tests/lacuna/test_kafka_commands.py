@@ -265,10 +265,10 @@ def test_consumer_groups_show_epochs_and_targets(
     while not consumer.assignment():
         consumer.poll(0.05)
     rows = ask("groups", "describe", "modern").rows
-    assert rows[0] == ["modern: Stable, epoch 1, assigned by uniform in epoch 1"]
+    assert rows[0] == ["modern: Stable, epoch 2, assigned by uniform in epoch 2"]
     assert rows[1] == ["member", "client", "host", "protocol", "epoch", "partitions", "target"]
     assert rows[2][1] == "rdkafka"
-    assert rows[2][3:] == ["consumer", "1", f"{topic}: 0", f"{topic}: 0"]
+    assert rows[2][3:] == ["consumer", "2", f"{topic}: 0", f"{topic}: 0"]
     assert ["modern", "Stable", "1", "0", "consumer", "consumer"] in ask("groups", "list").rows
     consumer.close()
 

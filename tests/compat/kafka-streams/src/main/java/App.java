@@ -76,8 +76,15 @@ public final class App {
                 // A killed one is noticed, and what it left open aborted, within the time of the test.
                 "consumer.session.timeout.ms", "6000",
                 "producer.transaction.timeout.ms", "4000"));
-        settings.putAll(Map.of("consumer.heartbeat.interval.ms", "500", "metadata.max.age.ms", "5000",
-                "group.instance.id", arguments[2]));
+        settings.put("metadata.max.age.ms", "5000");
+        if (Instance.PROTOCOL.equals("streams")) {
+            // The group decides how long a session is.
+            settings.remove("consumer.session.timeout.ms");
+            settings.put("group.protocol", "streams");
+        } else {
+            settings.put("consumer.heartbeat.interval.ms", "500");
+            settings.put("group.instance.id", arguments[2]);
+        }
         return settings;
     }
 }

@@ -10,6 +10,9 @@ import java.util.concurrent.TimeUnit;
 
 /** A process that runs App. */
 final class Instance {
+    /** Of groups: classic, or streams (KIP-1071). */
+    static final String PROTOCOL = System.getProperty("app.protocol", "classic");
+
     private final Process process;
     private final CountDownLatch running = new CountDownLatch(1);
     private volatile String said = "it says nothing after 40 s";
@@ -18,7 +21,7 @@ final class Instance {
         String java = System.getProperty("java.home") + File.separator + "bin" + File.separator + "java";
         process = new ProcessBuilder(List.of(java, "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                         "-Dorg.slf4j.simpleLogger.defaultLogLevel=" + System.getProperty("app.log", "error"),
-                        "-cp", System.getProperty("java.class.path"), "App", bootstrap, prefix, name))
+                        "-Dapp.protocol=" + PROTOCOL, "-cp", System.getProperty("java.class.path"), "App", bootstrap, prefix, name))
                 .redirectError(Redirect.INHERIT)
                 .start();
         Thread reader = new Thread(this::read, "what the application says");

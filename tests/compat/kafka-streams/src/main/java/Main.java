@@ -1,4 +1,5 @@
 import com.google.gson.Gson;
+import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -17,21 +18,26 @@ public final class Main {
     private final String bootstrap;
     private final String prefix;
 
-    private Main(String bootstrap, String prefix) {
+    private final List<String> only;
+
+    private Main(String bootstrap, String prefix, List<String> only) {
         this.bootstrap = bootstrap;
         this.prefix = prefix;
+        this.only = only;
     }
 
     private interface Scenario {
         Map<String, List<String>> run() throws Exception;
     }
 
-    /** --bootstrap HOST:PORT --workload FILE --prefix PREFIX. */
+    /** --bootstrap HOST:PORT --workload FILE --prefix PREFIX [--only SCENARIO ...]; without --only all of them run. */
     public static void main(String[] arguments) throws Exception {
         List<String> given = Arrays.asList(arguments);
         String bootstrap = given.get(given.indexOf("--bootstrap") + 1);
         String prefix = given.get(given.indexOf("--prefix") + 1);
-        new Main(bootstrap, prefix).run();
+        int names = given.indexOf("--only");
+        List<String> only = names < 0 ? List.of() : given.subList(names + 1, given.size());
+        new Main(bootstrap, prefix, only).run();
     }
 
     private void run() throws Exception {
@@ -46,6 +52,9 @@ public final class Main {
             say("restart", () -> restart(words, sums));
             say("kill", () -> kill(words, sums));
             say("two instances", () -> two(words, sums));
+            if (Instance.PROTOCOL.equals("streams")) {
+                say("four instances", () -> four(words, sums));
+            }
         }
     }
 
@@ -107,7 +116,35 @@ public final class Main {
         }
     }
 
-    private static void say(String name, Scenario scenario) {
+    /** From one to four, and back to one. */
+    private Map<String, List<String>> four(Words words, Sums sums) throws Exception {
+        Instance first = new Instance(bootstrap, prefix, "one");
+        first.awaitRunning();
+        words.feed(TRANSACTIONS);
+        List<Instance> others = new ArrayList<>();
+        for (String name : List.of("two", "three", "four")) {
+            others.add(new Instance(bootstrap, prefix, name));
+        }
+        try {
+            for (Instance other : others) {
+                other.awaitRunning();
+            }
+            words.feed(TRANSACTIONS);
+            sums.awaitMoreThan(sums.seen());
+            for (Instance other : others) {
+                other.stop();
+            }
+            words.feed(TRANSACTIONS);
+            return sums.awaitExactly(words.expected());
+        } finally {
+            first.stop();
+        }
+    }
+
+    private void say(String name, Scenario scenario) {
+        if (!only.isEmpty() && !only.contains(name)) {
+            return;
+        }
         Map<String, Object> row = new LinkedHashMap<>();
         row.put("scenario", name);
         try {
