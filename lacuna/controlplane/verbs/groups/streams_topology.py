@@ -28,7 +28,7 @@ MISSING_CLIENT_TAGS: Final = 6
 #: Bounds on a topology, since one step configures it and assigns its tasks.
 MOST_SUBTOPOLOGIES: Final = 1_000
 MOST_TOPICS: Final = 5_000
-MOST_TASKS: Final = 20_000
+MOST_TASKS: Final = 10_000
 LARGEST_TOPOLOGY: Final = 1 << 20
 _SHOWN: Final = 3
 
