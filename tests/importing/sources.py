@@ -151,11 +151,18 @@ class SourceLoad:
         return [*self.protocols, *(f"eos-{number}" for number in range(TRANSACTIONAL))]
 
     def stop(self) -> None:
-        """End all of them after their current work."""
+        """End all of them after their current work.
+
+        After a restart of its broker, librdkafka may wait for ever for the end of a transaction, whatever limit the
+        call has. The broker ends that transaction, and the producer writes no more.
+        """
         self._is_over.set()
-        for thread in self._threads:
-            thread.join(3 * SECONDS)
+        deadline = time.monotonic() + 2 * _CALL_SECONDS
+        for thread in self._threads[TRANSACTIONAL:]:
+            thread.join(2 * SECONDS)
             assert not thread.is_alive(), f"{thread.name} does not end"
+        for thread in self._threads[:TRANSACTIONAL]:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def _guarded(self, job: Callable[[], None]) -> Callable[[], None]:
         def run() -> None:
