@@ -2,8 +2,7 @@
 
 DIR holds Kafka's jars (fetched with Maven the first time), its data and its log. Needs a JDK 17+, Maven and the client
 tests' packages. Ids and times differ between runs, and each run regenerates the index files with the bytes.
-`--bootstrap` uses a running broker, and leaves out the part "cleaning", which looks at the broker's files: that one was
-recorded from Kafka 4.1.
+`--bootstrap` uses a running broker, and leaves out the part "cleaning", which looks at the broker's files.
 """
 
 from __future__ import annotations

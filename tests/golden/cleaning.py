@@ -1,6 +1,6 @@
 """Histories of compacted topics, and what a read_committed consumer reads of each from the start after cleaning.
 
-cleaning_kafka_4_1.json has the histories, with the reads of a real Kafka 4.1 whose log cleaner had finished after each
+cleaning_kafka_4_4.json has the histories, with the reads of a real Kafka 4.4 whose log cleaner had finished after each
 phase. To capture them again: `python -m tests.golden.capture --kafka DIR cleaning`. The broker needs BROKER's settings.
 """
 
@@ -20,7 +20,7 @@ from tests.clients.batch import Rec, batch
 from tests.clients.librd import consumer, producer
 from tests.clients.probing import Target
 
-GOLDEN: Final = pathlib.Path(__file__).with_name("cleaning_kafka_4_1.json")
+GOLDEN: Final = pathlib.Path(__file__).with_name("cleaning_kafka_4_4.json")
 #: Settings of the broker that is captured: cleaning and retention begin at once.
 BROKER: Final = "log.retention.check.interval.ms=500\n"
 #: The last phase only begins a new segment: Kafka's cleaner looks at old tombstones only when there is more.
