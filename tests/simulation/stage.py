@@ -269,6 +269,8 @@ class StagedTarget(Target):
         self._stage = stage
         self._agent = agent
         self.bootstrap = f"{agent.name}:{KAFKA_PORT}"
+        self.advance = lambda milliseconds: stage.advance(milliseconds / 1000)
+        self.raise_epoch = None
         self.log = None
         self.topic_ids = {}
         self.connection = connection or self.connect()
