@@ -84,9 +84,9 @@ def test_a_member_joins_once_whatever_is_lost(
     one = stage.agents[0].target()
     member = Member(one, one.topic(partitions=2), version, instance_id)
     beat_through_an_outage(stage, member, SHORT)
-    assert (member.epoch, member.assigned) == (1, {0, 1})
+    assert (member.epoch, member.assigned) == (2, {0, 1})
     member.beat()
-    assert (member.epoch, member.assigned) == (1, {0, 1})
+    assert (member.epoch, member.assigned) == (2, {0, 1})
 
 
 @pytest.mark.parametrize("seconds", [SHORT, LONG])
@@ -113,4 +113,4 @@ def test_a_member_hears_of_its_epoch_whatever_is_lost(stage: Stage, seconds: flo
     assert answer["error_code"] == 0
     beat_through_an_outage(stage, member, seconds)
     member.beat()
-    assert (member.epoch, member.assigned) == (2, {0, 1, 2})
+    assert (member.epoch, member.assigned) == (3, {0, 1, 2})

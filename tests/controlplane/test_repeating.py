@@ -472,7 +472,7 @@ def _to_give_up(scene: Scene) -> ConsumerGroupHeartbeat:
 def _to_take(scene: Scene) -> ConsumerGroupHeartbeat:
     """The other member has given up a partition."""
     scene.do("consumer_group_heartbeat", _to_confirm(scene))
-    return scene.plain(2, "n")
+    return scene.plain(3, "n")
 
 
 def _to_move(scene: Scene) -> ConsumerGroupHeartbeat:
