@@ -32,11 +32,11 @@ class ListenError(UserError):
 
 
 @contextmanager
-def needing_extra(what: str) -> Iterator[None]:
-    """Raise UserError if an import in the block fails. `what` is the setting that needs it, for the message."""
+def needing_extra(what: str, extra: str) -> Iterator[None]:
+    """Raise UserError if an import in the block fails. The message says that `what` needs this extra of the package."""
     try:
         yield
     except ModuleNotFoundError as error:
         raise UserError(
-            f"{what} needs the extra `security`: pip install 'lacuna-log[security]'"
+            f"{what} needs the extra `{extra}`: pip install 'lacuna-log[{extra}]'"
         ) from error

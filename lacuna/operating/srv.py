@@ -1,7 +1,7 @@
 """SRV names (RFC 2782) among the addresses of agents."""
 
 from lacuna.base.addresses import join_address
-from lacuna.base.errors import UserError
+from lacuna.base.errors import UserError, needing_extra
 
 _SECONDS = 5.0
 
@@ -20,21 +20,16 @@ def resolved(addresses: str) -> str:
 
 
 def _targets_of(name: str) -> list[str]:
-    """Return the targets of an SRV name, those that clients should try first at the front."""
-    try:
-        # Only SRV names need it, so it is an extra.
+    """Return HOST:PORT of the targets of an SRV name, in the order in which clients should try them."""
+    with needing_extra(f"the SRV name {name}", "srv"):
         from dns.exception import DNSException
         from dns.rdtypes.IN.SRV import SRV
         from dns.resolver import resolve
-    except ModuleNotFoundError:
-        raise UserError(
-            f"the SRV name {name} needs dnspython: pip install 'lacuna-log[srv]'"
-        ) from None
     try:
         answer = resolve(name, "SRV", lifetime=_SECONDS)
     except DNSException as error:
         raise UserError(
-            f"the SRV name {name} cannot be resolved: {error} Check the name, or write HOST:PORT"
+            f"the SRV name {name} cannot be resolved: {str(error).rstrip('.')}. Check the name, or write HOST:PORT"
         ) from error
     targets = [] if answer.rrset is None else answer.rrset.processing_order()
     return [

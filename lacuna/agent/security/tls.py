@@ -154,7 +154,7 @@ def _load(context: ssl.SSLContext, certificate: str, key: str, settings: Securit
 
 
 def _load_keystore(context: ssl.SSLContext, settings: SecuritySettings) -> str:
-    with needing_extra("ssl.keystore.location"):
+    with needing_extra("ssl.keystore.location", "security"):
         from cryptography.hazmat.primitives.serialization import (
             Encoding,
             NoEncryption,
@@ -189,7 +189,7 @@ def _secret(reference: str, setting: str) -> bytes:
 
 def _names(certificate: Path) -> Sequence[str]:
     """Return the host names of the first certificate in a PEM file, in lower case."""
-    with needing_extra("more than one file in ssl.certificate.location"):
+    with needing_extra("more than one file in ssl.certificate.location", "security"):
         from cryptography import x509
 
     try:

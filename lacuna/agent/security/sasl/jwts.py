@@ -122,7 +122,7 @@ class JwtValidator:
 
     def __init__(self, claims: Claims, keys: Jwks) -> None:
         """Raises UserError if PyJWT is missing."""
-        with needing_extra("OAUTHBEARER in sasl.enabled.mechanisms"):
+        with needing_extra("OAUTHBEARER in sasl.enabled.mechanisms", "security"):
             import cryptography  # noqa: F401
             import jwt
         self._jws = jwt.PyJWS(list(_ALGORITHMS))

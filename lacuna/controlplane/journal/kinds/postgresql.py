@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from lacuna.base.errors import UserError
+from lacuna.base.errors import needing_extra
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.journal.kinds.kind import Setup, SharedKind, leased
 from lacuna.controlplane.journal.place import POSTGRESQL as STORED_NAME
@@ -20,14 +20,7 @@ if TYPE_CHECKING:
     from lacuna.logstore.objects import ConditionalStore
 
 
-@contextmanager
-def _needing_extra() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise UserError(
-            "a journal in PostgreSQL needs the extra `postgresql`: pip install 'lacuna-log[postgresql]'"
-        ) from error
+_needing_extra = partial(needing_extra, "a journal in PostgreSQL", "postgresql")
 
 
 def snapshots_at(place: Place, store: ConditionalStore | None) -> SnapshotStore:
