@@ -91,16 +91,16 @@ class Burial:
         planned = reply.dead_letters_planned
         for reason in planned.lost:
             log.error("records were archived without dead letters: %s", reason)
-        is_new = False
+        has_more = bool(planned.lost)  # one plan archives a bounded number of records
         batches: list[_Batch] = []
         for group in planned.groups:
             if group.queue_id:
                 batches += await self._batches_of(group)
             elif await self._create(group.queue):
-                is_new = True
+                has_more = True
             else:
                 batches += (_without(letters, _UNWRITABLE) for letters in group.letters)
-        return await self._bury(batches) if batches else is_new
+        return await self._bury(batches) if batches else has_more
 
     async def _batches_of(self, group: GroupsDeadLetters) -> list[_Batch]:
         topic = self._control.cluster.topics_by_id.get(group.queue_id)
@@ -149,13 +149,13 @@ class Burial:
         except (ExtentError, RecordsError) as error:
             now = asyncio.get_running_loop().time()
             since = self._unread.setdefault(place, now)
+            if len(self._unread) > _MOST_UNREAD:
+                del self._unread[next(iter(self._unread))]
             if now < since + _PATIENCE_SECONDS:
                 return None
             log.error("dead letters have no keys and values: %s", error)
             contents = dict.fromkeys(wanted, _EMPTY)
         self._unread.pop(place, None)
-        if len(self._unread) > _MOST_UNREAD:
-            del self._unread[next(iter(self._unread))]
         return contents
 
     async def _bury(self, batches: list[_Batch]) -> bool:

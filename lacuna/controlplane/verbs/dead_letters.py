@@ -12,7 +12,7 @@ cannot be used, its records are archived without letters, as in Kafka.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
+from heapq import nsmallest
 from typing import Final
 
 from lacuna.controlplane.shared.batches import verdicts_of
@@ -51,6 +51,8 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: How long other agents leave the letters of a group to the agent that has planned them.
 _HELD_MS: Final = 10_000
+#: The session and the time of a group that no agent has planned.
+_NOT_HELD: Final = None, 0
 #: What is counted if `slice` names no slice: the letters cannot be written, or the records do not exist.
 _OUTCOMES: Final = {-1: "lost", -2: ""}
 _MOST_LETTERS: Final = 500
@@ -66,8 +68,8 @@ def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
     groups = turn.groups
     planned = DeadLettersPlanned()
     plan = _Plan(turn)
-    for group_id in islice(sorted(groups.dying), GROUPS_PER_TICK):
-        session, until_ms = groups.buriers.get(group_id, (None, 0))
+    for group_id in _longest_waiting(turn):
+        session, until_ms = groups.buriers.get(group_id, _NOT_HELD)
         if session != turn.context.session and until_ms > turn.now_ms:
             continue
         if plan.is_full:
@@ -92,6 +94,14 @@ def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
                 )
             )
     return Reply(dead_letters_planned=planned)
+
+
+def _longest_waiting(turn: Turn) -> list[str]:
+    """Return some groups with letters. Those that were planned before come last, so that none keeps others waiting."""
+    held = turn.groups.buriers
+    return nsmallest(
+        GROUPS_PER_TICK, turn.groups.dying, key=lambda each: (held.get(each, _NOT_HELD)[1], each)
+    )
 
 
 def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
@@ -140,8 +150,13 @@ class _Plan:
         return self._left <= 0 or self._bytes_left <= 0
 
     def give_up(self, group_id: str) -> None:
-        """Archive everything that waits, without letters."""
-        self._change(group_id, lambda progress, _key: _archive(progress, progress.runs, "lost"))
+        """Archive what waits, without letters, a partition at a time while there is room."""
+
+        def look(progress: Progress, _key: PartitionKey) -> None:
+            self._left -= len(progress.runs)
+            _archive(progress, progress.runs, "lost")
+
+        self._change(group_id, look)
 
     def letters(self, group_id: str) -> list[DeadLetters]:
         """Return letters of a group. Its records that were aborted are archived."""
@@ -175,6 +190,8 @@ class _Plan:
         share = self._turn.groups.shares[group_id]
         changed = []
         for key, partition in share.partitions.items():
+            if self.is_full:
+                break
             if partition.has_dead_letters:
                 progress = Progress(partition)
                 change(progress, key)
@@ -233,7 +250,7 @@ def bury_records(turn: Turn, command: BuryRecords) -> Reply:
         _archive(progress, runs, _OUTCOMES.get(letters.slice, "buried"))
     for (group_id, key), progress in buried.items():
         journal_steps(turn, group_id, [(key, progress)])
-        turn.groups.buriers.pop(group_id, None)
+        turn.groups.buriers[group_id] = None, turn.now_ms  # any agent may plan its next letters
     return Reply(segment_committed=committed)
 
 

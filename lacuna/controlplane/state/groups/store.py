@@ -57,6 +57,7 @@ class Groups:
     #: Share groups with records that wait for their dead-letter queue.
     dying: set[str] = field(default_factory=set)
     #: Who writes the letters of a share group, as session and until when, so that two agents do not write the same.
+    #: Groups with later times are planned after the others.
     buriers: dict[str, tuple[object, int]] = field(default_factory=dict)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.
     sizes: dict[str, int] = field(default_factory=dict)

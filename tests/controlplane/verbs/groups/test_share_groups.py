@@ -7,6 +7,7 @@ ack a t-0 0-4                 -> a: ok      accepts; `0-4=release`, or `0-2=102`
 runs t-0                      -> 3..10 3-4 available x1, 5-9 acquired x1 a
 plan                          -> dlq.t 0-4x1 rejected     the letters to write to the dead-letter queue
 bury t-0 0-4                  -> ok                       as if the agent could not write them
+group h                       ->            the lines that follow are about this group
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from lacuna.controlplane.v1.share_pb2 import (
     SharePartitionRequest,
     ShareRecords,
 )
+from lacuna.controlplane.verbs import dead_letters
 from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, assign_simple
 from tests.controlplane.verbs.groups.conftest import error_name, partition_of
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, shown
@@ -127,6 +129,10 @@ class ShareBench(ConsumerBench):
         return "; ".join(
             [*shown, *(reason.removeprefix("share group g: ")[:60] for reason in planned.lost)]
         )
+
+    def do_group(self, group_id: str) -> str:
+        self.group_id = group_id
+        return ""
 
     def do_bury(self, place: str, offsets: str) -> str:
         first, _, last = offsets.partition("-")
@@ -562,6 +568,53 @@ def test_members_share_partitions_evenly_and_keep_theirs(
     ]
     targets = assign_simple(subscribers, topics)
     assert {name: set(target.get(b"t", ())) for name, target in targets.items()} == expected
+
+
+def test_letters_of_one_group_keep_no_other_group_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan has room for one letter here, and each is of the group that was planned longest ago."""
+    monkeypatch.setattr(dead_letters, "_MOST_LETTERS", 1)
+    play("""
+        topic dlq.t 1                 ->
+        queue dlq.t                   ->
+        set errors.deadletterqueue.topic.name dlq.t ->
+        get a t-0                     -> a: 0-9x1
+        ack a t-0 0=reject 1 2=reject 3-9 -> a: ok
+        group h                       ->
+        set auto.offset.reset earliest ->
+        set errors.deadletterqueue.topic.name dlq.t ->
+        share b topics=t              -> b: 1 t:0
+        get b t-0                     -> b: 0-9x1
+        ack b t-0 0-4 5=reject 6-9    -> b: ok
+        group g                       ->
+        plan                          -> dlq.t 0-0x1 rejected
+        bury t-0 0-0                  -> ok
+        plan                          -> dlq.t 5-5x1 rejected
+        after 1s                      ->
+        plan                          -> dlq.t 2-2x1 rejected
+        plan                          -> dlq.t 5-5x1 rejected
+    """)
+
+
+def test_one_plan_gives_up_a_bounded_number_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next plan continues with another partition."""
+    monkeypatch.setattr(dead_letters, "_MOST_LETTERS", 1)
+    play("""
+        topic u 2                     ->
+        log u-0 2                     ->
+        log u-1 2                     ->
+        share a topics=u              -> a: 2 u:0,1
+        set errors.deadletterqueue.topic.name other ->
+        get a u-0                     -> a: 0-1x1
+        get a u-1                     -> a: 0-1x1
+        ack a u-0 0-1=reject          -> a: ok
+        ack a u-1 0-1=reject          -> a: ok
+        plan                          -> the name of its dead-letter queue other must begin with dlq.
+        runs u-0                      -> 2..2
+        runs u-1                      -> 0..2 0-1 archiving x1
+        plan                          -> the name of its dead-letter queue other must begin with dlq.
+        runs u-1                      -> 2..2
+        plan                          ->
+    """)
 
 
 def test_different_subscriptions_are_assigned_by_topic() -> None:
