@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
-import click
-
-from lacuna.base.client_security import PLAINTEXT, read_client_properties
 from lacuna.cli.command_line import TEXT, Group, argument, option
 from lacuna.cli.console import asynchronous, err, print_line, printable, table
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
-from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, JobPlace
+from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, JobPlace, agents_from
 from lacuna.cli.units import parse_duration, parse_size, show_count, show_size
 from lacuna.operating.kafka import Agents
 
@@ -37,24 +34,16 @@ _SOURCE_CONFIG = option(
 )
 
 
-def _to_source(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
-    """Return the addresses of the source and the security of connections to it, from --from."""
-    if value is None:
-        return None
-    file = context.meta.get("source_config")
-    security = PLAINTEXT if file is None else read_client_properties(file)
-    return Agents(value, security, "--source-config")
-
-
 Source = Annotated[
     Agents,
     option(
         "--from",
         envvar="LACUNA_FROM",
         parser=TEXT,
-        callback=_to_source,
+        callback=agents_from("--source-config"),
         beside=(_SOURCE_CONFIG,),
-        help="Address of any broker of the cluster to copy from, HOST:PORT. Several are tried in turn.",
+        help="Address of any broker of the cluster to copy from, HOST:PORT. Several addresses, separated by commas, are "
+        "tried in turn. An SRV name stands for the addresses that it lists.",
     ),
 ]
 Wanted = Annotated[

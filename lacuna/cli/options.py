@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -51,12 +52,21 @@ _COMMAND_CONFIG = option(
 )
 
 
-def _to_agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
-    """Return the addresses of the agents and the security of connections to them, from --bootstrap."""
-    if value is None:
-        return None
-    file = context.meta.get("command_config")
-    return Agents(resolved(value), PLAINTEXT if file is None else read_client_properties(file))
+def agents_from(settings: str) -> Callable[..., Agents | None]:
+    """Return the callback of an option with addresses, whose connections have the settings of another option.
+
+    `settings` names that option. SRV names among the addresses are resolved.
+    """
+    key = settings.removeprefix("--").replace("-", "_")
+
+    def agents(context: click.Context, _: click.Parameter, value: str | None) -> Agents | None:
+        if value is None:
+            return None
+        file = context.meta.get(key)
+        security = PLAINTEXT if file is None else read_client_properties(file)
+        return Agents(resolved(value), security, settings)
+
+    return agents
 
 
 Bootstrap = Annotated[
@@ -66,7 +76,7 @@ Bootstrap = Annotated[
         "-b",
         envvar="LACUNA_BOOTSTRAP",
         parser=ANY_TEXT,
-        callback=_to_agents,
+        callback=agents_from("--command-config"),
         beside=(_COMMAND_CONFIG,),
         help="Address of any agent, HOST or HOST:PORT. Several addresses, separated by commas, are tried in turn. "
         "An SRV name, such as _kafka._tcp.example.com, stands for the addresses that it lists.",
@@ -78,7 +88,7 @@ OptionalBootstrap = Annotated[
         "--bootstrap",
         "-b",
         parser=ANY_TEXT,
-        callback=_to_agents,
+        callback=agents_from("--command-config"),
         beside=(_COMMAND_CONFIG,),
         help="Address of a running cluster, HOST:PORT. Without it, the demo starts a temporary one.",
     ),

@@ -103,8 +103,10 @@ def test_an_srv_name_stands_for_the_agents_that_it_lists(
     assert lacuna("topics", "list", "-b", resolved("_kafka._tcp.lacuna.test")).code == 0
     with pytest.raises(UserError, match=r"_kafka\._tcp\.other\.test cannot be resolved: .* Check"):
         resolved("_kafka._tcp.other.test")
-    message = refused("topics", "list", "-b", "_kafka._tcp.invalid")  # by the machine's resolver
-    assert "the SRV name _kafka._tcp.invalid cannot be resolved: " in message
+    unknown = "_kafka._tcp.invalid"
+    for command in (("topics", "list", "-b", unknown), ("import", "status", "--from", unknown)):
+        message = refused(*command)  # by the machine's resolver
+        assert f"the SRV name {unknown} cannot be resolved: " in message
 
 
 def test_the_life_of_a_topic(ask: Command, refuse: Refusal) -> None:
