@@ -27,6 +27,11 @@ from lacuna.wire.messages.api_versions import (
     API_VERSIONS_RESPONSE,
     ApiVersionsRequest,
 )
+from lacuna.wire.messages.find_coordinator import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+    FindCoordinatorRequest,
+)
 from lacuna.wire.messages.list_offsets import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
@@ -59,11 +64,13 @@ _PAUSE_SECONDS: Final = 0.5
 #: The highest version of Metadata that all fields here need. Topic ids came with version 10.
 _METADATA_VERSION: Final = 12
 _LIST_OFFSETS_VERSION: Final = 7
+#: One group a request.
+_FIND_COORDINATOR_VERSION: Final = 3
 
 #: A topic's name and the index of a partition.
 Place = tuple[str, int]
 
-#: The errors of a partition whose leader moves.
+#: The errors of a partition whose leader moves, or has just become the leader.
 MOVING: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -71,6 +78,16 @@ MOVING: Final = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
+
+#: The errors of a coordinator that moves, or loads its state after a restart.
+_COORDINATOR_MOVES: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
     }
 )
 
@@ -81,6 +98,12 @@ class ClusterFailed(UserError):
 
 class ClusterRefused(UserError):
     """A cluster rejected the credentials or a request, which no repetition changes."""
+
+
+def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
+    """Return the error for an error code of a coordinator, which may pass while it moves or loads its state."""
+    kind = ClusterFailed if code in _COORDINATOR_MOVES else ClusterRefused
+    return kind(f"{what}: {name_of(code)}")
 
 
 def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
@@ -251,6 +274,19 @@ class Kafka:
             self._brokers[node] = await self.connect(node)
         return self._brokers[node]
 
+    async def coordinator(self, group_id: str) -> Broker:
+        """Return the connection for questions to the coordinator of a group."""
+        answer = await self.ask(
+            FIND_COORDINATOR_REQUEST,
+            FIND_COORDINATOR_RESPONSE,
+            _FIND_COORDINATOR_VERSION,
+            FindCoordinatorRequest(group_id),
+        )
+        if answer.error_code:
+            what = f"{self.what} names no coordinator for group {group_id}"
+            raise failure_of(what, answer.error_code)
+        return await self.broker(answer.node_id)
+
     async def topics(self) -> dict[str, TopicThere]:
         """Return all topics by name, except internal ones."""
         found = (await self._metadata(None)).topics
@@ -344,7 +380,7 @@ class Kafka:
                     left.append(place)
                 elif each.error_code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                     raise ClusterRefused(
-                        f"{self.what} does not tell the offsets of topic {topic.name}: "
+                        f"{self.what} does not return the offsets of topic {topic.name}: "
                         f"{name_of(each.error_code)}"
                     )
         return left

@@ -14,8 +14,8 @@ from lacuna.importing.cluster import (
     Kafka,
     Place,
     TopicThere,
+    failure_of,
     in_parts,
-    name_of,
 )
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
@@ -90,7 +90,7 @@ async def standings(
 
 @dataclass(frozen=True, slots=True)
 class SourceTransaction:
-    """A transactional id of the source. `started_ms` is -1, and `partitions` are none, unless it has a transaction."""
+    """A transactional id of the source. Without a transaction, `started_ms` is -1 and `partitions` is empty."""
 
     transactional_id: str
     state: str
@@ -111,9 +111,7 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
             LIST_TRANSACTIONS_REQUEST, LIST_TRANSACTIONS_RESPONSE, 0, ListTransactionsRequest()
         )
         if listed.error_code:
-            raise ClusterFailed(
-                f"{source.what} does not list its transactions: {name_of(listed.error_code)}"
-            )
+            raise failure_of(f"{source.what} does not list its transactions", listed.error_code)
         names = [each.transactional_id for each in listed.transaction_states]
         for some in in_parts(names, _AT_ONCE):
             described = await broker.ask(
@@ -138,9 +136,9 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cutover:
-    """Which mirrors are promoted, and when: at the end of the source, or in part at `offsets`, by place.
+    """Which mirrors are promoted, and when: once each partition is complete, or has reached its offset in `offsets`.
 
-    It waits `wait_seconds` for that. With `is_forced` it does not wait, and asks for nothing.
+    `wait_seconds` bounds the wait for that. With `is_forced`, mirrors are promoted at once, whatever is missing.
     """
 
     names: Sequence[str] = ()
@@ -180,7 +178,7 @@ def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover
             "there is no mirror" if given.is_all else "no topic is named: name some, or add --all"
         )
         raise UserError(f"nothing is promoted: {reason}")
-    for name in (*chosen, *(place[0] for place in given.offsets)):
+    for name in chosen:
         if name not in links:
             raise UserError(
                 f"{name} is no mirror here, so there is nothing to promote: `lacuna import status` lists the mirrors"
@@ -210,17 +208,30 @@ async def _promote_at_end(
 async def _complete(
     source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
 ) -> list[Standing]:
-    """Return the standings of mirrors once they may be promoted. Raises UserError if that lasts too long."""
+    """Return the standings of mirrors once they may be promoted. Raises UserError if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + given.wait_seconds
     while True:
         found = await standings(source, target, names)
-        missing = [] if given.is_forced else [each for each in found if _is_missing(each, given)]
+        if given.is_forced:
+            return found
+        _check_offsets(found, given)
+        missing = [each for each in found if _is_missing(each, given)]
         if not missing:
             return found
         if loop.time() >= deadline:
             raise UserError(await _why_not(source, missing[0], given))
         await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
+    unknown = given.offsets.keys() - {each.place for each in found}
+    if unknown:
+        name, index = min(unknown)
+        raise UserError(
+            f"nothing is promoted: an offset is given for {name}[{index}], which is not among the partitions to "
+            "promote: name its topic, too, and one of its partitions"
+        )
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
@@ -232,8 +243,11 @@ def _is_missing(each: Standing, given: Cutover) -> bool:
 async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
     name, index = each.place
     if (wanted := given.offsets.get(each.place)) is not None:
-        what = f"the copy ends at offset {each.copied}, before {wanted}"
-    elif each.lag:
+        return (
+            f"nothing is promoted: {name}[{index}]: the copy ends at offset {each.copied}, before {wanted}; "
+            "let `lacuna import run` catch up, and try again"
+        )
+    if each.lag:
         what = f"{each.lag} offsets are not copied yet"
     else:
         holders = [
@@ -258,8 +272,8 @@ def _line(name: str, late: int) -> str:
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
     """Commit at the source what groups have committed here, and return what a user should know.
 
-    Of records that only this cluster has, the source knows nothing: a group that has read some of them goes on at the
-    end of the source.
+    The source lacks the records that were written here since the promotion. A group that has read some of them goes on
+    at the end of the source.
     """
     async with Kafka(target, "the target") as here, Kafka(source, "the source") as there:
         topics = await there.topics()

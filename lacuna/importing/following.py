@@ -237,7 +237,7 @@ class Following:
             self._outbox.add(track, Arrived((), track.position, -1))
 
     def stop(self, track: Track, reason: str, *, is_told: bool = False) -> None:
-        """Copy a partition no further. With `is_told`, the user knows already why."""
+        """Copy a partition no further. With `is_told`, the user already knows why."""
         if not track.stopped:
             track.stopped = f"{track} {reason}"
             if not is_told:

@@ -10,7 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.importing.cluster import Broker, ClusterRefused, Kafka, Place, in_parts, name_of
+from lacuna.importing.cluster import (
+    Broker,
+    ClusterRefused,
+    Kafka,
+    Place,
+    failure_of,
+    in_parts,
+    name_of,
+)
 from lacuna.wire.messages.acls import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
@@ -93,9 +101,7 @@ async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
             LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, _LIST_GROUPS_VERSION, ListGroupsRequest()
         )
         if listed.error_code:
-            raise ClusterRefused(
-                f"{cluster.what} does not list its groups: {name_of(listed.error_code)}"
-            )
+            raise failure_of(f"{cluster.what} does not list its groups", listed.error_code)
         for group in listed.groups:
             if offsets := await _offsets_of(broker, group.group_id):
                 found[group.group_id] = offsets
@@ -176,7 +182,12 @@ class Groups:
                 OffsetCommitRequestTopic(name, partitions=each) for name, each in topics.items()
             ],
         )
-        answer = await self._target.ask(
+        try:
+            coordinator = await self._target.coordinator(group_id)
+        except ClusterRefused as error:
+            self.left[group_id] = f"is not copied: {error}"
+            return 0
+        answer = await coordinator.ask(
             OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, _OFFSET_COMMIT_VERSION, request
         )
         count = 0
@@ -202,7 +213,7 @@ def _is_ahead(known: Committed | None, wanted: Committed) -> bool:
 
 
 async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
-    """Copy ACLs and quotas, and return what a user should know, among it who needs a password."""
+    """Copy ACLs and quotas, and return what a user should know, including which users need a password."""
     return [
         *await _copy_acls(source, target),
         *await _copy_quotas(source, target),
@@ -283,7 +294,7 @@ def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) ->
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
-    """Return who has a password at the source: it shows no password, nor anything to check one with."""
+    """Return a line for each user with a password at the source, which shows neither passwords nor their hashes."""
     if not source.knows(DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(

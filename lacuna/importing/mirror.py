@@ -180,9 +180,8 @@ class Importer:
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
-            await asyncio.sleep(
-                self._settings.renewal_seconds
-            )  # by then, the others have let go of theirs
+            # By then, the others have let go of the partitions that are this importer's now.
+            await asyncio.sleep(self._settings.renewal_seconds)
         async with asyncio.TaskGroup() as group:
             keeping = group.create_task(self._keep_lease(source.cluster_id))
             is_shared_anew = True

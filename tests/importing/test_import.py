@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
     DescribeCluster,
     ImportReport,
@@ -25,7 +26,15 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RenewLease,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.importing.cluster import LATEST, READ_COMMITTED, Kafka
+from lacuna.importing.cluster import (
+    LATEST,
+    READ_COMMITTED,
+    Broker,
+    ClusterFailed,
+    ClusterRefused,
+    Kafka,
+    failure_of,
+)
 from lacuna.importing.cutover import (
     Cutover,
     SourceTransaction,
@@ -42,6 +51,7 @@ from lacuna.operating.control import connect
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
 from lacuna.testing import Cluster
+from lacuna.wire.messages.offset_commit import OFFSET_COMMIT_REQUEST
 from tests.importing.sources import SECONDS, created, read
 
 PARTITIONS: Final = 16
@@ -173,6 +183,43 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     assert committed(there, "billing", "orders") == 5, "the source has no more"
 
 
+def test_offsets_go_back_to_the_coordinator_of_each_group(
+    target: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, str] = {}
+    ask = Broker.ask
+
+    async def noting(broker: Broker, form: Any, answer: Any, wanted: int, request: Any) -> Any:
+        if form is OFFSET_COMMIT_REQUEST:
+            asked[request.group_id] = broker._address
+        return await ask(broker, form, answer, wanted, request)
+
+    monkeypatch.setattr(Broker, "ask", noting)
+    with Cluster(agents=2) as source:
+        there, here = source.bootstrap.partition(",")[0], target.bootstrap
+        groups = [f"back-{number}" for number in range(8)]
+        for bootstrap in (there, here):
+            created(bootstrap, "back")
+            send(bootstrap, "back", ["a"])
+        for group in groups:
+            commit(here, group, TopicPartition("back", 0, 1))
+        lines = asyncio.run(reverse_offsets(Agents(there), Agents(here), ["back"]))
+        assert lines == [f"committed {len(groups)} offsets at the source"]
+        admin = AdminClient({"bootstrap.servers": there})
+        found = admin.describe_consumer_groups(groups)
+        coordinators = {group: found[group].result(SECONDS).coordinator for group in groups}
+    assert asked == {group: f"{each.host}:{each.port}" for group, each in coordinators.items()}
+    assert len(set(asked.values())) == 2
+
+
+def test_a_coordinator_that_loads_its_state_is_asked_again() -> None:
+    loads = failure_of("it does not list its groups", ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+    assert isinstance(loads, ClusterFailed)
+    assert str(loads) == "it does not list its groups: COORDINATOR_LOAD_IN_PROGRESS"
+    refuses = failure_of("it does not list its groups", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    assert isinstance(refuses, ClusterRefused)
+
+
 def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster) -> None:
     there, here = source.bootstrap, target.bootstrap
     created(there, "busy")
@@ -180,12 +227,14 @@ def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster)
     imported(there, target, "busy")
     send(there, "busy", ["c"])
 
-    def promote(offset: int) -> list[str]:
-        given = Cutover(names=["busy"], offsets={("busy", 0): offset})
+    def promote(offset: int, partition: int = 0) -> list[str]:
+        given = Cutover(names=["busy"], offsets={("busy", partition): offset})
         return asyncio.run(cut_over(Agents(there), Agents(here), given))
 
-    with pytest.raises(UserError, match="the copy ends at offset 2, before 3"):
+    with pytest.raises(UserError, match="the copy ends at offset 2, before 3; let"):
         promote(3)
+    with pytest.raises(UserError, match=r"an offset is given for busy\[1\], which is not among"):
+        promote(2, partition=1)
     assert promote(2) == ["promoted busy; 1 offsets that the source has are not here"]
 
 
