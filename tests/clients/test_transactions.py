@@ -166,7 +166,7 @@ def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique:
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
 MARK = re.compile(rb"<(plain|committed|aborted)-(\d+)>")
-ROUNDS = 30
+ROUNDS = 60
 
 
 def fetch(

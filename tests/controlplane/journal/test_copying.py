@@ -104,7 +104,7 @@ async def test_a_copy_has_the_hot_segments(
     request: pytest.FixtureRequest, place: Place, to: str
 ) -> None:
     place.fill()
-    sent = [HotSegment((hot_lease(7), number), bytes(2 << 20)) for number in range(1, 5)]
+    sent = [HotSegment((hot_lease(7), number), bytes(2 << 20)) for number in range(1, 8)]
     # What the cluster knows of does not matter here: a record that its state replays without an effect.
     record = JournalRecord(leases_ended=LeasesEnded()).SerializeToString()
     journal = place.journal()

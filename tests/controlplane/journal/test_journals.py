@@ -117,16 +117,16 @@ async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
     journal = kept.journal()
     opened = await journal.open(None)
     assert await journal.load_snapshot() is None
-    for position in range(1, 31):
+    for position in range(1, 301):
         await journal.append([b"%d" % position], opened.fencing_token)
-        if position in (10, 20):
+        if position in (100, 290):
             await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
     await journal.close()
     journal = kept.journal()
-    assert (await journal.open(None)).position == 30
+    assert (await journal.open(None)).position == 300
     snapshot = await journal.load_snapshot()
-    assert snapshot == Snapshot(20, (b"state 20",))
-    assert [batch.position for batch in await batches(journal, 20)] == list(range(21, 31))
+    assert snapshot == Snapshot(290, (b"state 290",))
+    assert [batch.position for batch in await batches(journal, 290)] == list(range(291, 301))
     await journal.close()
 
 
