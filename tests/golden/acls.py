@@ -7,6 +7,7 @@ answer, with its names and errors.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
@@ -103,7 +104,7 @@ _NAMES: Final = frozenset(
     }
 )
 _CODES: Final = ("error_code", "authorized_operations")
-#: What is told of others than the user of a set, or depends on what else runs.
+#: What answers say about others than the user of a set, or what depends on what else runs.
 _LEFT_OUT: Final = frozenset(
     {
         "brokers",
@@ -118,6 +119,8 @@ _LEFT_OUT: Final = frozenset(
     }
 )
 _AUTHENTICATED: Final = 0
+#: Topics of which the last does not exist.
+_THREE: Final = ("own-1", "other-1", "none")
 _UNKNOWN: Final = uuid.UUID("5f0c2d3e-8a41-4b6f-9d10-7a5b3c1e2f90")
 
 
@@ -157,6 +160,14 @@ def outcomes(bootstrap: str) -> dict[str, dict[str, Any]]:
             }
             scene.leave()
     return found
+
+
+#: A request: API, version and fields.
+_Asked = tuple[str, int, Fields]
+
+
+def _asked(api: str, version: int, **fields: Any) -> _Asked:
+    return api, version, fields
 
 
 class _Scene:
@@ -305,10 +316,24 @@ class _Scene:
         names = {value: name.removeprefix(f"{self.name}.") for name, value in self._ids.items()}
         return names.get(topic_id, "new")
 
-    def steps(self) -> Iterator[tuple[str, tuple[str, int, Fields]]]:
+    def steps(self) -> Iterator[tuple[str, _Asked]]:
         """Return the requests in their order, each with a name."""
         numbers: dict[str, int] = {}
-        for api, version, fields in (*self._reads(), *self._changes()):
+        parts = (
+            self._reads_of_metadata(),
+            self._reads_of_records(),
+            self._reads_of_groups(),
+            self._reads_of_settings(),
+            self._produces(),
+            self._transactions(),
+            self._memberships(),
+            self._new_topics(),
+            self._new_configs(),
+            self._new_acls(),
+            self._changes_of_the_cluster(),
+            self._deletions(),
+        )
+        for api, version, fields in itertools.chain.from_iterable(parts):
             step = f"{api} v{version}"
             numbers[step] = numbers.get(step, 0) + 1
             yield f"{step} {numbers[step]}", (api, version, fields)
@@ -316,73 +341,69 @@ class _Scene:
     def _topics(self, *names: str, field: str = "name", **partitions: Any) -> list[Fields]:
         return [{field: self._n(each), **partitions} for each in names]
 
-    def _reads(self) -> Iterator[tuple[str, int, Fields]]:
-        three = ("own-1", "other-1", "none")
-        groups = [self._n(f"{each}-group") for each in ("own", "other", "none")]
-        txns = [self._n(f"{each}-txn") for each in ("own", "other", "none")]
-        ids = [self._id("own-1"), self._id("other-1"), _UNKNOWN]
-        yield "metadata", 1, {"topics": None}
-        yield "metadata", 12, {"topics": None, "include_topic_authorized_operations": True}
-        yield "metadata", 0, {"topics": self._topics("other-1")}
-        yield (
+    def _three(self, kind: str) -> list[str]:
+        """Return the names of three groups or transactional ids, the last of which does not exist."""
+        return [self._n(f"{each}-{kind}") for each in ("own", "other", "none")]
+
+    def _three_ids(self) -> list[uuid.UUID]:
+        """Return the ids of the topics _THREE."""
+        return [self._id("own-1"), self._id("other-1"), _UNKNOWN]
+
+    def _reads_of_metadata(self) -> Iterator[_Asked]:
+        yield _asked("metadata", 1, topics=None)
+        yield _asked("metadata", 12, topics=None, include_topic_authorized_operations=True)
+        yield _asked("metadata", 0, topics=self._topics("other-1"))
+        yield _asked(
             "metadata",
             9,
-            {
-                "topics": self._topics(*three),
-                "allow_auto_topic_creation": False,
-                "include_topic_authorized_operations": True,
-                "include_cluster_authorized_operations": True,
-            },
+            topics=self._topics(*_THREE),
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
+            include_cluster_authorized_operations=True,
         )
-        yield (
+        yield _asked(
             "metadata",
             12,
-            {
-                "topics": [{"topic_id": each, "name": None} for each in ids],
-                "allow_auto_topic_creation": False,
-                "include_topic_authorized_operations": True,
-            },
+            topics=[{"topic_id": each, "name": None} for each in self._three_ids()],
+            allow_auto_topic_creation=False,
+            include_topic_authorized_operations=True,
         )
-        yield (
+        yield _asked(
             "describe_topic_partitions",
             0,
-            {
-                "topics": [],
-                "response_partition_limit": 2000,
-                "cursor": {"topic_name": self._n(""), "partition_index": 0},
-            },
+            topics=[],
+            response_partition_limit=2000,
+            cursor={"topic_name": self._n(""), "partition_index": 0},
         )
-        yield (
+        yield _asked(
             "describe_topic_partitions",
             0,
-            {"topics": self._topics(*three), "response_partition_limit": 2000, "cursor": None},
+            topics=self._topics(*_THREE),
+            response_partition_limit=2000,
+            cursor=None,
         )
-        yield "describe_cluster", 0, {"include_cluster_authorized_operations": True}
-        yield (
+        yield _asked("describe_cluster", 0, include_cluster_authorized_operations=True)
+
+    def _reads_of_records(self) -> Iterator[_Asked]:
+        yield _asked(
             "list_offsets",
             7,
-            {
-                "replica_id": -1,
-                "isolation_level": 0,
-                "topics": self._topics(
-                    *three,
-                    partitions=[
-                        {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
-                    ],
-                ),
-            },
+            replica_id=-1,
+            isolation_level=0,
+            topics=self._topics(
+                *_THREE,
+                partitions=[{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}],
+            ),
         )
-        yield (
+        yield _asked(
             "offset_for_leader_epoch",
             4,
-            {
-                "replica_id": -1,
-                "topics": self._topics(
-                    *three,
-                    field="topic",
-                    partitions=[{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}],
-                ),
-            },
+            replica_id=-1,
+            topics=self._topics(
+                *_THREE,
+                field="topic",
+                partitions=[{"partition": 0, "current_leader_epoch": -1, "leader_epoch": 0}],
+            ),
         )
         wanted = [
             {
@@ -404,229 +425,186 @@ class _Scene:
             "forgotten_topics_data": [],
             "rack_id": "",
         }
-        yield (
+        yield _asked(
             "fetch",
             12,
-            {
-                **fetch,
-                "replica_id": -1,
-                "topics": self._topics(
-                    "own-1", "own-2", "other-1", "none", field="topic", partitions=wanted
-                ),
-            },
+            **fetch,
+            replica_id=-1,
+            topics=self._topics(
+                "own-1", "own-2", "other-1", "none", field="topic", partitions=wanted
+            ),
         )
-        yield (
+        yield _asked(
             "fetch",
             12,
-            {
-                **fetch,
-                "replica_id": 1,
-                "topics": self._topics("own-1", field="topic", partitions=wanted),
-            },
+            **fetch,
+            replica_id=1,
+            topics=self._topics("own-1", field="topic", partitions=wanted),
         )
-        no_epoch = [{key: value for key, value in wanted[0].items() if key != "x"}]
-        yield (
+        yield _asked(
             "fetch",
             13,
-            {
-                **fetch,
-                "replica_id": -1,
-                "topics": [{"topic_id": each, "partitions": no_epoch} for each in ids],
-            },
+            **fetch,
+            replica_id=-1,
+            topics=[{"topic_id": each, "partitions": wanted} for each in self._three_ids()],
         )
-        yield (
+
+    def _reads_of_groups(self) -> Iterator[_Asked]:
+        groups, txns = self._three("group"), self._three("txn")
+        yield _asked(
             "offset_fetch",
             7,
-            {"group_id": groups[0], "topics": self._topics(*three, partition_indexes=[0])},
+            group_id=groups[0],
+            topics=self._topics(*_THREE, partition_indexes=[0]),
         )
-        yield "offset_fetch", 7, {"group_id": groups[1], "topics": None}
-        yield (
+        yield _asked("offset_fetch", 7, group_id=groups[1], topics=None)
+        yield _asked(
             "offset_fetch",
             8,
-            {
-                "groups": [
-                    {"group_id": each, "topics": self._topics(*three, partition_indexes=[0])}
-                    for each in groups
-                ]
-            },
+            groups=[
+                {"group_id": each, "topics": self._topics(*_THREE, partition_indexes=[0])}
+                for each in groups
+            ],
         )
-        yield "offset_fetch", 8, {"groups": [{"group_id": each, "topics": None} for each in groups]}
-        yield (
+        yield _asked(
+            "offset_fetch", 8, groups=[{"group_id": each, "topics": None} for each in groups]
+        )
+        yield _asked(
             "offset_fetch",
             1,
-            {"group_id": groups[1], "topics": self._topics(*three, partition_indexes=[0])},
+            group_id=groups[1],
+            topics=self._topics(*_THREE, partition_indexes=[0]),
         )
         for kind, keys in ((0, groups), (1, txns)):
-            yield "find_coordinator", 4, {"key_type": kind, "coordinator_keys": keys}
-            yield "find_coordinator", 2, {"key_type": kind, "key": keys[0]}
-            yield "find_coordinator", 2, {"key_type": kind, "key": keys[1]}
-        yield "describe_groups", 5, {"groups": groups, "include_authorized_operations": True}
-        yield (
-            "consumer_group_describe",
-            0,
-            {"group_ids": groups, "include_authorized_operations": True},
+            yield _asked("find_coordinator", 4, key_type=kind, coordinator_keys=keys)
+            yield _asked("find_coordinator", 2, key_type=kind, key=keys[0])
+            yield _asked("find_coordinator", 2, key_type=kind, key=keys[1])
+        yield _asked("describe_groups", 5, groups=groups, include_authorized_operations=True)
+        yield _asked(
+            "consumer_group_describe", 0, group_ids=groups, include_authorized_operations=True
         )
-        yield "list_groups", 4, {"states_filter": []}
-        yield "describe_producers", 0, {"topics": self._topics(*three, partition_indexes=[0])}
-        yield "describe_transactions", 0, {"transactional_ids": txns}
-        yield "list_transactions", 0, {"state_filters": [], "producer_id_filters": []}
+        yield _asked("list_groups", 4, states_filter=[])
+        yield _asked("describe_producers", 0, topics=self._topics(*_THREE, partition_indexes=[0]))
+        yield _asked("describe_transactions", 0, transactional_ids=txns)
+        yield _asked("list_transactions", 0, state_filters=[], producer_id_filters=[])
+
+    def _reads_of_settings(self) -> Iterator[_Asked]:
         resources = [
             (TOPIC, self._n("own-1")),
             (TOPIC, self._n("other-1")),
             (TOPIC, self._n("none")),
             (BROKER, "1"),
-            (GROUP_CONFIGS, groups[0]),
-            (GROUP_CONFIGS, groups[1]),
+            (GROUP_CONFIGS, self._n("own-group")),
+            (GROUP_CONFIGS, self._n("other-group")),
         ]
-        yield (
+        yield _asked(
             "describe_configs",
             4,
-            {
-                "resources": [
-                    {
-                        "resource_type": kind,
-                        "resource_name": name,
-                        "configuration_keys": ["retention.ms"],
-                    }
-                    for kind, name in resources
-                ]
-            },
+            resources=[
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "configuration_keys": ["retention.ms"],
+                }
+                for kind, name in resources
+            ],
         )
-        yield (
+        yield _asked(
             "describe_acls",
             3,
-            {
-                "resource_type_filter": 1,
-                "resource_name_filter": None,
-                "pattern_type_filter": 1,
-                "principal_filter": None,
-                "host_filter": None,
-                "operation": 1,
-                "permission_type": 1,
-            },
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
         )
-        yield (
+        yield _asked(
             "describe_log_dirs",
             4,
-            {"topics": self._topics("own-1", "other-1", field="topic", partitions=[0])},
+            topics=self._topics("own-1", "other-1", field="topic", partitions=[0]),
         )
-        yield "list_partition_reassignments", 0, {"timeout_ms": 1000, "topics": None}
-        yield "describe_client_quotas", 1, {"components": [], "strict": False}
-        yield "describe_user_scram_credentials", 0, {"users": [{"name": "x"}]}
-        yield (
+        yield _asked("list_partition_reassignments", 0, timeout_ms=1000, topics=None)
+        yield _asked("describe_client_quotas", 1, components=[], strict=False)
+        yield _asked("describe_user_scram_credentials", 0, users=[{"name": "x"}])
+        yield _asked(
             "describe_quorum",
             1,
-            {
-                "topics": [
-                    {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}
-                ]
-            },
+            topics=[{"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]}],
         )
-        yield "list_config_resources", 1, {"resource_types": [2]}
+        yield _asked("list_config_resources", 1, resource_types=[2])
 
-    def _changes(self) -> Iterator[tuple[str, int, Fields]]:
-        three = ("own-1", "other-1", "none")
-        own_group, other_group = self._n("own-group"), self._n("other-group")
-        own_txn, other_txn = self._n("own-txn"), self._n("other-txn")
+    def _produces(self) -> Iterator[_Asked]:
         plain = [{"index": 0, "records": batch((Rec(),))}]
-        yield (
+        yield _asked(
             "produce",
             9,
-            {
-                "transactional_id": None,
-                "acks": 1,
-                "timeout_ms": 1000,
-                "topic_data": self._topics(
-                    "own-1", "own-2", "other-1", "none", partition_data=plain
-                ),
-            },
+            transactional_id=None,
+            acks=1,
+            timeout_ms=1000,
+            topic_data=self._topics("own-1", "own-2", "other-1", "none", partition_data=plain),
         )
-        ids = [self._id("own-1"), self._id("other-1"), _UNKNOWN]
-        yield (
+        yield _asked(
             "produce",
             13,
-            {
-                "transactional_id": None,
-                "acks": 1,
-                "timeout_ms": 1000,
-                "topic_data": [{"topic_id": each, "partition_data": plain} for each in ids],
-            },
+            transactional_id=None,
+            acks=1,
+            timeout_ms=1000,
+            topic_data=[{"topic_id": each, "partition_data": plain} for each in self._three_ids()],
         )
-        yield (
+        yield _asked(
             "produce",
             9,
-            {
-                "transactional_id": None,
-                "acks": 0,
-                "timeout_ms": 1000,
-                "topic_data": self._topics("none", partition_data=plain),
-            },
+            transactional_id=None,
+            acks=0,
+            timeout_ms=1000,
+            topic_data=self._topics("none", partition_data=plain),
         )
-        for txn in (own_txn, other_txn):
+        for txn in self._three("txn")[:2]:
             records = batch(
                 (Rec(),), attributes=TRANSACTIONAL, producer_id=1, producer_epoch=0, base_sequence=0
             )
-            yield (
+            yield _asked(
                 "produce",
                 9,
-                {
-                    "transactional_id": txn,
-                    "acks": 1,
-                    "timeout_ms": 1000,
-                    "topic_data": self._topics(
-                        "own-1", "other-1", partition_data=[{"index": 0, "records": records}]
-                    ),
-                },
+                transactional_id=txn,
+                acks=1,
+                timeout_ms=1000,
+                topic_data=self._topics(
+                    "own-1", "other-1", partition_data=[{"index": 0, "records": records}]
+                ),
             )
-        yield (
-            "init_producer_id",
-            4,
-            {
-                "transactional_id": None,
-                "transaction_timeout_ms": 60_000,
-                "producer_id": -1,
-                "producer_epoch": -1,
-            },
-        )
-        for txn in (own_txn, other_txn):
-            yield (
-                "init_producer_id",
-                4,
-                {
-                    "transactional_id": txn,
-                    "transaction_timeout_ms": 60_000,
-                    "producer_id": -1,
-                    "producer_epoch": -1,
-                },
-            )
+
+    def _transactions(self) -> Iterator[_Asked]:
+        new = {"transaction_timeout_ms": 60_000, "producer_id": -1, "producer_epoch": -1}
+        yield _asked("init_producer_id", 4, transactional_id=None, **new)
+        for txn in self._three("txn")[:2]:
+            yield _asked("init_producer_id", 4, transactional_id=txn, **new)
             stale = {"producer_id": 999_999, "producer_epoch": 0}
-            for topics in (("own-1",), three):
-                yield (
+            for topics in (("own-1",), _THREE):
+                yield _asked(
                     "add_partitions_to_txn",
                     3,
-                    {
-                        "v3_and_below_transactional_id": txn,
-                        "v3_and_below_producer_id": 999_999,
-                        "v3_and_below_producer_epoch": 0,
-                        "v3_and_below_topics": self._topics(*topics, partitions=[0]),
-                    },
+                    v3_and_below_transactional_id=txn,
+                    v3_and_below_producer_id=999_999,
+                    v3_and_below_producer_epoch=0,
+                    v3_and_below_topics=self._topics(*topics, partitions=[0]),
                 )
-            yield (
+            yield _asked(
                 "add_partitions_to_txn",
                 4,
-                {
-                    "transactions": [
-                        {
-                            "transactional_id": txn,
-                            **stale,
-                            "verify_only": False,
-                            "topics": self._topics("own-1", partitions=[0]),
-                        }
-                    ]
-                },
+                transactions=[
+                    {
+                        "transactional_id": txn,
+                        **stale,
+                        "verify_only": False,
+                        "topics": self._topics("own-1", partitions=[0]),
+                    }
+                ],
             )
-            for group in (own_group, other_group):
-                yield "add_offsets_to_txn", 3, {"transactional_id": txn, **stale, "group_id": group}
+            for group in self._three("group")[:2]:
+                yield _asked("add_offsets_to_txn", 3, transactional_id=txn, **stale, group_id=group)
                 offsets = [
                     {
                         "partition_index": 0,
@@ -635,212 +613,190 @@ class _Scene:
                         "committed_metadata": "",
                     }
                 ]
-                yield (
+                yield _asked(
                     "txn_offset_commit",
                     3,
-                    {
-                        "transactional_id": txn,
-                        "group_id": group,
-                        **stale,
-                        "generation_id_or_member_epoch": -1,
-                        "member_id": "",
-                        "group_instance_id": None,
-                        "topics": self._topics(*three, partitions=offsets),
-                    },
+                    transactional_id=txn,
+                    group_id=group,
+                    **stale,
+                    generation_id_or_member_epoch=-1,
+                    member_id="",
+                    group_instance_id=None,
+                    topics=self._topics(*_THREE, partitions=offsets),
                 )
-            yield "end_txn", 3, {"transactional_id": txn, **stale, "committed": False}
-        yield (
+            yield _asked("end_txn", 3, transactional_id=txn, **stale, committed=False)
+        yield _asked(
             "write_txn_markers",
             1,
-            {
-                "markers": [
-                    {
-                        "producer_id": 999_999,
-                        "producer_epoch": 0,
-                        "transaction_result": False,
-                        "coordinator_epoch": 0,
-                        "topics": self._topics("none", partition_indexes=[0]),
-                    }
-                ]
-            },
+            markers=[
+                {
+                    "producer_id": 999_999,
+                    "producer_epoch": 0,
+                    "transaction_result": False,
+                    "coordinator_epoch": 0,
+                    "topics": self._topics("none", partition_indexes=[0]),
+                }
+            ],
         )
+
+    def _memberships(self) -> Iterator[_Asked]:
         for group in ("own", "other"):
-            yield "offset_commit", 8, self._commit(group, *three)
-        for group in (own_group, other_group):
+            yield _asked("offset_commit", 8, **self._commit(group, *_THREE))
+        for group in self._three("group")[:2]:
             joined = {
                 "group_id": group,
                 "generation_id": 1,
                 "member_id": "m",
                 "group_instance_id": None,
             }
-            yield "heartbeat", 4, joined
-            yield (
+            yield _asked("heartbeat", 4, **joined)
+            yield _asked(
                 "sync_group",
                 5,
-                {
-                    **joined,
-                    "protocol_type": "consumer",
-                    "protocol_name": "range",
-                    "assignments": [],
-                },
+                **joined,
+                protocol_type="consumer",
+                protocol_name="range",
+                assignments=[],
             )
-            yield (
-                "sync_group",
-                5,
-                {**joined, "protocol_type": None, "protocol_name": "range", "assignments": []},
+            yield _asked(
+                "sync_group", 5, **joined, protocol_type=None, protocol_name="range", assignments=[]
             )
-            yield (
+            yield _asked(
                 "leave_group",
                 4,
-                {"group_id": group, "members": [{"member_id": "m", "group_instance_id": None}]},
+                group_id=group,
+                members=[{"member_id": "m", "group_instance_id": None}],
             )
-            yield (
+            yield _asked(
                 "join_group",
                 7,
-                {
-                    "group_id": group,
-                    "session_timeout_ms": 10_000,
-                    "rebalance_timeout_ms": 1000,
-                    "member_id": "m",
-                    "group_instance_id": None,
-                    "protocol_type": "consumer",
-                    "protocols": [{"name": "range", "metadata": b""}],
-                },
+                group_id=group,
+                session_timeout_ms=10_000,
+                rebalance_timeout_ms=1000,
+                member_id="m",
+                group_instance_id=None,
+                protocol_type="consumer",
+                protocols=[{"name": "range", "metadata": b""}],
             )
             for named in (["own-1"], ["own-1", "other-1"]):
-                yield (
+                yield _asked(
                     "consumer_group_heartbeat",
                     0,
-                    {
-                        "group_id": group,
-                        "member_id": "m",
-                        "member_epoch": 7,
-                        "instance_id": None,
-                        "rack_id": None,
-                        "rebalance_timeout_ms": 1000,
-                        "subscribed_topic_names": [self._n(each) for each in named],
-                        "server_assignor": None,
-                        "topic_partitions": [],
-                    },
+                    group_id=group,
+                    member_id="m",
+                    member_epoch=7,
+                    instance_id=None,
+                    rack_id=None,
+                    rebalance_timeout_ms=1000,
+                    subscribed_topic_names=[self._n(each) for each in named],
+                    server_assignor=None,
+                    topic_partitions=[],
                 )
-            yield (
+            yield _asked(
                 "offset_delete",
                 0,
-                {
-                    "group_id": group,
-                    "topics": self._topics(*three, partitions=[{"partition_index": 0}]),
-                },
+                group_id=group,
+                topics=self._topics(*_THREE, partitions=[{"partition_index": 0}]),
             )
-        yield (
-            "delete_groups",
-            2,
-            {"groups_names": [self._n(f"{each}-group") for each in ("own", "other", "none")]},
-        )
+        yield _asked("delete_groups", 2, groups_names=self._three("group"))
+
+    def _new_topics(self) -> Iterator[_Asked]:
         creation: Fields = {
             "num_partitions": 1,
             "replication_factor": 1,
             "assignments": [],
             "configs": [],
         }
-        yield (
+        yield _asked(
             "create_topics",
             7,
-            {
-                "topics": self._topics("own-new", "own-1", "other-new", **creation),
-                "timeout_ms": 30_000,
-                "validate_only": False,
-            },
+            topics=self._topics("own-new", "own-1", "other-new", **creation),
+            timeout_ms=30_000,
+            validate_only=False,
         )
-        yield (
+        yield _asked(
             "create_topics",
             4,
-            {
-                "topics": self._topics("own-new", "other-new", **creation),
-                "timeout_ms": 30_000,
-                "validate_only": True,
-            },
+            topics=self._topics("own-new", "other-new", **creation),
+            timeout_ms=30_000,
+            validate_only=True,
         )
-        yield (
+        yield _asked(
             "metadata",
             9,
-            {"topics": self._topics("own-made", "other-made"), "allow_auto_topic_creation": True},
+            topics=self._topics("own-made", "other-made"),
+            allow_auto_topic_creation=True,
         )
-        yield (
+        yield _asked(
             "create_partitions",
             3,
-            {
-                "topics": self._topics(*three, count=2, assignments=None),
-                "timeout_ms": 30_000,
-                "validate_only": False,
-            },
+            topics=self._topics(*_THREE, count=2, assignments=None),
+            timeout_ms=30_000,
+            validate_only=False,
         )
-        yield (
+        yield _asked(
             "delete_records",
             2,
-            {
-                "topics": self._topics(*three, partitions=[{"partition_index": 0, "offset": 0}]),
-                "timeout_ms": 30_000,
-            },
+            topics=self._topics(*_THREE, partitions=[{"partition_index": 0, "offset": 0}]),
+            timeout_ms=30_000,
         )
+
+    def _new_configs(self) -> Iterator[_Asked]:
         configs = [
             (TOPIC, self._n("own-1")),
             (TOPIC, self._n("other-1")),
             (TOPIC, self._n("none")),
-            (GROUP_CONFIGS, own_group),
-            (GROUP_CONFIGS, other_group),
+            (GROUP_CONFIGS, self._n("own-group")),
+            (GROUP_CONFIGS, self._n("other-group")),
         ]
-        yield (
+        yield _asked(
             "incremental_alter_configs",
             1,
-            {
-                "resources": [
-                    {
-                        "resource_type": kind,
-                        "resource_name": name,
-                        "configs": [
-                            {
-                                "name": "retention.ms"
-                                if kind == TOPIC
-                                else "consumer.session.timeout.ms",
-                                "config_operation": 0,
-                                "value": "50000",
-                            }
-                        ],
-                    }
-                    for kind, name in configs
-                ],
-                "validate_only": True,
-            },
+            resources=[
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "configs": [
+                        {
+                            "name": "retention.ms"
+                            if kind == TOPIC
+                            else "consumer.session.timeout.ms",
+                            "config_operation": 0,
+                            "value": "50000",
+                        }
+                    ],
+                }
+                for kind, name in configs
+            ],
+            validate_only=True,
         )
-        yield (
+        yield _asked(
             "alter_configs",
             2,
-            {
-                "resources": [
-                    {
-                        "resource_type": kind,
-                        "resource_name": name,
-                        "configs": [{"name": "retention.ms", "value": "50000"}],
-                    }
-                    for kind, name in configs[:3]
-                ],
-                "validate_only": True,
-            },
+            resources=[
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "configs": [{"name": "retention.ms", "value": "50000"}],
+                }
+                for kind, name in configs[:3]
+            ],
+            validate_only=True,
         )
-        yield (
+        yield _asked(
             "incremental_alter_configs",
             1,
-            {
-                "resources": [
-                    {
-                        "resource_type": BROKER,
-                        "resource_name": "1",
-                        "configs": [{"name": "x", "config_operation": 1, "value": None}],
-                    }
-                ],
-                "validate_only": True,
-            },
+            resources=[
+                {
+                    "resource_type": BROKER,
+                    "resource_name": "1",
+                    "configs": [{"name": "x", "config_operation": 1, "value": None}],
+                }
+            ],
+            validate_only=True,
         )
+
+    def _new_acls(self) -> Iterator[_Asked]:
         acl = {
             "resource_type": TOPIC,
             "resource_name": self._n("x"),
@@ -858,10 +814,10 @@ class _Scene:
             {**acl, "resource_pattern_type": 2},
             {**acl, "resource_type": 1},
         ]
-        yield "create_acls", 3, {"creations": [acl]}
-        yield "create_acls", 3, {"creations": [acl, *wrong[:2]]}
+        yield _asked("create_acls", 3, creations=[acl])
+        yield _asked("create_acls", 3, creations=[acl, *wrong[:2]])
         for each in wrong[2:]:
-            yield "create_acls", 3, {"creations": [each]}
+            yield _asked("create_acls", 3, creations=[each])
         wanted = {
             "resource_type_filter": TOPIC,
             "resource_name_filter": self._n("x"),
@@ -871,84 +827,71 @@ class _Scene:
             "operation": 1,
             "permission_type": 1,
         }
-        yield (
-            "delete_acls",
-            3,
-            {"filters": [wanted, {**wanted, "resource_name_filter": self._n("y")}]},
+        yield _asked(
+            "delete_acls", 3, filters=[wanted, {**wanted, "resource_name_filter": self._n("y")}]
         )
-        yield (
+
+    def _changes_of_the_cluster(self) -> Iterator[_Asked]:
+        yield _asked(
             "alter_replica_log_dirs",
             2,
-            {"dirs": [{"path": "/nowhere", "topics": self._topics("own-1", partitions=[0])}]},
+            dirs=[{"path": "/nowhere", "topics": self._topics("own-1", partitions=[0])}],
         )
-        yield (
+        yield _asked(
             "elect_leaders",
             2,
-            {
-                "election_type": 0,
-                "topic_partitions": self._topics("own-1", "none", field="topic", partitions=[0]),
-                "timeout_ms": 1000,
-            },
+            election_type=0,
+            topic_partitions=self._topics("own-1", "none", field="topic", partitions=[0]),
+            timeout_ms=1000,
         )
-        yield (
+        yield _asked(
             "alter_partition_reassignments",
             0,
-            {
-                "timeout_ms": 1000,
-                "topics": self._topics(
-                    "own-1", "none", partitions=[{"partition_index": 0, "replicas": None}]
-                ),
-            },
+            timeout_ms=1000,
+            topics=self._topics(
+                "own-1", "none", partitions=[{"partition_index": 0, "replicas": None}]
+            ),
         )
-        yield (
+        yield _asked(
             "alter_client_quotas",
             1,
-            {
-                "entries": [
-                    {
-                        "entity": [{"entity_type": "user", "entity_name": "x"}],
-                        "ops": [{"key": "producer_byte_rate", "value": 0.0, "remove": True}],
-                    }
-                ],
-                "validate_only": True,
-            },
+            entries=[
+                {
+                    "entity": [{"entity_type": "user", "entity_name": "x"}],
+                    "ops": [{"key": "producer_byte_rate", "value": 0.0, "remove": True}],
+                }
+            ],
+            validate_only=True,
         )
-        yield (
+        yield _asked(
             "alter_user_scram_credentials",
             0,
-            {"deletions": [{"name": "x", "mechanism": 1}], "upsertions": []},
+            deletions=[{"name": "x", "mechanism": 1}],
+            upsertions=[],
         )
-        yield (
-            "update_features",
-            1,
-            {"timeout_ms": 1000, "feature_updates": [], "validate_only": True},
-        )
-        yield "unregister_broker", 0, {"broker_id": 77}
+        yield _asked("update_features", 1, timeout_ms=1000, feature_updates=[], validate_only=True)
+        yield _asked("unregister_broker", 0, broker_id=77)
+
+    def _deletions(self) -> Iterator[_Asked]:
         gone = ("own-gone", "other-gone", "none")
-        yield (
+        yield _asked(
             "delete_topics",
             5,
-            {
-                "topic_names": [self._n(each) for each in ("none", "other-gone")],
-                "timeout_ms": 30_000,
-            },
+            topic_names=[self._n(each) for each in ("none", "other-gone")],
+            timeout_ms=30_000,
         )
-        yield (
+        yield _asked(
             "delete_topics",
             6,
-            {
-                "topics": [
-                    {"name": None, "topic_id": each}
-                    for each in (self._id("own-gone"), self._id("other-1"), _UNKNOWN)
-                ],
-                "timeout_ms": 30_000,
-            },
+            topics=[
+                {"name": None, "topic_id": each}
+                for each in (self._id("own-gone"), self._id("other-1"), _UNKNOWN)
+            ],
+            timeout_ms=30_000,
         )
-        yield (
+        yield _asked(
             "delete_topics",
             6,
-            {
-                "topics": [{"name": self._n(each), "topic_id": None} for each in gone],
-                "timeout_ms": 30_000,
-            },
+            topics=[{"name": self._n(each), "topic_id": None} for each in gone],
+            timeout_ms=30_000,
         )
