@@ -28,42 +28,97 @@ ADVERTISED = json.loads(_CAPTURED.read_text())["versions"]["5"]["api_keys"]
 _KEPT_STRINGS = {"group_state", "group_type", "transaction_state", "protocol_type"}
 _KEPT_STRINGS |= {"assignor_name", "protocol_data", "mechanisms", "protocol_name", "entity_type"}
 _RENAMED = {"count_": "count", "index_": "index"}
-#: Those whose lists and values are a cluster's own, and that other probes compare.
+#: Lists whose values are a cluster's own. Other probes compare them.
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
-_OWN |= {
-    "current_voters",
-    "voters",
-    "results",
-    "log_dirs",
-    "nodes",
-    "config_resources",
+_OWN |= {"current_voters", "voters", "results", "log_dirs", "nodes", "config_resources"}
+FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
+_PART: Fields = {"partition": 0, "partition_index": 0, "index": 0, "current_leader_epoch": -1}
+_ACLS: Fields = {
+    "resource_type_filter": 1,
+    "resource_name_filter": None,
+    "pattern_type_filter": 1,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": 1,
+    "permission_type": 1,
+}
+#: The requests that are the same for every topic, group and transactional id.
+FIXED: dict[str, Fields] = {
+    "list_groups": {"states_filter": ["Unknown"], "types_filter": []},
+    "sasl_handshake": {"mechanism": "PLAIN"},
+    "api_versions": {
+        "client_software_name": "probe",
+        "client_software_version": "1",
+        "cluster_id": None,
+        "node_id": -1,
+    },
+    "delete_topics": {
+        "topics": [{"name": "no-such", "topic_id": uuid.UUID(int=0)}],
+        "topic_names": ["no-such"],
+        "timeout_ms": 1000,
+    },
+    "init_producer_id": {
+        "transactional_id": None,
+        "transaction_timeout_ms": 1000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+    },
+    "end_txn": {"transactional_id": "nobody", "producer_id": 1, "producer_epoch": 0},
+    "write_txn_markers": {"markers": []},
+    "describe_acls": _ACLS,
+    "delete_acls": {"filters": [_ACLS]},
+    "create_acls": {"creations": []},
+    "sasl_authenticate": {"auth_bytes": b"\0a\0b"},
+    "create_delegation_token": {
+        "owner_principal_type": None,
+        "owner_principal_name": None,
+        "max_lifetime_ms": -1,
+    },
+    "renew_delegation_token": {"hmac": b"x", "renew_period_ms": 1},
+    "expire_delegation_token": {"hmac": b"x", "expiry_time_period_ms": 1},
+    "describe_delegation_token": {"owners": None},
+    "alter_partition_reassignments": {"topics": [], "timeout_ms": 1000},
+    "describe_client_quotas": {"components": [], "strict": False},
+    "alter_client_quotas": {"entries": [], "validate_only": True},
+    "describe_user_scram_credentials": {"users": [{"name": "nobody"}]},
+    "alter_user_scram_credentials": {"deletions": [{"name": "nobody", "mechanism": 1}]},
+    "describe_quorum": {
+        "topics": [
+            {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]},
+        ]
+    },
+    "update_features": {
+        "timeout_ms": 1000,
+        "feature_updates": [{"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}],
+        "validate_only": True,
+    },
+    "describe_cluster": {"endpoint_type": 1},
+    "unregister_broker": {"broker_id": 777},
+    "describe_transactions": {"transactional_ids": ["nobody"]},
+    "list_transactions": {
+        "state_filters": ["Unknown"],
+        "duration_filter": -1,
+        "transactional_id_pattern": None,
+    },
+    "list_config_resources": {"resource_types": [16]},
 }
 
 
-FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
-
-
 def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str, Fields]:
-    """Return a request for each API, with the fields of all its versions."""
-    topic_id = t.id_of(topic)
-    named = {"name": topic, "topic": topic, "topic_name": topic, "topic_id": topic_id}
-    part = {"partition": 0, "partition_index": 0, "index": 0, "current_leader_epoch": -1}
-    one = {"topics": [named | {"partitions": [0], "partition_indexes": [0]}]}
-    many = {"topics": [named | {"partitions": [part]}]}
-    nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
-    acl: Fields = {"resource_type_filter": 1, "pattern_type_filter": 1, "operation": 1}
-    acl |= {"permission_type": 1, "resource_name_filter": None, "principal_filter": None}
-    acl |= {"host_filter": None}
+    """Return a request for each API, in the order of their keys, with the fields of all its versions."""
+    named = {"name": topic, "topic": topic, "topic_name": topic, "topic_id": t.id_of(topic)}
+    found = FIXED | _of_topics(named) | _of_groups(t, named, group)
+    found |= _of_transactions(named, group, who)
+    return dict(sorted(found.items(), key=lambda each: API_KEYS[each[0]]))
+
+
+def _of_topics(named: Fields) -> dict[str, Fields]:
+    topic, one = named["topic"], _one(named)
     config = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
     set_config = {"name": "retention.ms", "value": "-1", "config_operation": 0}
-    offset = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": "m"}
-    offsets = {"topics": [named | {"partitions": [part | offset | {"commit_timestamp": -1}]}]}
     fetch_from = {"fetch_offset": 0, "last_fetched_epoch": -1, "log_start_offset": -1}
     fetch_from |= {"partition_max_bytes": 1000, "high_watermark": 2**63 - 1}
     anew = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    added = {"name": topic, "partitions": [0]}
-    added_by = {f"v3_and_below_{key}": value for key, value in who.fields.items()}
-    share = {"group_id": t.name("g"), "member_id": "nobody", "share_session_epoch": 1, "topics": []}
     return {
         "produce": {
             "transactional_id": None,
@@ -79,18 +134,61 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
             "min_bytes": 0,
             "max_bytes": 1000,
             "session_epoch": -1,
-            "topics": [named | {"partitions": [part | fetch_from]}],
+            "topics": [named | {"partitions": [_PART | fetch_from]}],
         },
         "list_offsets": {
             "replica_id": -1,
-            "topics": [named | {"partitions": [part | {"timestamp": -1, "max_num_offsets": 1}]}],
+            "topics": [named | {"partitions": [_PART | {"timestamp": -1, "max_num_offsets": 1}]}],
         },
         "metadata": {"topics": [{"topic_id": uuid.UUID(int=0), "name": topic}]},
+        "create_topics": {"topics": [named | anew], "timeout_ms": 1000},
+        "delete_records": {"topics": [named | {"partitions": [_PART | {"offset": 0}]}]},
+        "offset_for_leader_epoch": {
+            "replica_id": -1,
+            "topics": [named | {"partitions": [_PART | {"leader_epoch": 0}]}],
+        },
+        "describe_configs": {"resources": [config]},
+        "alter_configs": {
+            "resources": [config | {"configs": [set_config]}],
+            "validate_only": True,
+        },
+        "alter_replica_log_dirs": {
+            "dirs": [{"path": "/nowhere", "topics": [{"name": topic, "partitions": [0]}]}]
+        },
+        "describe_log_dirs": one,
+        "create_partitions": {
+            "topics": [{"name": topic, "count": 1, "assignments": None}],
+            "timeout_ms": 1000,
+        },
+        "elect_leaders": {
+            "topic_partitions": [{"topic": topic, "partitions": [0]}],
+            "timeout_ms": 1000,
+        },
+        "incremental_alter_configs": {
+            "resources": [config | {"configs": [set_config]}],
+            "validate_only": True,
+        },
+        "list_partition_reassignments": {"timeout_ms": 1000} | one,
+        "describe_producers": one,
+        "describe_topic_partitions": {
+            "topics": [{"name": topic}],
+            "response_partition_limit": 9,
+            "cursor": None,
+        },
+    }
+
+
+def _of_groups(t: Target, named: Fields, group: str) -> dict[str, Fields]:
+    """Most are about groups that do not exist."""
+    one, many = _one(named), {"topics": [named | {"partitions": [_PART]}]}
+    nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
+    share = {"group_id": t.name("g"), "member_id": "nobody", "share_session_epoch": 1, "topics": []}
+    return {
         "offset_commit": {
             "group_id": group,
             "generation_id_or_member_epoch": -1,
             "retention_time_ms": -1,
-            **offsets,
+            **_offsets(named),
         },
         "offset_fetch": {
             "group_id": group,
@@ -109,104 +207,8 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
         "leave_group": nobody | {"members": [{"member_id": "nobody", "group_instance_id": None}]},
         "sync_group": nobody | {"generation_id": 1},
         "describe_groups": {"groups": [group, t.name("g")]},
-        "list_groups": {"states_filter": ["Unknown"], "types_filter": []},
-        "sasl_handshake": {"mechanism": "PLAIN"},
-        "api_versions": {
-            "client_software_name": "probe",
-            "client_software_version": "1",
-            "cluster_id": None,
-            "node_id": -1,
-        },
-        "create_topics": {"topics": [named | anew], "timeout_ms": 1000},
-        "delete_topics": {
-            "topics": [{"name": "no-such", "topic_id": uuid.UUID(int=0)}],
-            "topic_names": ["no-such"],
-            "timeout_ms": 1000,
-        },
-        "delete_records": {"topics": [named | {"partitions": [part | {"offset": 0}]}]},
-        "init_producer_id": {
-            "transactional_id": None,
-            "transaction_timeout_ms": 1000,
-            "producer_id": -1,
-            "producer_epoch": -1,
-        },
-        "offset_for_leader_epoch": {
-            "replica_id": -1,
-            "topics": [named | {"partitions": [part | {"leader_epoch": 0}]}],
-        },
-        "add_partitions_to_txn": {
-            **added_by,
-            "v3_and_below_topics": [added],
-            "transactions": [who.fields | {"verify_only": False, "topics": [added]}],
-        },
-        "add_offsets_to_txn": who.fields | {"group_id": group},
-        "end_txn": {"transactional_id": "nobody", "producer_id": 1, "producer_epoch": 0},
-        "write_txn_markers": {"markers": []},
-        "txn_offset_commit": {
-            **who.fields,
-            "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "group_instance_id": None,
-            **offsets,
-        },
-        "describe_acls": acl,
-        "create_acls": {"creations": []},
-        "delete_acls": {"filters": [acl]},
-        "describe_configs": {"resources": [config]},
-        "alter_configs": {
-            "resources": [config | {"configs": [set_config]}],
-            "validate_only": True,
-        },
-        "alter_replica_log_dirs": {"dirs": [{"path": "/nowhere", "topics": [added]}]},
-        "describe_log_dirs": one,
-        "sasl_authenticate": {"auth_bytes": b"\0a\0b"},
-        "create_partitions": {
-            "topics": [{"name": topic, "count": 1, "assignments": None}],
-            "timeout_ms": 1000,
-        },
-        "create_delegation_token": {
-            "owner_principal_type": None,
-            "owner_principal_name": None,
-            "max_lifetime_ms": -1,
-        },
-        "renew_delegation_token": {"hmac": b"x", "renew_period_ms": 1},
-        "expire_delegation_token": {"hmac": b"x", "expiry_time_period_ms": 1},
-        "describe_delegation_token": {"owners": None},
         "delete_groups": {"groups_names": [t.name("g"), ""]},
-        "elect_leaders": {
-            "topic_partitions": [{"topic": topic, "partitions": [0]}],
-            "timeout_ms": 1000,
-        },
-        "incremental_alter_configs": {
-            "resources": [config | {"configs": [set_config]}],
-            "validate_only": True,
-        },
-        "alter_partition_reassignments": {"topics": [], "timeout_ms": 1000},
-        "list_partition_reassignments": {"timeout_ms": 1000} | one,
         "offset_delete": {"group_id": t.name("g")} | many,
-        "describe_client_quotas": {"components": [], "strict": False},
-        "alter_client_quotas": {"entries": [], "validate_only": True},
-        "describe_user_scram_credentials": {"users": [{"name": "nobody"}]},
-        "alter_user_scram_credentials": {"deletions": [{"name": "nobody", "mechanism": 1}]},
-        "describe_quorum": {
-            "topics": [
-                {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]},
-            ]
-        },
-        "update_features": {
-            "timeout_ms": 1000,
-            "feature_updates": [{"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}],
-            "validate_only": True,
-        },
-        "describe_cluster": {"endpoint_type": 1},
-        "describe_producers": one,
-        "unregister_broker": {"broker_id": 777},
-        "describe_transactions": {"transactional_ids": ["nobody"]},
-        "list_transactions": {
-            "state_filters": ["Unknown"],
-            "duration_filter": -1,
-            "transactional_id_pattern": None,
-        },
         "consumer_group_heartbeat": {
             "group_id": t.name("g"),
             "member_id": "nobody",
@@ -215,12 +217,6 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
             **dict.fromkeys(("subscribed_topic_regex", "server_assignor", "topic_partitions")),
         },
         "consumer_group_describe": {"group_ids": [t.name("g")]},
-        "list_config_resources": {"resource_types": [16]},
-        "describe_topic_partitions": {
-            "topics": [{"name": topic}],
-            "response_partition_limit": 9,
-            "cursor": None,
-        },
         "share_group_heartbeat": {
             "group_id": t.name("g"),
             "member_id": "nobody",
@@ -233,8 +229,40 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
         "share_acknowledge": share,
         "describe_share_group_offsets": {"groups": [{"group_id": t.name("g"), "topics": None}]},
         "alter_share_group_offsets": {"group_id": t.name("g")} | many,
-        "delete_share_group_offsets": {"group_id": t.name("g"), "topics": [{"topic_name": topic}]},
+        "delete_share_group_offsets": {
+            "group_id": t.name("g"),
+            "topics": [{"topic_name": named["topic"]}],
+        },
     }
+
+
+def _of_transactions(named: Fields, group: str, who: Producer) -> dict[str, Fields]:
+    added = {"name": named["topic"], "partitions": [0]}
+    added_by = {f"v3_and_below_{key}": value for key, value in who.fields.items()}
+    return {
+        "add_partitions_to_txn": {
+            **added_by,
+            "v3_and_below_topics": [added],
+            "transactions": [who.fields | {"verify_only": False, "topics": [added]}],
+        },
+        "add_offsets_to_txn": who.fields | {"group_id": group},
+        "txn_offset_commit": {
+            **who.fields,
+            "group_id": group,
+            "generation_id_or_member_epoch": -1,
+            "group_instance_id": None,
+            **_offsets(named),
+        },
+    }
+
+
+def _one(named: Fields) -> Fields:
+    return {"topics": [named | {"partitions": [0], "partition_indexes": [0]}]}
+
+
+def _offsets(named: Fields) -> Fields:
+    offset = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": "m"}
+    return {"topics": [named | {"partitions": [_PART | offset | {"commit_timestamp": -1}]}]}
 
 
 def _of_version(struct: Struct, version: int, fields: Fields) -> Fields:
