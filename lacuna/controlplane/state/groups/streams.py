@@ -91,7 +91,7 @@ class Tasks:
     def to_record(self) -> StreamsTasks:
         """Return the message; equal tasks give equal messages."""
         active = []
-        for subtopology_id, partitions in _by_subtopology(self.active):
+        for subtopology_id, partitions in by_subtopology(self.active):
             epochs = [self.active[subtopology_id, each] for each in partitions]
             ids = ActiveTaskIds(subtopology_id=subtopology_id, partitions=partitions, epochs=epochs)
             active.append(ids)
@@ -113,7 +113,8 @@ class Tasks:
 NO_TASKS: Final = Tasks()
 
 
-def _by_subtopology(tasks: Iterable[Task]) -> Iterator[tuple[str, list[int]]]:
+def by_subtopology(tasks: Iterable[Task]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the partitions of each subtopology's tasks, sorted."""
     found: dict[str, list[int]] = {}
     for subtopology_id, partition in sorted(tasks):
         found.setdefault(subtopology_id, []).append(partition)
@@ -123,7 +124,7 @@ def _by_subtopology(tasks: Iterable[Task]) -> Iterator[tuple[str, list[int]]]:
 def _task_ids(tasks: Iterable[Task]) -> list[TaskIds]:
     return [
         TaskIds(subtopology_id=each, partitions=partitions)
-        for each, partitions in _by_subtopology(tasks)
+        for each, partitions in by_subtopology(tasks)
     ]
 
 
@@ -426,14 +427,17 @@ def topics_record(topics: Mapping[bytes, int]) -> SubscribedTopics:
 
 
 class StreamsDraft:
-    """A streams group while a decision changes it; `base` stays unchanged, and is None if there is no group yet."""
+    """A streams group while a decision changes it. Its members are copied at the first change.
+
+    `base` stays unchanged, and is None if there is no group yet.
+    """
 
     def __init__(self, group_id: str, base: StreamsGroup | None) -> None:
         self.base = base
         self.group = base or StreamsGroup(group_id=group_id)
         self.step = self.group.head()
-        self.members = dict(self.group.members)
-        self.static_members = dict(self.group.static_members)
+        self.members = self.group.members
+        self.static_members = self.group.static_members
         self.topology = self.group.topology
         self.topics = self.group.topics
         self._changed: dict[str, None] = {}
@@ -463,17 +467,22 @@ class StreamsDraft:
         """Add a member, or replace the one with its id."""
         if self.members.get(member.member_id) is member:
             return
-        self._changed[member.member_id] = None
+        self._note(member.member_id)
         self.members[member.member_id] = member
         if member.metadata.group_instance_id:
             self.static_members[member.metadata.group_instance_id] = member.member_id
 
     def remove(self, member_id: str) -> None:
         """Remove a member. Its tasks become free when the step is applied."""
-        self._changed[member_id] = None
+        self._note(member_id)
         instance_id = self.members.pop(member_id).metadata.group_instance_id
         if self.static_members.get(instance_id) == member_id:
             del self.static_members[instance_id]
+
+    def _note(self, member_id: str) -> None:
+        if not self._changed:
+            self.members, self.static_members = dict(self.members), dict(self.static_members)
+        self._changed[member_id] = None
 
     def retarget(self, targets: Mapping[str, Tasks]) -> None:
         """Give each member its target from `targets`, by member id, or an empty one, for the group's epoch."""
@@ -492,7 +501,7 @@ class StreamsDraft:
                 step.members.append(member.to_record(before))
             elif member is None and before is not None:
                 step.removed_member_ids.append(member_id)
-        if self.base is None or self.topics != self.group.topics:
+        if self.base is None or self.topics is not self.group.topics:
             step.topics.CopyFrom(topics_record(self.topics))
         if self.topology is not None and self.topology is not self.group.topology:
             step.topology.CopyFrom(self.topology)

@@ -5,6 +5,7 @@ the topology, computes new targets if the group's epoch has grown, and moves the
 that changes nothing is not journalled. A member that may have missed its last answer gets its tasks again (adr/0016).
 """
 
+from bisect import bisect_left
 from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
@@ -38,6 +39,7 @@ from lacuna.controlplane.state.groups.streams import (
     StreamsGroup,
     Task,
     Tasks,
+    by_subtopology,
     required_topics,
 )
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK
@@ -49,7 +51,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     StreamsGroupHeartbeatAnswered,
     StreamsGroupStep,
     StreamsStatus,
-    TaskOffset,
     TopicNamePartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -59,6 +60,7 @@ from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky
 from lacuna.controlplane.verbs.groups.streams_topology import (
     ASSIGNMENT_DELAYED,
     MISSING_CLIENT_TAGS,
+    MOST_TASKS,
     SHUTDOWN_APPLICATION,
     STALE_TOPOLOGY,
     check_topology,
@@ -69,6 +71,8 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 _SAME: Final = -1  # a rebalance timeout with this value did not change
+#: How many offsets of changelogs all members of a group may report: those of several copies of each task.
+MOST_OFFSETS: Final = 10 * MOST_TASKS
 #: How long a member that was asked to describe the topology has to do so before another one is asked.
 _ASK_AGAIN_MS: Final = 60_000
 
@@ -93,7 +97,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
     """Raise Refused for requests that are invalid regardless of the group's state."""
     epoch = command.member_epoch
     is_joining = epoch == JOINING_EPOCH
-    has_tasks = command.has_owned and bool(len(Tasks.from_record(command.owned)))
+    has_tasks = is_joining and command.has_owned and bool(len(Tasks.from_record(command.owned)))
     problems = (
         (not command.member_id, "MemberId can't be empty."),
         (not command.group_id, "GroupId can't be empty."),
@@ -102,7 +106,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
             is_joining and command.rebalance_timeout_ms == _SAME,
             "RebalanceTimeoutMs must be provided in first request.",
         ),
-        (is_joining and has_tasks, "Tasks must be empty when (re-)joining."),
+        (has_tasks, "Tasks must be empty when (re-)joining."),
         (
             is_joining and not command.HasField("topology"),
             "Topology must be non-null when (re-)joining.",
@@ -346,18 +350,20 @@ class _Beat:
         if not is_known or live.topics_version != version:
             found = (turn.topics.find(name) for name in required_topics(topology))
             topics = dict(each for each in found if each is not None)
-            if not is_known or topics != draft.topics:
+            are_other = topics != draft.topics
+            if are_other or not is_known:
                 live.configured = configure(topology, lambda name: count_of(turn, name))
+            if are_other:
+                draft.topics = topics
             self.topics_version = version
-            draft.topics = topics
         configured = live.configured
         is_ready = configured is not None and configured.problem is None
         if is_ready:
             self._check_tasks(live)
         validated = topology.epoch if is_ready else NO_TOPOLOGY
-        has_changed = draft.topics != draft.group.topics or validated != draft.step.validated_epoch
+        has_changed = validated != draft.step.validated_epoch
         draft.step.validated_epoch = validated
-        return has_changed
+        return has_changed or draft.topics is not draft.group.topics
 
     def _check_tasks(self, live: LiveStreamsGroup) -> None:
         """Raise Refused if the member declares tasks that do not exist."""
@@ -376,21 +382,22 @@ class _Beat:
                     )
 
     def _take_offsets(self, live: LiveStreamsGroup) -> None:
-        known = live.configured.subtopologies if live.configured is not None else {}
-
-        def read(rows: Collection[TaskOffset]) -> dict[Task, int]:
-            return {
-                (each.subtopology_id, each.partition): each.offset
-                for each in rows
-                if each.subtopology_id in known
-                and 0 <= each.partition < known[each.subtopology_id].task_count
-            }
-
+        """Keep the offsets that the member reports, as far as the group has room for them."""
         command = self.command
-        if command.task_offsets or command.task_end_offsets:
-            offsets, ends = live.offsets.setdefault(command.member_id, ({}, {}))
-            offsets.update(read(command.task_offsets))
-            ends.update(read(command.task_end_offsets))
+        if not command.task_offsets and not command.task_end_offsets:
+            return
+        known = live.configured.subtopologies if live.configured is not None else {}
+        kept = live.offsets.setdefault(command.member_id, ({}, {}))
+        room = MOST_OFFSETS - sum(len(each) for pair in live.offsets.values() for each in pair)
+        for offsets, rows in zip(
+            kept, (command.task_offsets, command.task_end_offsets), strict=True
+        ):
+            for row in rows:
+                task = row.subtopology_id, row.partition
+                is_task = task[0] in known and 0 <= task[1] < known[task[0]].task_count
+                if is_task and (task in offsets or room > 0):
+                    room -= task not in offsets
+                    offsets[task] = row.offset
 
     def _take_configs(self) -> bool:
         """Take account of the group's configs for assignments. Return whether they have changed."""
@@ -474,7 +481,8 @@ class _Beat:
                 " application.",
             )
         required = [each.strip() for each in self.draft.step.rack_tags.split(",") if each.strip()]
-        missing = [each for each in required if each not in dict(member.metadata.client_tags)]
+        tags = dict(member.metadata.client_tags)
+        missing = [each for each in required if each not in tags]
         if missing and self.command.knows_tags:
             self._add_status(
                 MISSING_CLIENT_TAGS,
@@ -577,11 +585,11 @@ def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPart
 def _partitions(tasks: Collection[Task], live: LiveStreamsGroup) -> list[TopicNamePartitions]:
     known = live.configured.subtopologies if live.configured is not None else {}
     partitions: dict[str, list[int]] = {}
-    for subtopology_id, partition in sorted(tasks):
+    for subtopology_id, numbers in by_subtopology(tasks):
         sources = known[subtopology_id].sources if subtopology_id in known else {}
         for topic, count in sources.items():
-            if partition < count:
-                partitions.setdefault(topic, []).append(partition)
+            if existing := numbers[: bisect_left(numbers, count)]:
+                partitions.setdefault(topic, []).extend(existing)
     return [TopicNamePartitions(topic=each, partitions=some) for each, some in partitions.items()]
 
 

@@ -5,6 +5,7 @@ writes to it. Topics that are copartitioned have equal numbers. A changelog topi
 tasks, which is the largest number of partitions that it reads.
 """
 
+import heapq
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
@@ -152,9 +153,14 @@ def _decided(topology: StreamsTopology, find: Find) -> dict[str, int]:
     if absent:
         raise _Problem(MISSING_SOURCE_TOPICS, f"Source topics {_summary(absent)} are missing.")
     counts = _of_repartition_topics(topology, find)
+    is_given = {
+        info.name: info.partition_count > 0
+        for each in topology.subtopologies
+        for info in each.repartition_source_topics
+    }
     for each in topology.subtopologies:
         for topics in _copartitioned(each):
-            counts.update(_equal(topology, topics, counts, find))
+            counts.update(_equal(topics, is_given, counts, find))
     for each in topology.subtopologies:
         names = (*each.source_topics, *(info.name for info in each.repartition_source_topics))
         most = max(_count(name, counts, find) for name in names)
@@ -173,32 +179,20 @@ def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
 
 
 def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, int]:
-    """Return the counts of repartition topics: given ones, and those that follow from what writes to them.
-
-    Each pass follows one more edge of the graph of subtopologies, which has no loops in a valid topology.
-    """
+    """Return the counts of repartition topics: given ones, and those that follow from what writes to them."""
     counts = {
         info.name: info.partition_count
         for each in topology.subtopologies
         for info in each.repartition_source_topics
         if info.partition_count
     }
-    waiting = list(topology.subtopologies)
-    while waiting:
-        left = []
-        for each in waiting:
-            sinks = [name for name in each.repartition_sink_topics if name not in counts]
-            most = _most_read(each, counts, find) if sinks else 0
-            if sinks and most is None:
-                left.append(each)
-            elif most is not None:
-                counts.update(dict.fromkeys(sinks, most))
-        if len(left) == len(waiting):
-            raise invalid(
-                "Failed to compute number of partitions for all repartition topics. There may be loops in the topology"
-                " that cannot be resolved."
-            )
-        waiting = left
+    _follow(topology, counts, find)
+    sunk = (name for each in topology.subtopologies for name in each.repartition_sink_topics)
+    if any(name not in counts for name in sunk):
+        raise invalid(
+            "Failed to compute number of partitions for all repartition topics. There may be loops in the topology"
+            " that cannot be resolved."
+        )
     sourced = (
         info.name for each in topology.subtopologies for info in each.repartition_source_topics
     )
@@ -208,6 +202,37 @@ def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, i
             " never used as a sink topic."
         )
     return counts
+
+
+def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> None:
+    """Add the counts of the topics that subtopologies write to, as far as they follow from what these read.
+
+    Subtopologies are visited in order, and those that read nothing known yet are visited again after the last one. In a
+    valid topology, their graph has no loops.
+    """
+    readers: dict[str, list[int]] = {}
+    for index, each in enumerate(topology.subtopologies):
+        for info in each.repartition_source_topics:
+            readers.setdefault(info.name, []).append(index)
+    # A heap of (number of the round, index of a subtopology that reads something known).
+    visits = [
+        (0, index)
+        for index, each in enumerate(topology.subtopologies)
+        if _most_read(each, counts, find) is not None
+    ]
+    visited: set[int] = set()
+    while visits:
+        number, index = heapq.heappop(visits)
+        each = topology.subtopologies[index]
+        most = None if index in visited else _most_read(each, counts, find)
+        if most is None:
+            continue
+        visited.add(index)
+        for name in each.repartition_sink_topics:
+            if name not in counts:
+                counts[name] = most
+                for reader in readers.get(name, ()):
+                    heapq.heappush(visits, (number + (reader <= index), reader))
 
 
 def _most_read(
@@ -231,17 +256,15 @@ def _copartitioned(subtopology: StreamsSubtopology) -> Iterator[list[str]]:
 
 
 def _equal(
-    topology: StreamsTopology, topics: list[str], counts: Mapping[str, int], find: Find
+    topics: list[str], is_given: Mapping[str, bool], counts: Mapping[str, int], find: Find
 ) -> dict[str, int]:
-    """Return the counts of the repartition topics among copartitioned topics."""
-    given = {
-        info.name: info.partition_count > 0
-        for each in topology.subtopologies
-        for info in each.repartition_source_topics
-    }
-    own = {name: _count(name, counts, find) for name in topics if name in given}
-    others = {name: _count(name, counts, find) for name in topics if name not in given}
-    fixed = {name: count for name, count in own.items() if given[name]}
+    """Return the counts of the repartition topics among copartitioned topics.
+
+    `is_given` has all repartition topics, and whether the topology gives their counts.
+    """
+    own = {name: _count(name, counts, find) for name in topics if name in is_given}
+    others = {name: _count(name, counts, find) for name in topics if name not in is_given}
+    fixed = {name: count for name, count in own.items() if is_given[name]}
     deciding = others or fixed
     if len({*deciding.values()}) > 1:
         shown = ", ".join(f"{name}={count}" for name, count in sorted(deciding.items()))

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -44,6 +45,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TaskOffset,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.verbs.groups import streams_members, streams_topology
 from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky
 from tests.controlplane.verbs.groups.conftest import error_name
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench
@@ -580,6 +582,39 @@ def test_what_others_must_know_of_endpoints() -> None:
     """)
 
 
+def test_topics_of_a_task_may_have_fewer_partitions() -> None:
+    """A task has the partition with its number of each topic that has one."""
+    play("""
+    topic s 2                     ->
+    app 0:s,t                     ->
+    join a at=h                   -> a: 2 0:0,1,2,3 @1 h=s:0,1+t:0,1,2,3
+    join b at=k                   -> b: 3 - @2 h=s:0,1+t:0,1,2,3 k=
+    beat a owned knows=2          -> a: 2 0:0,1 @3 h=s:0,1+t:0,1 k=
+    beat a owned knows=3          -> a: 3
+    beat b owned knows=3          -> b: 3 0:2,3 @4 h=s:0,1+t:0,1 k=t:2,3
+    """)
+
+
+def test_members_of_a_group_report_a_bounded_number_of_offsets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those that are known change, and those of a member that has left make room."""
+    monkeypatch.setattr(streams_members, "MOST_OFFSETS", 3)
+    bench = play("""
+    topic c 4                     ->
+    app 0:t+c                     ->
+    join a                        -> a: 2 0:0,1,2,3
+    beat a offsets=0/0/5,0/1/5,0/9/5 -> a: 2
+    join b offsets=0/2/5,0/3/5    -> b: 3 -
+    beat a offsets=0/0/7,0/3/7    -> a: 2 0:0,1
+    """)
+    kept = {name: offsets for name, (offsets, _) in bench.groups.live_streams["g"].offsets.items()}
+    assert kept == {"a": {("0", 0): 7, ("0", 1): 5}, "b": {("0", 2): 5}}
+    bench.do_bye("b")
+    bench.do_beat("a", "offsets=0/3/8")
+    assert bench.groups.live_streams["g"].offsets["a"][0]["0", 3] == 8
+
+
 def test_one_member_shuts_all_down() -> None:
     """SHUTDOWN_APPLICATION is 4. It ends with the last member."""
     play("""
@@ -668,6 +703,26 @@ def test_a_description_of_the_topology_is_kept() -> None:
     assert bench.groups.streams["g"].description == b"text"
     bench.do_tell("a", "0", "x" * ((1 << 20) + 1))
     assert bench.groups.streams["g"].description == b"text"
+
+
+def test_a_long_chain_is_configured_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each subtopology is looked at twice, although each reads what the one after it writes."""
+    looks = 0
+    real = streams_topology._most_read
+
+    def most_read(*args: Any) -> int | None:
+        nonlocal looks
+        looks += 1
+        return real(*args)
+
+    monkeypatch.setattr(streams_topology, "_most_read", most_read)
+    chain = [subtopology_of(f"{n}:*r{n}>r{n - 1}" if n else "0:*r0+c") for n in range(200)]
+    chain.append(subtopology_of("200:t>r199"))
+    configured = streams_topology.configure(
+        StreamsTopology(subtopologies=chain), {"t": 3, "c": 3}.get
+    )
+    assert {each.partition_count for each in configured.missing} == {3}
+    assert (len(configured.missing), looks) == (200, 402)
 
 
 def subtopologies(**counts: int) -> dict[str, Subtopology]:
