@@ -4,7 +4,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.manifest import DataFile, ManifestFile
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation, Snapshot
+from pyiceberg.utils.concurrent import ExecutorFactory
 
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.files import ROW_BYTES, write_rows
@@ -30,11 +31,18 @@ from lacuna.pipeline.export.tables import (
 
 #: Where merged files are, each merge in a folder of its own, whose name begins with the snapshot it is based on.
 _FOLDER: Final = "data/merged"
+#: The name of that folder, in the summary of the snapshot of the merge.
+_TOKEN: Final = "lacuna.merge"  # noqa: S105 - the name of a property
 #: The least number of small files that are merged.
 LEAST_FILES: Final = 8
-#: The bytes that one run merges in a table, and the snapshots that it deletes; the rest waits for the next run.
+#: The bytes and files that one run merges in a table, and the snapshots that it deletes; the rest waits for the next
+#: run.
 _MOST_BYTES: Final = 1 << 30
+_MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100
+#: Snapshots are deleted once this share of all are too old. To find what only they use, a run reads the manifests of
+#: all others, and would do so each time for a single one.
+_EXPIRED_SHARE: Final = 1 / 50
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +70,6 @@ class Maintenance:
                 return
             if self.merges:
                 merge_small_files(table, self.file_bytes, self.compression, self.sort_by)
-                table = self.into.load()
             if self.expire_ms is not None:
                 expire_snapshots(table, self.expire_ms, self.kept)
 
@@ -72,13 +79,11 @@ def merge_small_files(
     file_bytes: int,
     compression: str,
     sort_by: Sequence[str] = (),
-    *,
-    least: int | None = None,
 ) -> int:
     """Writes small data files again as larger ones, and replaces them in one snapshot. Returns their number.
 
-    Rows that others have deleted stay deleted, since files with deletes are left as they are. A commit of others that
-    comes first prevents the snapshot, and the next run tries again.
+    `table` then has the new snapshot. Rows that others have deleted stay deleted, since files with deletes are left as
+    they are. A commit of others that comes first prevents the snapshot, and the next run tries again.
     """
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
@@ -87,14 +92,12 @@ def merge_small_files(
     _delete_orphans(table, destination, snapshot.snapshot_id)
     token = f"{snapshot.snapshot_id}-{uuid.uuid4().hex}"
     merged, new = list[DataFile](), list[str]()
-    left = _MOST_BYTES
-    for group in _groups(table, file_bytes, least or LEAST_FILES):
-        for old in _alike(table, group, min(left, file_bytes)):
-            name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
-            _write(table, destination, name, old, compression, sort_by)
-            merged += old
-            new.append(f"{table.location()}/{name}")
-            left -= sum(each.file_size_in_bytes for each in old)
+    for schema, old in _chosen(table, min(file_bytes, _MOST_BYTES)):
+        name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
+        with destination.create(name) as sink:
+            _write(sink, schema, _row_groups(table, old), compression, sort_by)
+        merged += old
+        new.append(f"{table.location()}/{name}")
     if not new:
         return 0
     table.metadata.properties["commit.retry.num-retries"] = "0"
@@ -102,7 +105,7 @@ def merge_small_files(
         with (
             table.transaction() as transaction,
             transaction.update_snapshot(
-                snapshot_properties=offsets_summary(table)
+                snapshot_properties={**offsets_summary(table), _TOKEN: token}
             ).overwrite() as update,
         ):
             for each in merged:
@@ -117,8 +120,22 @@ def merge_small_files(
     return len(merged)
 
 
-def _groups(table: Table, file_bytes: int, least: int) -> Iterator[list[DataFile]]:
-    """The files of each partition that are worth a merge, the smallest first.
+def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[DataFile]]]:
+    """The files to merge into one each, with their columns. Bounds the bytes and files of all."""
+    bytes_left, files_left = _MOST_BYTES, _MOST_FILES
+    for group in _groups(table, file_bytes):
+        files_left -= len(group)
+        if files_left < 0:
+            return
+        for schema, files in _alike(table, group, file_bytes):
+            bytes_left -= sum(file.file_size_in_bytes for file in files)
+            if bytes_left < 0:
+                return
+            yield schema, files
+
+
+def _groups(table: Table, file_bytes: int) -> Iterator[list[DataFile]]:
+    """The files of each partition that are worth a merge, the smallest first, and at most `_MOST_FILES` of them.
 
     A file is merged only with others that have together at least its size. A byte is therefore written again only into
     a file of at least twice the size, however often files are added.
@@ -130,7 +147,9 @@ def _groups(table: Table, file_bytes: int, least: int) -> Iterator[list[DataFile
         if is_small and not task.delete_files and file.spec_id == table.spec().spec_id:
             by_partition.setdefault(file.partition, []).append(file)
     for files in by_partition.values():
-        files.sort(key=lambda file: (file.file_size_in_bytes, file.file_path))
+        files = sorted(files, key=lambda file: (file.file_size_in_bytes, file.file_path))[
+            :_MOST_FILES
+        ]
         sizes = [file.file_size_in_bytes for file in files]
         before = accumulate(sizes, initial=0)
         worth = [
@@ -138,53 +157,54 @@ def _groups(table: Table, file_bytes: int, least: int) -> Iterator[list[DataFile
             for index, (size, sum_) in enumerate(zip(sizes, before, strict=False))
             if size <= sum_
         ]
-        if worth and worth[-1] + 1 >= least:
+        if worth and worth[-1] + 1 >= LEAST_FILES:
             yield files[: worth[-1] + 1]
 
 
-def _alike(table: Table, files: Sequence[DataFile], most_bytes: int) -> Iterator[list[DataFile]]:
+def _alike(
+    table: Table, files: Sequence[DataFile], most_bytes: int
+) -> Iterator[tuple[pa.Schema, list[DataFile]]]:
     """Divides files by their columns and by size, in the order of their names, which is that of offsets."""
-    by_schema: dict[bytes, list[DataFile]] = {}
+    by_schema: dict[bytes, tuple[pa.Schema, list[DataFile]]] = {}
     for file in sorted(files, key=lambda file: file.file_path.rpartition("/")[2]):
         with table.io.new_input(file.file_path).open() as source:
             schema = pq.read_schema(source).remove_metadata()
-        by_schema.setdefault(schema.serialize().to_pybytes(), []).append(file)
-    for alike in by_schema.values():
+        by_schema.setdefault(schema.serialize().to_pybytes(), (schema, []))[1].append(file)
+    for schema, alike in by_schema.values():
         chosen: list[DataFile] = []
         size = 0
         for file in alike:
             if size + file.file_size_in_bytes > most_bytes and len(chosen) > 1:
-                yield chosen
+                yield schema, chosen
                 chosen, size = [], 0
             chosen.append(file)
             size += file.file_size_in_bytes
         if len(chosen) > 1:
-            yield chosen
+            yield schema, chosen
 
 
 def _write(
-    table: Table,
-    destination: Destination,
-    name: str,
-    files: Iterable[DataFile],
+    sink: pa.NativeFile,
+    schema: pa.Schema,
+    row_groups: Iterable[pa.Table],
     compression: str,
     sort_by: Sequence[str],
 ) -> None:
-    """Writes the rows of files to one file. About `ROW_BYTES` of them are in memory, and are sorted together."""
-    writer: pq.ParquetWriter | None = None
-    with destination.create(name) as sink:
-        waiting: list[pa.Table] = []
-        for rows in _row_groups(table, files):
-            if writer is None:
-                writer = pq.ParquetWriter(sink, rows.schema, compression=compression, version="2.6")
+    """Writes rows to one file. About `ROW_BYTES` of them are in memory, and are sorted together.
+
+    Files that are older than a column to sort by do not have it.
+    """
+    order = [name for name in sort_by if name in schema.names]
+    with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
+        waiting, size = list[pa.Table](), 0
+        for rows in row_groups:
             waiting.append(rows)
-            if sum(each.nbytes for each in waiting) >= ROW_BYTES:
-                write_rows(writer, pa.concat_tables(waiting), sort_by)
-                waiting.clear()
-        assert writer is not None
+            size += rows.nbytes
+            if size >= ROW_BYTES:
+                write_rows(writer, pa.concat_tables(waiting), order)
+                waiting, size = [], 0
         if waiting:
-            write_rows(writer, pa.concat_tables(waiting), sort_by)
-        writer.close()
+            write_rows(writer, pa.concat_tables(waiting), order)
 
 
 def _row_groups(table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
@@ -199,34 +219,40 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
     """Deletes the files of merges that died before their snapshot.
 
     A commit may still be on its way, and takes effect only if the table has the snapshot on which the merge was based.
-    So the files of merges of the current snapshot stay for now.
+    So the files of merges of the current snapshot stay for now. Once another snapshot follows the one on which a merge
+    was based, the merge has died. Only then are manifests read, since their number grows with that of the snapshots.
     """
-    names = [
-        name for name in destination.names(_FOLDER) if not name.startswith(f"{_FOLDER}/{current}-")
-    ]
+    snapshots = table.snapshots()
+    done = {each.summary.get(_TOKEN) for each in snapshots if each.summary is not None}
+    followed = {str(each.parent_snapshot_id) for each in snapshots} - {str(current)}
+
+    def is_dead(name: str) -> bool:
+        token = name.removeprefix(f"{_FOLDER}/").partition("/")[0]
+        return token not in done and token.partition("-")[0] in followed
+
+    names = [name for name in destination.names(_FOLDER) if is_dead(name)]
     if names:
-        known = _data_files(
-            table, {m.manifest_path: m for m in _manifests(table, table.snapshots())}
-        )
+        known = _data_files(table, {m.manifest_path: m for m in _manifests(table, snapshots)})
         destination.delete(name for name in names if f"{table.location()}/{name}" not in known)
 
 
 def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
     """Deletes the snapshots that were too old at the table's last change, with the files that only they used.
 
-    Snapshots in `kept`, and those of branches and tags, stay however old they are.
+    They stay while they are less than `_EXPIRED_SHARE` of all. Snapshots in `kept`, and those of branches and tags,
+    stay however old they are.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms
+    snapshots = table.snapshots()
     old = [
-        each
-        for each in table.snapshots()
-        if each.timestamp_ms < until_ms and each.snapshot_id not in stay
-    ][:_MOST_EXPIRED]
-    if not old:
+        each for each in snapshots if each.timestamp_ms < until_ms and each.snapshot_id not in stay
+    ]
+    if not old or len(old) < len(snapshots) * _EXPIRED_SHARE:
         return
+    old = old[:_MOST_EXPIRED]
     gone = {each.snapshot_id for each in old}
-    left = [each for each in table.snapshots() if each.snapshot_id not in gone]
+    left = [each for each in snapshots if each.snapshot_id not in gone]
     used = {each.manifest_path: each for each in _manifests(table, left)}
     unused = {
         each.manifest_path: each
@@ -234,7 +260,7 @@ def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None
         if each.manifest_path not in used
     }
     paths = {each.manifest_list for each in old} | unused.keys()
-    if any(_has_removed(each) for each in table.snapshots()):
+    if any(map(_has_removed, snapshots)):
         paths |= _data_files(table, unused) - _data_files(table, used)
     try:
         table.maintenance.expire_snapshots().by_ids(sorted(gone)).commit()
@@ -251,8 +277,8 @@ def _has_removed(snapshot: Snapshot) -> bool:
 
 
 def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[ManifestFile]:
-    for each in snapshots:
-        yield from each.manifests(table.io)
+    read = ExecutorFactory.get_or_create().map(lambda each: each.manifests(table.io), snapshots)
+    return chain.from_iterable(read)
 
 
 def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:

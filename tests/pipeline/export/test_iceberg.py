@@ -317,13 +317,20 @@ def test_offsets_outlive_their_snapshot(
 
 
 def test_transforms_of_columns_partition_a_table(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    consume: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each file has the rows of one partition, so a reader that looks for a key opens the files of its bucket only."""
     from pyiceberg.expressions import EqualTo
 
-    from lacuna.pipeline.export.maintaining import merge_small_files
+    from lacuna.pipeline.export import maintaining
 
+    monkeypatch.setattr(maintaining, "LEAST_FILES", 2)
     name = topic()
     keys = [
         *(b"%d" % number for number in range(40)),
@@ -338,7 +345,7 @@ def test_transforms_of_columns_partition_a_table(
     fields = [field.name for field in table.spec().fields]
     assert fields == ["key_bucket", "value_truncate", "timestamp_month"]
     assert _rows(table) == _expected(consume(name))
-    merged = merge_small_files(table, 1 << 27, "zstd", least=2)
+    merged = maintaining.merge_small_files(table, 1 << 27, "zstd")
     assert merged > 8
     table = _table(tmp_path, name)
     assert _rows(table) == _expected(consume(name))
@@ -377,10 +384,12 @@ def test_small_files_are_merged_and_the_old_ones_deleted(
     monkeypatch.setattr(maintaining, "LEAST_FILES", 3)
     name = topic()
     settings: dict[str, Any] = {"to": str(tmp_path), **_DAYS, "merges": True}
-    orphan = tmp_path / "lacuna" / name / "data/merged/dead/00000.parquet"
     for number in range(1, 6):
         transact(cluster, name, _MIXED[2:])
         if number == 3:
+            (*_, last) = _table(tmp_path, name).snapshots()
+            folder = f"data/merged/{last.snapshot_id}-dead"
+            orphan = tmp_path / "lacuna" / name / folder / "00000.parquet"
             orphan.parent.mkdir(parents=True)
             orphan.write_bytes(b"the merge died")
         export(name, **settings)
@@ -413,9 +422,47 @@ def test_small_files_are_merged_and_the_old_ones_deleted(
     assert not late.exists()
 
 
+def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where files of a partition are many, or lack the column to sort by."""
+    from pyiceberg.catalog import load_catalog
+
+    from lacuna.pipeline.export import maintaining
+
+    catalog = load_catalog(
+        "lacuna", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)
+    )
+    catalog.create_namespace("lacuna")
+    rows = pa.table({"offset": pa.array([1, 2], pa.int64()), "value": [b"b", b"a"]})
+    table = catalog.create_table("lacuna.many", rows.schema)
+    for _ in range(20):
+        table.append(rows)
+    size = next(iter(table.scan().plan_files())).file.file_size_in_bytes
+    merge = maintaining.merge_small_files
+    monkeypatch.setattr(maintaining, "_MOST_BYTES", 9 * size)
+    assert merge(table, 3 * size, "zstd", ("customer", "value")) == 9
+    monkeypatch.setattr(maintaining, "_MOST_BYTES", 1 << 30)
+    monkeypatch.setattr(maintaining, "_MOST_FILES", 8)
+    assert merge(table, 1 << 27, "zstd", ("customer", "value")) == 8
+    assert table.scan().to_arrow().num_rows == 40
+    monkeypatch.setattr(maintaining, "_EXPIRED_SHARE", 1 / 2)
+    times = [each.timestamp_ms for each in table.snapshots()]
+    assert len(times) == 22
+    for age_of, left in ((9, 22), (15, 7)):
+        expire_ms = table.metadata.last_updated_ms - times[age_of]
+        maintaining.expire_snapshots(table, expire_ms, frozenset())
+        table = catalog.load_table("lacuna.many")
+        assert len(table.snapshots()) == left
+    assert table.scan().to_arrow().num_rows == 40
+
+
 @pytest.mark.slow
 def test_a_merge_keeps_what_others_did(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    transact: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Rows that others deleted stay deleted, and a commit of others that comes first prevents the merge."""
     from pyiceberg.table import Transaction
@@ -439,12 +486,14 @@ def test_a_merge_keeps_what_others_did(
 
     try:
         Transaction.commit_transaction = after_another  # type: ignore[method-assign, assignment]
-        assert maintaining.merge_small_files(table, 1 << 27, "zstd", least=7) == 0
+        monkeypatch.setattr(maintaining, "LEAST_FILES", 7)
+        assert maintaining.merge_small_files(table, 1 << 27, "zstd") == 0
     finally:
         Transaction.commit_transaction = commit  # type: ignore[method-assign]
     assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
     table = _table(tmp_path, name)
-    assert maintaining.merge_small_files(table, 1 << 27, "zstd", least=6) == 6
+    monkeypatch.setattr(maintaining, "LEAST_FILES", 6)
+    assert maintaining.merge_small_files(table, 1 << 27, "zstd") == 6
     assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
 
 
