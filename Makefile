@@ -47,8 +47,8 @@ run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster 
 demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the transactional demo on a temporary cluster
 	$(BIN)/lacuna demo
 
-# Tests wait for something during a part of their time, so more workers than cores are faster. But each worker takes five
-# seconds of CPU to import and collect the tests.
+# Tests spend part of their time waiting, so more workers than cores are faster. But each worker needs five seconds of CPU
+# to import and collect the tests.
 WORKERS ?= 4
 QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
   -o tmp_path_retention_policy=failed

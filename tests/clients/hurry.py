@@ -8,11 +8,14 @@ so that a client stays a member even if a busy machine delays it.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from lacuna.agent.lease import AgentLease
-from lacuna.controlplane.runtime import Runtime
-from lacuna.testing import Cluster
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lacuna.agent.lease import AgentLease
+    from lacuna.controlplane.runtime import Runtime
+    from lacuna.testing import Cluster
 
 HEARTBEAT_MS = 100
 SESSION_MS = 45_000

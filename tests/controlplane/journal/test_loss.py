@@ -79,7 +79,7 @@ def outcome(path: Path) -> str:
     return f"it starts with {len(found)} records"
 
 
-#: 29 is prime to the sizes of pages and frames: in any 29 of these in a row, each place has its byte changed once.
+#: 7 is prime to the sizes of pages and frames: in any seven of these in a row, each place has its byte changed once.
 every = pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 
 
