@@ -49,7 +49,7 @@ SortBy = Annotated[
     str,
     option(
         "--sort-by",
-        help="Columns, separated by commas, by which the rows of a file are sorted in parts of 32 MiB. Default: "
+        help="Columns, separated by commas, by which the rows of a file are sorted, in parts of up to 32 MiB. Default: "
         "the order of offsets.",
         panel=_FILES,
     ),
@@ -302,7 +302,7 @@ def make_layouts(
     from lacuna.pipeline.export.layout import Layout
 
     if not key.schemas and not value.schemas and (has_prefix or (is_flat and not has_registry)):
-        option = "--flatten" if is_flat else "--confluent-prefix"
+        option = "--confluent-prefix" if has_prefix else "--flatten"
         raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
 
     def layout_of(topic: str) -> Layout:
@@ -355,10 +355,11 @@ def make_settings(**values: Any) -> "ExportSettings":
     from lacuna.pipeline.export.running import check_settings
 
     settings = ExportSettings(**values)
-    if settings.format != ICEBERG and (settings.catalog or settings.tables or settings.merges):
+    is_iceberg = settings.catalog or settings.tables or settings.expire_ms is not None
+    if settings.format != ICEBERG and is_iceberg:
         raise UserError(
-            "--catalog, --catalog-uri, --table and --maintain apply only to Iceberg: add --format iceberg, or leave "
-            "them out"
+            "--catalog, --catalog-uri, --table, --expire-snapshots and --maintain apply only to Iceberg: add --format "
+            "iceberg, or leave them out"
         )
     if settings.format != ICEBERG and not settings.to:
         raise UserError(

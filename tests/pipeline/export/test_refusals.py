@@ -138,6 +138,11 @@ MISTAKES = [
     (("--to", "x", "--format", "iceberg", "--catalog", "x"), "write --catalog NAME=VALUE"),
     (("--to", "x", "--watch", "soon"), "--watch"),
     (("--to", "x", "--maintain"), "apply only to Iceberg"),
+    (("--to", "x", "--expire-snapshots", "7d"), "apply only to Iceberg"),
+    (
+        ("--to", "x", "--registry", "http://h", "--confluent-prefix", "--flatten"),
+        "--confluent-prefix needs a schema",
+    ),
     (("--to", "x", "--value-subject", "s"), "needs a registry: add --registry URL"),
     (("--to", "x", "--registry", "localhost:8081"), "write http://HOST:PORT"),
     (("--to", "x", "--registry", "http://h", "--registry-login", "me"), "use file:PATH"),

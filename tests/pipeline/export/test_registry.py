@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import io
 import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from socketserver import StreamRequestHandler, TCPServer
 from typing import Any
 
 import fastavro
@@ -53,6 +55,7 @@ AVRO_ROWS: list[dict[str, Any]] = [
     {"number": 4, "note": None, "customer": None},
     {"number": 5, "note": "five", "customer": {"name": "Zoë"}},
 ]
+_FOLDER = [{"name": ".", "subject": "other", "version": 1}]
 _CUSTOMER = [{"name": "shop.Customer", "subject": "shop/customer", "version": 3}]
 
 
@@ -150,6 +153,47 @@ def test_a_registry_that_does_not_answer_is_no_bad_record(served: Served) -> Non
     served.close()
     with pytest.raises(RegistryUnavailable, match="the registry does not answer"):
         decoder.value(values[0])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ({"schema": "{}"}, "answer is not valid"),
+        ({"id": [], "schema": "{}"}, "answer is not valid"),
+        ({"id": 1, "schema": "{}", "references": [{"name": "other"}]}, "answer is not valid"),
+        ({"id": 1, "schema": "{}", "references": 7}, "answer is not valid"),
+        ({"id": 1, "schemaType": "PROTOBUF", "schema": ""}, "imports 'google/protobuf/no.proto'"),
+        ({"id": 2, "schemaType": "PROTOBUF", "schema": "", "references": _FOLDER}, "a directory"),
+    ],
+)
+def test_an_answer_of_another_form_costs_its_schema_only(
+    served: Served, answer: dict[str, Any], reason: str
+) -> None:
+    file = descriptor_pb2.FileDescriptorProto(dependency=["google/protobuf/no.proto"])
+    text = base64.b64encode(file.SerializeToString()).decode()
+    served.answers["/subjects/orders-value/versions/latest"] = answer
+    for path in ("/schemas/ids/1", "/schemas/ids/2"):
+        served.answers[path] = answer
+    served.answers["/schemas/ids/1?format=serialized"] = {"schema": text}
+    for path in ("/schemas/ids/2", "/subjects/other/versions/1"):
+        served.answers[f"{path}?format=serialized"] = {"schema": 'syntax = "proto3";'}
+    with pytest.raises(PipelineError, match=f"subject orders-value: .*{reason}"):
+        Subjects(registry=Registry(served.url)).value("orders")
+
+
+def test_a_server_of_another_protocol_is_no_registry() -> None:
+    class Handler(StreamRequestHandler):
+        def handle(self) -> None:
+            while self.rfile.readline().strip():
+                pass
+            self.wfile.write(b"* OK ready\r\n")
+
+    with TCPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(RegistryUnavailable, match="the registry does not answer: "):
+            Registry(f"http://127.0.0.1:{server.server_address[1]}").by_id(1)
+        thread.join()
 
 
 def test_json_schemas_refer_to_others(served: Served) -> None:

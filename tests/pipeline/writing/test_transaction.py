@@ -220,7 +220,7 @@ def test_a_commit_goes_on_when_the_control_plane_is_back(
 
 
 @pytest.fixture
-def cluster() -> Iterator[Cluster]:
+def collected() -> Iterator[Cluster]:
     """A cluster that collects only at a test's request, with a clock that the test sets."""
     parts: AgentParts = PARTS
     with Cluster(parts=parts) as running:
@@ -228,31 +228,31 @@ def cluster() -> Iterator[Cluster]:
 
 
 def test_what_was_not_committed_is_swept(
-    cluster: Cluster, consume: Callable[..., list[Message]]
+    collected: Cluster, consume: Callable[..., list[Message]]
 ) -> None:
-    topic = cluster.create_topic("swept")
+    topic = collected.create_topic("swept")
     wanted = [b"%06d" % n * 10 for n in range(100)]
-    won, lost, failed, left = (write(cluster, topic, wanted) for _ in range(4))
-    assert commit(cluster, [won])
-    with open_control(cluster) as control:
+    won, lost, failed, left = (write(collected, topic, wanted) for _ in range(4))
+    assert commit(collected, [won])
+    with open_control(collected) as control:
         release(control, [won])
         dying = WriteTransaction(control, "dying")  # its driver ends here
         dying.begin(1)
         dying.commit_segments([left])
-    abort(options(cluster), [failed])
-    assert sweep(cluster, 0) == len(failed.segments)
-    assert objects_of(cluster, lost.lease_id) == len(lost.segments)
-    assert sweep(cluster, LEASE_SECONDS * 1000) == len(lost.segments)
-    assert objects_of(cluster, won.lease_id) == len(won.segments)
-    assert [message.value() for message in consume(cluster, topic)] == wanted
+    abort(options(collected), [failed])
+    assert sweep(collected, 0) == len(failed.segments)
+    assert objects_of(collected, lost.lease_id) == len(lost.segments)
+    assert sweep(collected, LEASE_SECONDS * 1000) == len(lost.segments)
+    assert objects_of(collected, won.lease_id) == len(won.segments)
+    assert [message.value() for message in consume(collected, topic)] == wanted
 
 
 def test_a_task_that_fails_holds_no_lease(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    collected: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """This includes a failure to look up the topics. A lease would remain for a day."""
-    topic = cluster.create_topic("leased")
-    leases = cluster.embedded.running.plane._state.leases
+    topic = collected.create_topic("leased")
+    leases = collected.embedded.running.plane._state.leases
     before = set(leases)
 
     def away(_: RetryingControlPlane) -> None:
@@ -260,7 +260,7 @@ def test_a_task_that_fails_holds_no_lease(
 
     monkeypatch.setattr(RetryingControlPlane, "topics", away)
     with pytest.raises(ControlPlaneUnavailable, match="away"):
-        write(cluster, topic, [b"value"])
+        write(collected, topic, [b"value"])
     assert set(leases) == before
 
 

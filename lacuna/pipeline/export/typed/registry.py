@@ -7,9 +7,11 @@ import base64
 import json
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
@@ -43,6 +45,15 @@ class RegistryUnavailable(NoSchema):
     """The registry did not answer, or rejected the request. Another attempt may succeed."""
 
 
+@contextmanager
+def _checked() -> Iterator[None]:
+    """Raises NoSchema if an answer lacks a field, has one of another type, or nests too deeply."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise NoSchema("the registry's answer is not valid") from error
+
+
 def schema_id_of(data: bytes | None) -> int | None:
     """Return the schema id with which bytes begin, or None."""
     if data is None or len(data) < PREFIX or data[0] != _MAGIC:
@@ -71,6 +82,7 @@ class Registry:
                 f"{self.url} is not the address of a schema registry: write http://HOST:PORT"
             )
 
+    @_checked()
     def by_id(self, schema_id: int) -> Registered:
         """The schema with this id. Raises NoSchema, RegistryUnavailable."""
         path = f"/schemas/ids/{schema_id}"
@@ -86,6 +98,7 @@ class Registry:
         files = _descriptors(main, self._references(answer, serialized))
         return Registered(kind, files.SerializeToString())
 
+    @_checked()
     def newest(self, subject: str) -> Registered | None:
         """The newest schema of a subject, or None if there is none. Raises NoSchema, RegistryUnavailable."""
         try:
@@ -133,7 +146,7 @@ class Registry:
                 is_missing = error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
                 kind = NoSchema if is_missing else RegistryUnavailable
                 raise kind(f"the registry answers {error.code} for {path}") from error
-        except (URLError, OSError, ValueError) as error:
+        except (URLError, OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise RegistryUnavailable(f"the registry does not answer: {reason}") from error
         if len(body) > _DOCUMENT_BYTES:
@@ -334,7 +347,10 @@ def _well_known(
     def add(name: str) -> None:
         if name in parsed or name in found:
             return
-        __import__(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+        try:
+            __import__(f"{name.removesuffix('.proto').replace('/', '.')}_pb2")
+        except ImportError as error:
+            raise NoSchema(f"it imports {name[:80]!r}, which Protobuf does not have") from error
         file = descriptor_pb2.FileDescriptorProto()
         descriptor_pool.Default().FindFileByName(name).CopyToProto(file)
         for each in file.dependency:
@@ -357,6 +373,9 @@ def _compiled(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescrip
             path = (root / name).resolve()
             if not path.is_relative_to(root):
                 raise NoSchema(f"it refers to {name[:80]!r}, which is not the name of a schema")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text)
+            except OSError as error:
+                raise NoSchema(f"the file of its schema {name[:80]!r}: {error.strerror}") from error
         return descriptor_pb2.FileDescriptorSet.FromString(compile_proto(root / "main.proto"))

@@ -17,13 +17,10 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from lacuna.pipeline.export.typed.registry import Registry
+from lacuna.pipeline.export.typed.registry import PREFIX, Registry, schema_id_of
 
 SchemaKind: TypeAlias = Literal["json", "avro", "protobuf"]
 Convert: TypeAlias = Callable[[Any], Any]
-
-CONFLUENT_MAGIC: Final = 0
-CONFLUENT_BYTES: Final = 5
 
 
 class Node(NamedTuple):
@@ -104,9 +101,9 @@ class Decoder:
 
     def _one(self, data: bytes) -> Any:
         if self._has_prefix:
-            if len(data) < CONFLUENT_BYTES or data[0] != CONFLUENT_MAGIC:
+            if schema_id_of(data) is None:
                 raise NotOfSchemaError("Confluent's prefix (a 0 byte and a schema id) is missing")
-            data = data[CONFLUENT_BYTES:]
+            data = data[PREFIX:]
         value = self._decode(data)
         return None if value is None else self._convert(value)
 
