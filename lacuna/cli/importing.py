@@ -42,8 +42,8 @@ Source = Annotated[
         parser=TEXT,
         callback=agents_from("--source-config"),
         beside=(_SOURCE_CONFIG,),
-        help="Address of any broker of the cluster to copy from, HOST:PORT. Several addresses, separated by commas, are "
-        "tried in turn. An SRV name stands for the addresses that it lists.",
+        help="Address of any broker of the cluster to copy from, HOST:PORT. Several addresses, separated by commas, "
+        "are tried in turn. An SRV name stands for the addresses that it lists.",
     ),
 ]
 Wanted = Annotated[
@@ -169,15 +169,15 @@ async def status(
         bool,
         option(
             "--transactions",
-            help="Show the transactional ids of the source and their states instead. They are not copied.",
+            help="Show the source's transactional ids, which are not copied, and their states instead.",
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Shows how far each mirrored partition is behind its source.
 
-    The lag counts the offsets that are decided at the source and not here yet. Open are those that the source has not
-    decided: they belong to open transactions, or follow the first record of one.
+    The lag counts the offsets that are decided at the source and not here yet. Offsets are open until the source
+    decides them: they belong to open transactions, or follow the first record of one.
     """
     from lacuna.agent.clock import SystemWallClock
     from lacuna.importing.cluster import Kafka

@@ -71,14 +71,15 @@ async def reset(
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     shares = await _check_empty(bootstrap, group) == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        read = first_unfinished if shares else _committed
+        read = _first_unfinished if shares else _committed
         committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
         fail(f"group {group} has not committed any offsets: name its topics with --topic")
     moves: dict[str, dict[int, int]] = {}
     for name in topics:
-        wanted = await find(bootstrap, name, (), point, Point(Kind.END), committed=True)
+        end = Point(Kind.END)
+        wanted = await find(bootstrap, name, (), point, end, committed=True, what="--to")
         moves[name] = {each.partition: each.start for each in wanted}
     table(
         ("topic", "partition", "first unfinished" if shares else "committed", "reset to"),
@@ -99,7 +100,7 @@ async def reset(
 
 
 async def _check_empty(bootstrap: Agents, group: str) -> str:
-    """Return the type of the group, "" if there is none. Raises UserError if it has members.
+    """Return the type of the group, or "" if there is none. Raises UserError if it has members.
 
     Each agent lists its own groups.
     """
@@ -133,7 +134,7 @@ async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[s
     }
 
 
-async def first_unfinished(
+async def _first_unfinished(
     connection: KafkaConnection, group: str
 ) -> Mapping[tuple[str, int], int]:
     """Return where a share group begins, by topic and partition."""

@@ -324,7 +324,15 @@ def trim_topic(
     """
     point = parse_from(before, SystemWallClock().now_ms(), "--before")
     wanted = asyncio.run(
-        find(bootstrap, name, partition or (), point, Point(Kind.END), committed=True)
+        find(
+            bootstrap,
+            name,
+            partition or (),
+            point,
+            Point(Kind.END),
+            committed=True,
+            what="--before",
+        )
     )
     confirm(f"Delete the records of {name} before {before}?", yes)
     _trim(name, {each.partition: each.start for each in wanted}, bootstrap)

@@ -91,7 +91,8 @@ async def _rows(site: Site, groups: Sequence[ListedGroup], rights: Rights) -> li
     rows: list[GroupRow] = []
     for group, committed in await _committed(control, groups):
         if group.group_type == SHARE:
-            shared = await _shared(control, group.group_id, rights)
+            shared = await _shared(control, group.group_id, rights) if left > 0 else ()
+            left -= len(shared)
             lag = sum(max(each.lag, 0) for _, each in shared)
             rows.append(GroupRow(group, len(shared), lag if shared else None, 0.0, 0))
             continue
@@ -176,9 +177,9 @@ async def group_page(site: Site, request: Request) -> Response:
         "group.html",
         group=chosen,
         lags=lags,
-        shared=shared,
+        shared=shared[: limits.LAGS],
         queue=await _queue_of(control, group_id) if chosen.group_type == SHARE else "",
-        not_counted=max(0, len(offsets) - limits.LAGS),
+        not_counted=max(0, len(shared or offsets) - limits.LAGS),
         members=members[: limits.ROWS],
         member_count=len(members),
         details=details,

@@ -494,8 +494,8 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
     counters(
         "lacuna_share_records_decided",
         "Records of share groups by what happened to them: acquired, or acknowledged in one of the ways of KIP-932, "
-        "or given back because a lock timed out or a member left. Of those that were given up, buried ones are in the "
-        "dead-letter queue, and lost ones are not because it could not be used.",
+        "or given back because a lock timed out or a member left. Records that were given up are buried in the "
+        "dead-letter queue, or lost because it could not be used.",
         ("what",),
         lambda seen: sorted(seen.state.groups.shared.items()),
     ),

@@ -1,6 +1,6 @@
 """Offsets of groups, as commands and the console read and move them: committed ones, and where share groups begin.
 
-Nothing here raises for an error of Kafka: a `Refusal` has its code, and the caller says it in its own words.
+An error code of Kafka is returned as a `Refusal`, which the caller reports in its own words.
 """
 
 from collections.abc import Mapping, Sequence

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import re
 import signal
 import subprocess
 import sys
@@ -32,17 +33,17 @@ from lacuna.importing.cluster import Kafka
 from lacuna.importing.cutover import source_transactions
 from lacuna.operating.kafka import Agents
 from tests.compat.clients import KAFKAS
-from tests.compat.clusters import fetch
 from tests.faults.processes import Deployment, end_by_exception
 from tests.faults.takeovers import await_standby, deployment
 from tests.forked import LACUNA, Started, start_process
-from tests.golden.broker import Broker, broker
+from tests.golden.broker import Broker
 from tests.importing.sources import (
     COMPACTED,
     SECONDS,
     TOPICS,
     Row,
     SourceLoad,
+    apache_kafka,
     created,
     group_offsets,
     places,
@@ -56,9 +57,8 @@ PROTOCOLS: Final = {
     "4.1": ["classic", "consumer"],
     "4.4": ["classic", "consumer"],
 }
-
-
-_AWAY: Final = "the source does not answer"
+#: An importer ends with such a line if the source is away, or goes away, while it starts.
+_AWAY: Final = re.compile(r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +128,9 @@ class Move:
             assert time.monotonic() < deadline, f"nothing more is copied:\n{self.said}"
 
     def _keep_importing(self) -> None:
-        """Start an importer again that found the source away when it started, as a supervisor would."""
+        """Start an importer again that ended because the source was away, as a supervisor would."""
         if (code := self._importer.poll()) is not None:
-            is_expected = code == 1 and _AWAY in self.said.splitlines()[-1]
+            is_expected = code == 1 and _AWAY.search(self.said.splitlines()[-1])
             assert is_expected, f"the importer ended with {code}:\n{self.said}"
             self._importer = self._started()
 
@@ -180,13 +180,9 @@ def watermarks(bootstrap: str, topic: str, partitions: int) -> dict[int, tuple[i
 @contextmanager
 def moving(folder: Path, version: str, plan: Plan) -> Iterator[Move]:
     """Start a source with load, and a deployment that copies it."""
-    place = folder / "kafka"
-    place.mkdir(parents=True)
-    (place / "libs").symlink_to(fetch(version))
     extra = "group.coordinator.rebalance.protocols=classic,consumer\n"
     with ExitStack() as stack:
-        started = broker(place, heap="512M", version=KAFKAS[version], extra=extra)
-        source = stack.enter_context(started)
+        source = stack.enter_context(apache_kafka(folder / "kafka", version, extra))
         for name, (partitions, configs) in TOPICS.items():
             created(source.bootstrap, name, partitions, **configs)
         target = stack.enter_context(

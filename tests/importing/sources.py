@@ -7,8 +7,9 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -21,6 +22,10 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
+
+from tests.compat.clients import KAFKAS
+from tests.compat.clusters import fetch
+from tests.golden.broker import Broker, broker
 
 SECONDS: Final = 60.0
 _CALL_SECONDS: Final = 10.0
@@ -48,6 +53,13 @@ Row = tuple[int, tuple[int, int], bytes | None, bytes | None, Any]
 #: The end of a partition for consumers, and its records.
 Log = tuple[int, list[Row]]
 Place = tuple[str, int]
+
+
+def apache_kafka(folder: Path, version: str, extra: str = "") -> AbstractContextManager[Broker]:
+    """Return a broker of the Kafka with this name in KAFKAS, which runs within a `with` block."""
+    folder.mkdir(parents=True)
+    (folder / "libs").symlink_to(fetch(version))
+    return broker(folder, heap="512M", version=KAFKAS[version], extra=extra)
 
 
 def created(bootstrap: str, name: str, partitions: int = 1, **configs: str) -> None:

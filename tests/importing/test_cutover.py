@@ -14,12 +14,9 @@ from typing import Final
 import pytest
 from confluent_kafka import Producer
 
-from tests.compat.clients import KAFKAS
-from tests.compat.clusters import fetch
 from tests.faults.foreign import Follower
 from tests.forked import LACUNA, ForkedCluster, start_process
-from tests.golden.broker import broker
-from tests.importing.sources import SECONDS, created
+from tests.importing.sources import SECONDS, apache_kafka, created
 
 PARTITIONS: Final = 4
 TOPIC: Final = "orders"
@@ -91,11 +88,8 @@ def importing(source: str, target: str, *arguments: str) -> list[str]:
 @pytest.mark.slow
 @pytest.mark.java
 def test_each_record_is_read_once_over_both_clusters(tmp_path: Path) -> None:
-    place = tmp_path / "kafka"
-    place.mkdir()
-    (place / "libs").symlink_to(fetch("4.4"))
     with (
-        broker(place, heap="512M", version=KAFKAS["4.4"]) as there,
+        apache_kafka(tmp_path / "kafka", "4.4") as there,
         ForkedCluster(tmp_path / "here") as here,
     ):
         source, target = there.bootstrap, here.bootstrap

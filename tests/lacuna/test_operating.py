@@ -226,6 +226,8 @@ def test_a_topic_is_trimmed(
     assert "Add --yes to confirm" in refused(*trim, "--before", "3", "-b", lacuna_cluster.bootstrap)
     rows = asks(*trim, "--before", "end-2", "--yes")
     assert [(row["partition"], row["log_start"]) for row in rows] == [(0, 3), (1, 0)]
+    late = refused(*trim, "--before", "99", "--yes", "-b", lacuna_cluster.bootstrap)
+    assert f"--before 99: {topic} ends earlier, at 5" in late
     (row,) = asks(*trim, "--before", "end", "--partition", "0", "--yes")
     assert row["log_start"] == 5
 
@@ -517,6 +519,8 @@ def test_a_group_is_reset(
     (row,) = asks("groups", "reset", f"{topic}-nobody", "--to", "0", "--topic", topic)
     assert (row["committed"], row["reset_to"]) == ("", 0)
     assert "--to soon: write earliest" in refused("groups", "reset", group, "--to", "soon", *where)
+    late = refused("groups", "reset", group, "--to", "99", *where)
+    assert f"--to 99: {topic} ends earlier, at " in late
 
 
 @pytest.mark.parametrize(

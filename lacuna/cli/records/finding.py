@@ -73,11 +73,12 @@ async def find(
     until: Point,
     *,
     committed: bool,
+    what: str = "--from",
 ) -> list[OffsetRange]:
     """Return the offsets of points, as of now or of the past time `until`, for `partitions` or for all of them.
 
-    Raises UserError for a topic or partition that does not exist, a time that is not known, and an offset that none of
-    the partitions has reached.
+    `what` names the option of `begin` in errors. Raises UserError for a topic or partition that does not exist, a time
+    that is not known, and an offset that none of the partitions has reached.
     """
     isolation = READ_COMMITTED if committed else READ_UNCOMMITTED
     async with KafkaConnection(bootstrap) as connection:
@@ -110,7 +111,7 @@ async def find(
                     return dict.fromkeys(indexes, NEVER)
 
         firsts, stops = await resolve(begin), await resolve(until)
-    _check_reached(topic, begin, firsts, written)
+    _check_reached(topic, f"{what} {begin.value}", firsts, written)
     return [
         OffsetRange(
             topic,
@@ -155,10 +156,10 @@ async def _ends_at(
     return {each.partition_index: each.offset for each in answers}
 
 
-def _check_reached(topic: str, begin: Point, firsts: dict[int, int], ends: dict[int, int]) -> None:
+def _check_reached(topic: str, given: str, firsts: dict[int, int], ends: dict[int, int]) -> None:
     if all(firsts[each] > ends[each] for each in ends):
         raise UserError(
-            f"--from {begin.value}: {topic} ends earlier, at {max(ends.values())}; `lacuna topics describe {topic}` "
+            f"{given}: {topic} ends earlier, at {max(ends.values())}; `lacuna topics describe {topic}` "
             "shows its offsets"
         )
 

@@ -26,8 +26,10 @@ from lacuna.base.sasl import scram
 from lacuna.console import app, limits, site
 from lacuna.console.serving import Quiet
 from lacuna.console.site import Site
+from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
+from lacuna.controlplane.v1.share_pb2 import AlterShareOffsets, ShareOffset
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.kafka import Agents
 from lacuna.testing import Cluster
@@ -341,3 +343,31 @@ def test_a_page_has_a_hundred_groups_and_counts_some_lags(
         assert "201 to 250 of 250" in plain(browser.get("/groups?page=99999").text)
         assert browser.get("/groups?page=x").code == 400
         assert "10 groups" in plain(browser.get("/groups?q=g24").text)
+
+
+def test_pages_show_some_positions_of_share_groups(
+    lacuna_private_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lacuna_private_cluster
+    cluster.create_topic("orders", 3)
+    monkeypatch.setattr(limits, "LAGS", 2)
+
+    async def begin() -> None:
+        control = cluster.embedded.control
+        topic = control.cluster.topics_by_name["orders"]
+        offsets = [
+            ShareOffset(partition=TopicPartition(topic_id=topic.topic_id, partition=index))
+            for index in range(3)
+        ]
+        for group_id in ("one", "two"):
+            asked = AlterShareOffsets(group_id=group_id, offsets=offsets)
+            await control.call(Command(alter_share_offsets=asked))
+
+    cluster.run(begin())
+    with served(cluster) as browser:
+        shown = plain(browser.get("/groups").text)
+        assert "one Empty share 3 0" in shown
+        assert "two Empty share 0 \N{EN DASH}" in shown
+        shown = plain(browser.get("/groups/group?id=one").text)
+        assert re.search("orders 1 0 .*1 more partitions are not shown", shown)
+        assert "orders 2 0" not in shown
