@@ -1,7 +1,7 @@
 """Guards of the APIs about groups and their offsets."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import AnyApi, Call, Guard
@@ -24,6 +24,7 @@ from lacuna.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
+from lacuna.wire.messages.describe_groups import DescribedGroup as ClassicGroup
 from lacuna.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from lacuna.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from lacuna.wire.messages.offset_commit import (
@@ -69,9 +70,24 @@ from lacuna.wire.messages.txn_offset_commit import (
 )
 
 _TOPIC_DENIED: Final = DENIED[ResourceType.TOPIC]
+_DENIAL: Final = "The group uses topics that the client is not authorized to describe."
+_STREAMS_DENIAL: Final = (
+    "The described group uses topics that the client is not authorized to describe."
+)
 _FIRST_PROTOCOL: Final = 5
 _FIRST_GROUPS: Final = 8
 _NOTHING: Final = -1
+
+Modern = TypeVar(
+    "Modern", DescribedGroup, share_groups.DescribedGroup, streams_groups.DescribedGroup
+)
+Described = TypeVar(
+    "Described",
+    ClassicGroup,
+    DescribedGroup,
+    share_groups.DescribedGroup,
+    streams_groups.DescribedGroup,
+)
 
 _read_group = on_group(Operation.READ)
 _delete_group = on_group(Operation.DELETE)
@@ -92,15 +108,23 @@ async def describe_groups(
     response: DescribeGroupsResponse = await split(
         api, call, request, "groups", "groups", lambda name: _description_error(rights, name)
     )
-    groups = [
-        each
-        if each.authorized_operations == operations.NOT_ASKED
-        else each._replace(
-            authorized_operations=rights.operations(ResourceType.GROUP, each.group_id)
-        )
-        for each in response.groups
-    ]
-    return response._replace(groups=groups)
+    return response._replace(groups=[_with_operations(rights, each) for each in response.groups])
+
+
+def _with_operations(rights: Rights, group: Described) -> Described:
+    """Return a described group with what the client may do with it, if that was asked."""
+    if group.authorized_operations == operations.NOT_ASKED:
+        return group
+    return group._replace(
+        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
+    )
+
+
+def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str = _DENIAL) -> Modern:
+    """Return a described group, or an error if the client may not describe all of its topics."""
+    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
+        return type(group)(_TOPIC_DENIED, denial, group.group_id)
+    return _with_operations(rights, group)
 
 
 async def consumer_group_describe(
@@ -124,17 +148,7 @@ def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
-        return DescribedGroup(
-            _TOPIC_DENIED,
-            "The group uses topics that the client is not authorized to describe.",
-            group.group_id,
-        )
-    if group.authorized_operations == operations.NOT_ASKED:
-        return group
-    return group._replace(
-        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
-    )
+    return _seen_by(rights, group, topics)
 
 
 async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
@@ -208,17 +222,7 @@ def _seen_share(rights: Rights, group: share_groups.DescribedGroup) -> share_gro
     topics = {
         topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
     }
-    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
-        return share_groups.DescribedGroup(
-            _TOPIC_DENIED,
-            "The group uses topics that the client is not authorized to describe.",
-            group.group_id,
-        )
-    if group.authorized_operations == operations.NOT_ASKED:
-        return group
-    return group._replace(
-        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
-    )
+    return _seen_by(rights, group, topics)
 
 
 def share_records(serve: Callable[..., Awaitable[Any]]) -> Guard:
@@ -287,17 +291,7 @@ def _seen_streams(
 ) -> streams_groups.DescribedGroup:
     subtopologies = (group.topology.subtopologies if group.topology is not None else None) or ()
     topics = {name for each in subtopologies for name in _topics_of(each)}
-    if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
-        return streams_groups.DescribedGroup(
-            _TOPIC_DENIED,
-            "The described group uses topics that the client is not authorized to describe.",
-            group.group_id,
-        )
-    if group.authorized_operations == operations.NOT_ASKED:
-        return group
-    return group._replace(
-        authorized_operations=rights.operations(ResourceType.GROUP, group.group_id)
-    )
+    return _seen_by(rights, group, topics, _STREAMS_DENIAL)
 
 
 async def describe_share_offsets(

@@ -26,9 +26,9 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopologyDescribed,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.verbs.groups.consumer.finding import find_dynamic
 from lacuna.controlplane.verbs.groups.streams_members import (
     count_of,
-    find_member,
     find_streams_group,
     keep,
     open_streams,
@@ -118,7 +118,8 @@ def describe_topology(turn: Turn, command: DescribeTopology) -> Reply:
 
 def _take_description(turn: Turn, command: DescribeTopology) -> None:
     group = find_streams_group(turn, command.group_id)
-    find_member(group, command.member_id)
+    draft = StreamsDraft(command.group_id, group)
+    find_dynamic(draft, command.member_id)
     if command.topology_epoch != group.topology_epoch:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -133,7 +134,6 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
             f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} are kept, as far as there is room"
             " (groups.max.bytes, principal.max.percent).",
         )
-    draft = StreamsDraft(command.group_id, group)
     draft.step.described.topology_epoch = command.topology_epoch
     draft.step.described.description = command.description
     keep(turn, draft, open_streams(turn, draft))

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import Final
 
+from lacuna.controlplane.shared.config_values import items_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import (
     STREAMS_ACCEPTABLE_LAG,
@@ -55,6 +56,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
+from lacuna.controlplane.verbs.groups.consumer.finding import find_dynamic, find_static, take_over
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky, reconcile
 from lacuna.controlplane.verbs.groups.streams_topology import (
@@ -139,15 +141,6 @@ def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
     if turn.groups.exists(group_id):
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
     raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
-
-
-def find_member(group: StreamsGroup | StreamsDraft, member_id: str) -> Member:
-    """Return the member with this id. Raises Refused if there is none."""
-    member = group.members.get(member_id)
-    if member is None:
-        message = f"Member {member_id} is not a member of group {group.group_id}."
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, message)
-    return member
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
@@ -244,7 +237,7 @@ class _Beat:
         elif self.is_joining:
             member = draft.members.get(member_id) or Member(member_id=member_id)
         else:
-            member = find_member(draft, member_id)
+            member = find_dynamic(draft, member_id)
         self._check_epoch(member)
         return member
 
@@ -256,22 +249,7 @@ class _Beat:
         if existing_id is None:
             return draft.members.get(member_id) or Member(member_id=member_id)
         existing = draft.members[existing_id]
-        has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
-        if existing_id == member_id and has_just_joined and not self.has_heard:
-            return existing
-        if existing.current.member_epoch != LEAVING_STATIC_EPOCH:
-            raise Refused(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance"
-                f" id is owned by {existing_id} member.",
-            )
-        current = replace(
-            existing.current, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
-        )
-        member = replace(existing, member_id=member_id, current=current)
-        draft.remove(existing_id)
-        draft.put(member)
-        return member
+        return take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
         """Raise Refused unless the epoch is the member's, or its previous one if it may have missed an answer."""
@@ -480,7 +458,7 @@ class _Beat:
                 f"Streams group member {by} encountered a fatal error and requested a shutdown for the entire"
                 " application.",
             )
-        required = [each.strip() for each in self.draft.step.rack_tags.split(",") if each.strip()]
+        required = items_of(self.draft.step.rack_tags)
         tags = dict(member.metadata.client_tags)
         missing = [each for each in required if each not in tags]
         if missing and self.command.knows_tags:
@@ -506,19 +484,6 @@ def count_of(turn: Turn, name: str) -> int | None:
     """Return the partition count of a topic, or None if there is no such topic."""
     found = turn.topics.find(name)
     return None if found is None else found[1]
-
-
-def find_static(draft: StreamsDraft, member_id: str, instance_id: str) -> Member:
-    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member has its instance id now."""
-    existing_id = draft.static_members.get(instance_id)
-    if existing_id is None:
-        raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if existing_id != member_id:
-        raise Refused(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {existing_id}.",
-        )
-    return draft.members[existing_id]
 
 
 def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
@@ -598,7 +563,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
     instance_id, member_id = command.group_instance_id, command.member_id
     is_static = bool(instance_id)
     member = (
-        find_static(draft, member_id, instance_id) if is_static else find_member(draft, member_id)
+        find_static(draft, member_id, instance_id) if is_static else find_dynamic(draft, member_id)
     )
     live = open_streams(turn, draft)
     if command.shuts_down and not draft.step.shut_down_by:

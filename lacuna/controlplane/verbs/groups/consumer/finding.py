@@ -1,7 +1,11 @@
-"""Finds the consumer group and member named in a request, and rejects invalid requests (KIP-848, KIP-345)."""
+"""Finds the consumer group and member named in a request, and rejects invalid requests (KIP-848, KIP-345).
 
+Members of streams groups are found in the same way.
+"""
+
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
@@ -10,12 +14,29 @@ from lacuna.controlplane.state.groups.consumer.member import Member
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.state.groups.streams import Member as StreamsMember
 from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 
 #: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
 _FIRST_EPOCH: Final = 1
+
+
+M = TypeVar("M", Member, StreamsMember)
+
+
+class Drafted(Protocol[M]):
+    """A draft of a consumer or streams group."""
+
+    @property
+    def group_id(self) -> str: ...
+    @property
+    def members(self) -> Mapping[str, M]: ...
+    @property
+    def static_members(self) -> Mapping[str, str]: ...
+    def put(self, member: M) -> None: ...
+    def remove(self, member_id: str) -> None: ...
 
 
 def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
@@ -102,7 +123,7 @@ def check_epoch(
         )
 
 
-def find_dynamic(draft: Draft, member_id: str) -> Member:
+def find_dynamic(draft: Drafted[M], member_id: str) -> M:
     """Return the member with this id. Raises Refused if there is none."""
     member = draft.members.get(member_id)
     if member is None:
@@ -113,7 +134,7 @@ def find_dynamic(draft: Draft, member_id: str) -> Member:
     return member
 
 
-def find_static(draft: Draft, member_id: str, instance_id: str) -> Member:
+def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
     """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member has its instance id now."""
     existing = draft.static_members.get(instance_id)
     if existing is None:
@@ -132,28 +153,45 @@ def join_static(
 ) -> Member:
     """Return the static member that joins: a new one, or one that replaces the member with its instance id.
 
-    A replacement takes over the target and the partitions of the earlier member. If both speak the consumer protocol
-    and the earlier one has not left, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client. But a member that
-    has just joined, and may have missed the answer, joins again.
+    If one of the two speaks the classic protocol, the earlier one need not have left.
     """
     existing_id = draft.static_members.get(instance_id)
     if existing_id is None:
         return draft.members.get(member_id) or Member(member_id=member_id)
     existing = draft.members[existing_id]
+    must_leave = not is_classic and not existing.is_classic
+    return take_over(
+        draft, existing, member_id, instance_id, has_heard=has_heard, must_leave=must_leave
+    )
+
+
+def take_over(
+    draft: Drafted[M],
+    existing: M,
+    member_id: str,
+    instance_id: str,
+    *,
+    has_heard: bool,
+    must_leave: bool = True,
+) -> M:
+    """Return a member that replaces the static member with its instance id, whose target and assignment it gets.
+
+    If the earlier one must leave first and has not, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client.
+    But a member that has just joined, and may have missed the answer, joins again.
+    """
     has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
-    if existing_id == member_id and has_just_joined and not has_heard:
+    if existing.member_id == member_id and has_just_joined and not has_heard:
         return existing
-    is_away = existing.current.member_epoch == LEAVING_STATIC_EPOCH
-    if not is_away and not is_classic and not existing.is_classic:
+    if must_leave and existing.current.member_epoch != LEAVING_STATIC_EPOCH:
         raise Refused(
             ErrorCode.UNRELEASED_INSTANCE_ID,
             f"Static member {member_id} with instance id {instance_id} cannot join the group because"
-            f" the instance id is owned by {existing_id} member.",
+            f" the instance id is owned by {existing.member_id} member.",
         )
     current = replace(
         existing.current, member_epoch=JOINING_EPOCH, previous_member_epoch=JOINING_EPOCH
     )
     member = replace(existing, member_id=member_id, current=current)
-    draft.remove(existing_id)
+    draft.remove(existing.member_id)
     draft.put(member)
     return member
