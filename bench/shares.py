@@ -1,7 +1,7 @@
 """Share groups (KIP-932): members fetch up to 500 records and acknowledge them, until all records are accepted.
 
-The members are clients of Lacuna's own wire code, one thread each, because librdkafka has no share consumer. They do
-not decode records, so their CPU hardly counts. They wait for each acknowledgement, and its time is measured.
+The members are clients of Lacuna's own wire code, one thread each. They do not decode records, so their CPU hardly
+counts. They wait for each acknowledgement, and its time is measured.
 """
 
 import asyncio

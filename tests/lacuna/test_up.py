@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
@@ -106,8 +107,9 @@ def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) 
         assert not has_grpc()
         for _ in range(2):
             # On a busy machine, loading it can take longer than the command waits for an answer.
-            while not lacuna(*status).out.startswith("leader unix:"):
-                assert up.pid
+            deadline = time.monotonic() + 120
+            while not (ran := lacuna(*status)).out.startswith("leader unix:"):
+                assert time.monotonic() < deadline, ran
             assert has_grpc()
 
 
