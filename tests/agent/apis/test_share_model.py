@@ -183,12 +183,10 @@ class Stage:
 
     @property
     def topic(self) -> str:
-        """The topic."""
         return self._topic
 
     @property
     def group(self) -> str:
-        """The group."""
         return self._group
 
     async def play(self, table: str) -> list[tuple[str, str, str]]:
@@ -514,9 +512,11 @@ def test_the_model_is_right_on_kafka(tmp_path: Path) -> None:
 
 
 def main() -> None:
-    """Play the tables on the server that the command line names."""
+    """Play the tables on the server that the command line names. The exit code is 1 if something differs."""
     port = int(sys.argv[1].rpartition(":")[2])
-    sys.stdout.writelines(f"{each}\n" for each in asyncio.run(play_all(port, wait_ms=500)))
+    different = asyncio.run(play_all(port, wait_ms=500))
+    sys.stdout.writelines(f"{each}\n" for each in different)
+    sys.exit(bool(different))
 
 
 if __name__ == "__main__":
