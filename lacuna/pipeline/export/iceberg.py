@@ -112,7 +112,7 @@ def _prepare_run(target: IcebergTarget, cut: RunCut) -> IcebergRun | TopicReport
     report = TopicReport(topic=topic.name, target=found.name)
     with ReadHold(export.control) as hold:
         logs = export.logs(topic)
-        current = found.load()
+        current = found.reload()
         begun = _begin(export, topic, log, current, logs, cut)
         if begun.positions and not begun.is_new:
             snapshot = current.current_snapshot()

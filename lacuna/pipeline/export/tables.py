@@ -76,6 +76,15 @@ class TopicTable:
         with iceberg_errors(f"the table {self.name}"):
             return self.catalog.load_table(self.identifier)
 
+    def reload(self) -> Table:
+        """The current state of the table, which was opened before. Raises DestinationError."""
+        try:
+            return self.load()
+        except NoSuchTableError as error:
+            raise DestinationError(
+                f"the table {self.name} was dropped during the run: run it again"
+            ) from error
+
     def open(self, identity: Identity, schema: pa.Schema) -> Table:
         """The table, which is created if missing. Raises DestinationError if it does not match this export."""
         with iceberg_errors(f"the table {self.name}"):
@@ -88,9 +97,9 @@ class TopicTable:
     def find(self, run: RunRecord) -> tuple[Table, bool]:
         """The current state of the table, and whether it has the snapshot of the run.
 
-        Raises ExportRunningError if another export has continued from the same offsets.
+        Raises ExportRunningError if another export has continued from the same offsets, DestinationError.
         """
-        table = self.load()
+        table = self.reload()
         if snapshot_of(table, run.token) is not None:
             return table, True
         if offsets_of(table) != run.positions:

@@ -89,31 +89,31 @@ def _rest(catalog: Catalog) -> RestCatalog | None:
 
 
 def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
-    """Repeats the commit until all tables have their snapshots, without those that another export has overtaken."""
+    """Repeats the commit until all tables have their snapshots, without those that cannot get theirs."""
     found: dict[str, Committed] = {}
     is_unknown = False
     for number in range(ATTEMPTS + 1):
-        left: list[tuple[Change, Table]] = []
+        left: dict[str, CommitTableRequest] = {}
         for topic in changes.keys() - found.keys():
+            change = changes[topic]
             try:
-                table, is_done = changes[topic].into.find(changes[topic].run)
+                table, is_done = change.into.find(change.run)
+                if is_done:
+                    found[topic] = table
+                elif number < ATTEMPTS:
+                    left[topic] = _staged(change, table)
             except PipelineError as error:
                 found[topic] = error
-                continue
-            if is_done:
-                found[topic] = table
-            else:
-                left.append((changes[topic], table))
         if not left:
-            return found
-        if number == ATTEMPTS:
             break
         try:
-            _post(catalog, [_staged(change, table) for change, table in left])
+            _post(catalog, left.values())
         except CommitFailedException:
             continue
         except CommitStateUnknownException:
             is_unknown = True
+        except DestinationError as error:
+            return found | dict.fromkeys(left, error)
     failure = not_committed("the tables of the run", is_unknown=is_unknown)
     return {topic: found.get(topic, failure) for topic in changes}
 

@@ -20,7 +20,7 @@ from lacuna.base.errors import UserError
 from lacuna.cli.app import app
 from lacuna.pipeline.export.cuts import CompleteCut, CutLog
 from lacuna.pipeline.export.opening import open_destination
-from lacuna.pipeline.export.report import TopicReport
+from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.runs import RunLog
 from lacuna.testing import Cluster
 from tests.pipeline.export.conftest import Place
@@ -286,6 +286,43 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
     assert states == [[[-5], [5]], [[-10, -5], [5, 10]]]
     for name in names:
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
+
+
+@pytest.mark.slow
+def test_what_one_table_lacks_costs_this_table_only(
+    rest: RestCatalogServer,
+    transfers: Transfers,
+    export_all: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from lacuna.pipeline.export import together
+
+    first = transfers.topics[0]
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
+    transfers.move(5)
+    rest.faults = ["403"]
+    refused = export_all(transfers.topics, **to)
+    assert ["the catalog answered 403" in str(each.error) for each in refused] == [True, True]
+    commit_all = together.commit_all
+
+    def without_file(changes: Any) -> Any:
+        (path,) = changes[first].paths
+        Path(path.removeprefix("file://")).unlink()
+        return commit_all(changes)
+
+    def without_table(changes: Any) -> Any:
+        rest.catalog.drop_table(("lacuna", first))
+        return commit_all(changes)
+
+    for fault, reason in ((without_file, first), (without_table, "was dropped during the run")):
+        monkeypatch.setattr(together, "commit_all", fault)
+        transfers.move(5)
+        failed, exported = export_all(transfers.topics, **to)
+        assert isinstance(failed, TopicFailure)
+        assert reason in str(failed.error)
+        assert isinstance(exported, TopicReport)
+        assert exported.records > 0
 
 
 @pytest.mark.slow
