@@ -115,7 +115,8 @@ class Producer:
     is_transactional: bool
 
 
-def _zigzag(number: int) -> bytes:
+def zigzag(number: int) -> bytes:
+    """Return the varint of a number that is not negative."""
     number <<= 1
     out = bytearray()
     while number > 0x7F:
@@ -131,8 +132,8 @@ def write_batch(values: Sequence[str], producer: Producer, timestamp_ms: int) ->
     for delta, value in enumerate(values):
         text = value.encode()
         # Attributes and timestamp delta are 0, the key is null (-1), and there are no headers.
-        record = b"\0\0" + _zigzag(delta) + b"\1" + _zigzag(len(text)) + text + b"\0"
-        records += _zigzag(len(record)) + record
+        record = b"\0\0" + zigzag(delta) + b"\1" + zigzag(len(text)) + text + b"\0"
+        records += zigzag(len(record)) + record
     inner = _INNER.pack(
         _TRANSACTIONAL if producer.is_transactional else 0,
         len(values) - 1,

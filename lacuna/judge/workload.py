@@ -12,17 +12,14 @@ from typing import Final
 from lacuna.base.errors import UserError
 from lacuna.judge.actors import (
     MOST_OPERATIONS,
+    USUAL,
     Actor,
+    Chances,
     Committer,
-    Lister,
-    Loop,
     Prober,
     Reader,
-    Sender,
     Sharer,
     World,
-    Writer,
-    Writing,
     found,
     read_once,
 )
@@ -32,6 +29,7 @@ from lacuna.judge.consumer import READ_COMMITTED, READ_UNCOMMITTED
 from lacuna.judge.facts import Facts
 from lacuna.judge.history import FAULT, HW, LSO, OK, STUCK, TXN, Delivery, History, Take
 from lacuna.judge.producer import Vague
+from lacuna.judge.writers import Lister, Loop, Sender, Writer, Writing
 from lacuna.wire.messages.create_topics import (
     CREATE_TOPICS_REQUEST,
     CREATE_TOPICS_RESPONSE,
@@ -83,6 +81,7 @@ class Plan:
     visible_within: float = VISIBLE_WITHIN
     keeps_topics: bool = False
     most_operations: int = MOST_OPERATIONS
+    chances: Chances = USUAL
 
 
 class Workload:
@@ -100,6 +99,7 @@ class Workload:
             lambda: time.monotonic() - begun,
             lambda: time.time_ns() // 1_000_000,
             plan.patience,
+            plan.chances,
             most_operations=plan.most_operations,
         )
         self._client = Client(brokers)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from random import Random
 from typing import Any, Final
 
 import crc32c
 
-from lacuna.judge.client import Producer, read_batches, write_batch
+from lacuna.judge.actors import USUAL, Chances
+from lacuna.judge.client import Producer, read_batches, write_batch, zigzag
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.end_txn import END_TXN_REQUEST, END_TXN_RESPONSE, EndTxnResponse
 from lacuna.wire.messages.fetch import FETCH_REQUEST, FETCH_RESPONSE
@@ -47,7 +47,6 @@ from lacuna.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-_API_VERSIONS: Final = 18
 _PAIRS: Final[Sequence[tuple[Message[Any], Message[Any]]]] = (
     (METADATA_REQUEST, METADATA_RESPONSE),
     (FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE),
@@ -72,12 +71,22 @@ class Answer(Exception):
 
 
 class Lie:
-    """What a proxy changes: nothing here. Each lie is a subclass. `kinds` are the anomalies that show it."""
+    """What a proxy changes: nothing here. Each lie is a subclass.
+
+    `kinds` are the anomalies that show it, and `chances` make the workload do what the lie needs. A lie counts what it
+    passes on and leaves nothing to chance.
+    """
 
     kinds: frozenset[str] = frozenset()
+    chances = USUAL
 
-    def __init__(self, random: Random) -> None:
-        self.random = random
+    def __init__(self) -> None:
+        self._turns: Counter[str] = Counter()
+
+    def is_turn(self, every: int, key: str = "") -> bool:
+        """Count a chance to lie, for each key by itself. Return whether it is the last one of `every`."""
+        self._turns[key] += 1
+        return self._turns[key] % every == 0
 
     def request(self, key: int, request: Any) -> Any:
         """Return the request to pass on. Raises Answer."""
@@ -213,7 +222,8 @@ class ReadsUncommitted(Lie):
     kinds = frozenset({"uncommitted read", "aborted read"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key == FETCH_REQUEST.api_key and self.random.random() < 0.3:
+        is_committed = key == FETCH_REQUEST.api_key and request.isolation_level == 1
+        if is_committed and self.is_turn(3):
             return request._replace(isolation_level=0)
         return request
 
@@ -240,19 +250,10 @@ class LeaksAborted(_Fetched):
 def _hole(batch: bytes) -> bytes:
     """Return a control batch at the offsets of a batch, so that readers pass them."""
     base, last = struct.unpack_from(">q", batch)[0], struct.unpack_from(">i", batch, 23)[0]
-    record = b"\0\0" + _varint(last) + b"\x08\0\0\0\1" + b"\x0c" + bytes(6) + b"\0"
+    record = b"\0\0" + zigzag(last) + b"\x08\0\0\0\1" + b"\x0c" + bytes(6) + b"\0"
     inner = struct.pack(">hiqqqhii", 16 | 32, last, -1, -1, 0, 0, -1, 1)
-    body = inner + _varint(len(record)) + record
+    body = inner + zigzag(len(record)) + record
     return struct.pack(">qiibI", base, 9 + len(body), 0, 2, crc32c.crc32c(body)) + body
-
-
-def _varint(number: int) -> bytes:
-    number *= 2
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes([*out, number])
 
 
 class DropsRecords(_Fetched):
@@ -269,15 +270,16 @@ class DropsRecords(_Fetched):
 
 
 class SkipsRecords(_Fetched):
-    """Some answers lack a batch that others have."""
+    """Every second answer with a batch lacks it."""
 
     kinds = frozenset({"missed read"})
 
     def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
-        if batches and self.random.random() < 0.3:
-            place = self.random.randrange(len(batches))
-            batches[place] = _hole(batches[place])
-        return batches
+        place = f"{topic}/{each.partition_index}"
+        return [
+            _hole(batch) if self.is_turn(2, f"{place}@{batch[:8].hex()}") else batch
+            for batch in batches
+        ]
 
 
 class TearsTransactions(_Fetched):
@@ -302,10 +304,10 @@ class DamagesBatches(_Fetched):
     kinds = frozenset({"damaged batch"})
 
     def batches(self, topic: str, each: Any, batches: list[bytes]) -> list[bytes]:
-        if batches and self.random.random() < 0.1:
-            last = bytearray(batches[-1])
-            last[-2] ^= 4
-            batches[-1] = bytes(last)
+        if batches and self.is_turn(10):
+            first = bytearray(batches[0])  # the only one that the limit of an answer never cuts off
+            first[-2] ^= 4
+            batches[0] = bytes(first)
         return batches
 
 
@@ -347,6 +349,7 @@ class ForgetsIdempotence(_Produced):
     """Batches without a transaction lose their producer and sequence, so that repeated ones are written again."""
 
     kinds = frozenset({"doubled write"})
+    chances = Chances(repeated=1)
 
     def batch(self, request: Any, place: str, batch: bytes) -> bytes:
         if request.transactional_id is None:
@@ -355,13 +358,13 @@ class ForgetsIdempotence(_Produced):
 
 
 class DoublesRecords(_Produced):
-    """A batch has its last record twice."""
+    """Batches without a transaction have their last record twice."""
 
     kinds = frozenset({"doubled write", "divergent offset", "misplaced"})
 
     def batch(self, request: Any, place: str, batch: bytes) -> bytes:
         values = _values(batch)
-        is_doubled = request.transactional_id is None and self.random.random() < 0.5
+        is_doubled = request.transactional_id is None
         return _rewritten(batch, [*values, values[-1]]) if is_doubled else batch
 
 
@@ -378,8 +381,8 @@ class LosesTails(_Produced):
 class _Invents(Lie):
     """Acknowledges Produce without writing, at offsets that could be right."""
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
+    def __init__(self) -> None:
+        super().__init__()
         self._next: defaultdict[str, int] = defaultdict(int)
 
     def is_forgotten(self, request: Any) -> bool:
@@ -407,7 +410,7 @@ class AcknowledgesAndForgets(_Invents):
     kinds = frozenset({"lost write", "divergent offset", "misplaced", "real-time order"})
 
     def is_forgotten(self, request: Any) -> bool:
-        return request.transactional_id is None and self.random.random() < 0.3
+        return request.transactional_id is None and self.is_turn(3)
 
 
 class TearsWrites(_Invents):
@@ -433,34 +436,33 @@ class ShiftsAcknowledgements(Lie):
 
 
 class AbortsInstead(Lie):
-    """Some commits abort."""
+    """Every second commit aborts."""
 
     kinds = frozenset({"lost write", "lost offset"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key == END_TXN_REQUEST.api_key and request.committed and self.random.random() < 0.2:
+        if key == END_TXN_REQUEST.api_key and request.committed and self.is_turn(2):
             return request._replace(committed=False)
         return request
 
 
 class CommitsInstead(Lie):
-    """Some aborts commit."""
+    """Aborts commit."""
 
     kinds = frozenset({"aborted read", "aborted offset"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key == END_TXN_REQUEST.api_key and not request.committed and self.random.random() < 0.5:
-            return request._replace(committed=True)
-        return request
+        return request._replace(committed=True) if key == END_TXN_REQUEST.api_key else request
 
 
 class ForgetsCommits(Lie):
-    """Some commits are answered, and not passed on."""
+    """Every second commit of a lister is answered, and not passed on. The next lister aborts what is open."""
 
     kinds = frozenset({"lost write", "lost offset", "late visibility"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key == END_TXN_REQUEST.api_key and request.committed and self.random.random() < 0.2:
+        is_commit = key == END_TXN_REQUEST.api_key and request.committed
+        if is_commit and "-list" in request.transactional_id and self.is_turn(2):
             raise Answer(EndTxnResponse(0, 0, request.producer_id, request.producer_epoch))
         return request
 
@@ -469,9 +471,10 @@ class ForgetsFences(Lie):
     """A producer that begins again gets the id and the epoch of the one before, which goes on."""
 
     kinds = frozenset({"not fenced"})
+    chances = Chances(overtaken=1)
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
+    def __init__(self) -> None:
+        super().__init__()
         self._answers: dict[str, Any] = {}
 
     def request(self, key: int, request: Any) -> Any:
@@ -493,12 +496,12 @@ class ForgetsFences(Lie):
 
 
 class DropsOffsets(Lie):
-    """Some offsets of transactions are answered, and not committed."""
+    """Offsets of transactions are answered, and not committed."""
 
     kinds = frozenset({"lost offset", "torn transaction", "G-single", "processed twice"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key != TXN_OFFSET_COMMIT_REQUEST.api_key or self.random.random() < 0.5:
+        if key != TXN_OFFSET_COMMIT_REQUEST.api_key:
             return request
         topics = [
             TxnOffsetCommitResponseTopic(
@@ -513,22 +516,21 @@ class DropsOffsets(Lie):
 
 
 class OffsetsGoBack(Lie):
-    """Groups find an older offset now and then."""
+    """Each group finds an older offset every second time."""
 
     kinds = frozenset({"offset back", "lost offset"})
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != OFFSET_FETCH_REQUEST.api_key or self.random.random() < 0.6:
+        if key != OFFSET_FETCH_REQUEST.api_key:
             return response
         groups = [
-            _each(
-                group,
-                lambda _, each: each._replace(committed_offset=max(each.committed_offset - 1, 0)),
-                "topics",
-            )
-            for group in response.groups
+            _each(each, self._lowered, "topics") if self.is_turn(2, each.group_id) else each
+            for each in response.groups
         ]
         return response._replace(groups=groups)
+
+    def _lowered(self, _: str, each: Any) -> Any:
+        return each._replace(committed_offset=max(each.committed_offset - 1, 0))
 
 
 class _Bounds(Lie):
@@ -549,22 +551,35 @@ class _Bounds(Lie):
         raise NotImplementedError
 
 
-class StableOffsetsGoBack(_Bounds):
-    """The last stable offset is lower now and then."""
+class _GoesBack(_Bounds):
+    """Every second answer about a place is lower than the one before."""
+
+    isolation = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last: dict[str, int] = {}
+
+    def offset(self, place: str, isolation: int, offset: int) -> int:
+        if isolation != self.isolation:
+            return offset
+        if self.is_turn(2, place):
+            return max(self._last[place] - 2, 0)
+        self._last[place] = offset
+        return offset
+
+
+class StableOffsetsGoBack(_GoesBack):
+    """The last stable offset goes back."""
 
     kinds = frozenset({"lso back"})
 
-    def offset(self, place: str, isolation: int, offset: int) -> int:
-        return max(offset - 2, 0) if isolation and self.random.random() < 0.3 else offset
 
-
-class WatermarksGoBack(_Bounds):
-    """The high watermark is lower now and then."""
+class WatermarksGoBack(_GoesBack):
+    """The high watermark goes back."""
 
     kinds = frozenset({"hw back", "read past the hw", "lso past the hw"})
-
-    def offset(self, place: str, isolation: int, offset: int) -> int:
-        return max(offset - 2, 0) if not isolation and self.random.random() < 0.3 else offset
+    isolation = 0
 
 
 class StaleReads(_Bounds):
@@ -574,8 +589,8 @@ class StaleReads(_Bounds):
         {"G-single-realtime", "G2-realtime", "read past the lso", "G-single", "lso back"}
     )
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
+    def __init__(self) -> None:
+        super().__init__()
         self._last: dict[str, int] = {}
 
     def offset(self, place: str, isolation: int, offset: int) -> int:
@@ -618,12 +633,12 @@ class ReleasesAccepted(Lie):
 
 
 class SharesWithTwo(Lie):
-    """A member of a share group gets the records of the other one's answer, if there are none for it."""
+    """A member of a share group also gets the records of the other one's newest answer."""
 
     kinds = frozenset({"delivered twice", "delivered again"})
 
-    def __init__(self, random: Random) -> None:
-        super().__init__(random)
+    def __init__(self) -> None:
+        super().__init__()
         self._owner = ""
         self._last: Sequence[Any] = ()
 
@@ -632,12 +647,11 @@ class SharesWithTwo(Lie):
             return _each(response, lambda _, each: each._replace(error_code=0))
         if key != SHARE_FETCH_REQUEST.api_key:
             return response
-        rows = [each for topic in response.responses for each in topic.partitions]
-        if any(each.acquired_records for each in rows):
-            self._owner, self._last = request.member_id, response.responses
-        elif request.member_id != self._owner:
-            return response._replace(responses=self._last)
-        return response
+        mine = response.responses
+        others = self._last if request.member_id != self._owner else ()
+        if any(each.acquired_records for topic in mine for each in topic.partitions):
+            self._owner, self._last = request.member_id, mine
+        return response._replace(responses=[*mine, *others])
 
 
 def _all(lie: type[Lie]) -> list[type[Lie]]:
