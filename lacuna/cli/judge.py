@@ -34,14 +34,19 @@ class Given:
 
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
     seconds: Annotated[
-        float, option("--seconds", min=1, help="How long the load lasts. A last look follows.")
+        float,
+        option(
+            "--seconds",
+            min=1,
+            help="How long the load lasts. After it, the judge reads everything once more.",
+        ),
     ] = 30.0
     fault: Annotated[
         list[str] | None,
         option(
             "--fault",
             metavar="COMMAND",
-            help="A command for the shell that harms the cluster. May be repeated; they run in turn.",
+            help="A shell command that harms the cluster. May be repeated: the commands run in turn.",
             panel=_FAULTS,
         ),
     ] = None
@@ -50,7 +55,7 @@ class Given:
         option(
             "--heal",
             metavar="COMMAND",
-            help="A command that ends a fault: the first one ends the first fault, and so on.",
+            help="A shell command that ends a fault. The first one ends the first fault, and so on.",
             panel=_FAULTS,
         ),
     ] = None
@@ -59,7 +64,7 @@ class Given:
         option(
             "--interval",
             min=1,
-            help="Seconds from a fault to the next one. It is healed after half of them.",
+            help="Seconds from one fault to the next. A fault is healed after half of that time.",
             panel=_FAULTS,
         ),
     ] = 10.0
@@ -68,40 +73,45 @@ class Given:
         option(
             "--visible-within",
             min=1,
-            help="Seconds after which a committed record must be visible, without a fault.",
+            help="How many seconds after its commit a record must be visible if there is no fault.",
         ),
     ] = 30.0
     html: Annotated[
-        Path | None, option("--html", metavar="FILE", help="Write a page with timelines.")
+        Path | None,
+        option("--html", metavar="FILE", help="Write a page with timelines to this file."),
     ] = None
     history: Annotated[
         Path | None,
-        option("--history", metavar="FILE", help="Write all operations as lines of text."),
+        option(
+            "--history", metavar="FILE", help="Write all operations to this file, as lines of text."
+        ),
     ] = None
     read: Annotated[
         Path | None,
         option(
             "--read",
             metavar="FILE",
-            help="Judge the operations of such a file instead of a cluster.",
+            help="Judge the operations in a file that --history wrote, instead of a cluster.",
         ),
     ] = None
     seed: Annotated[
         int | None,
-        option("--seed", help="The seed of the load's choices. Default: another one each time."),
+        option(
+            "--seed", help="The seed of the load's random choices. Default: a new one for each run."
+        ),
     ] = None
-    keep_topics: Annotated[
-        bool, option("--keep-topics", help="Leave the topics of the load in place.")
-    ] = False
+    keep_topics: Annotated[bool, option("--keep-topics", help="Keep the topics of the load.")] = (
+        False
+    )
 
 
 def judge(given: Given) -> None:
     """Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.
 
-    Transactional and idempotent producers, exactly-once loops, lists that are read and appended to, consumers of both
-    isolation levels and share groups work on topics of their own, which are deleted at the end. Then it prints each
-    kind of anomaly with the smallest history that shows it. The exit code is 0 without an anomaly, 1 with one, and 2
-    if the cluster could not be judged.
+    The load consists of transactional and idempotent producers, exactly-once loops, transactions that read lists and
+    append to them, consumers of both isolation levels, and a share group. It uses topics of its own, and deletes them
+    at the end. For each kind of anomaly, the command prints the smallest history that shows it. The exit code is 0 if
+    there is no anomaly, 1 if there is one, and 2 if the cluster could not be judged.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.history import HistoryError
@@ -119,7 +129,7 @@ def judge(given: Given) -> None:
         from lacuna.judge.report import page
 
         title = f"Verdict on {given.read or given.bootstrap}"
-        given.html.write_text(page(history, anomalies, shown, title), encoding="utf-8")
+        _write(given.html, page(history, anomalies, shown, title))
     print_collected()
     if anomalies:
         raise click.exceptions.Exit(_ANOMALY)
@@ -135,9 +145,9 @@ def _read(path: Path) -> "History":
 
 
 def _observed(given: Given) -> "History":
-    """Run the load, and return what was observed. Writes the history also if the cluster cannot be judged.
+    """Run the load, and return what was observed. The history is written even if the cluster cannot be judged.
 
-    If the last look fails, but something is wrong already, that counts.
+    If the last look fails, anomalies that were found before it still count.
     """
     from lacuna.judge.checker import judge as judged
     from lacuna.judge.client import Brokers
@@ -145,7 +155,9 @@ def _observed(given: Given) -> "History":
     from lacuna.judge.workload import Plan, Workload
 
     if len(given.heal or ()) > len(given.fault or ()):
-        raise UserError("there are more --heal than --fault: each ends the fault of its place")
+        raise UserError(
+            "there are more --heal than --fault: give at most one --heal for each --fault"
+        )
     seed = secrets.randbits(32) if given.seed is None else given.seed
     plan = Plan(
         seconds=given.seconds,
@@ -169,8 +181,16 @@ def _observed(given: Given) -> "History":
         _say(str(error))
     finally:
         if given.history is not None:
-            given.history.write_text(show(workload.history), encoding="utf-8")
+            _write(given.history, show(workload.history))
     return workload.history
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file. If that fails, report it, and keep the verdict and the exit code."""
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        print_error(f"{path} could not be written: {error.strerror}")
 
 
 def _say(line: str) -> None:

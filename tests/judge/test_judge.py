@@ -126,6 +126,14 @@ def test_the_exit_code_tells_the_verdict(tmp_path: Path) -> None:
     assert run("-b", "127.0.0.1:1", "--heal", "true") == (2, "")
 
 
+def test_a_page_that_cannot_be_written_changes_no_verdict(tmp_path: Path) -> None:
+    file = tmp_path / "history"
+    file.write_text("w txn 0-0.2-0.3 fail w#1 t/0+a@0\n")
+    result = CliRunner().invoke(app, ["judge", "--read", str(file), "--html", str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (0, "no anomaly, in 1 operation\n")
+    assert f"{tmp_path} could not be written: Is a directory" in result.stderr
+
+
 @pytest.mark.parametrize("more", ["", "sasl.mechanism=PLAIN\nsasl.username=u\nsasl.password=p\n"])
 def test_a_listener_that_wants_other_security_is_not_judged(
     cluster: Cluster, tmp_path: Path, more: str
