@@ -169,8 +169,7 @@ def alter_all(t: Target) -> Outcome:
 def resources(t: Target) -> Outcome:
     """The resources besides topics that have configs."""
     topic = t.topic()
-    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-    broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])
+    broker = str(t.node_id())
 
     def listed(kinds: list[int]) -> list[Any]:
         answer = t.call("list_config_resources", 1, resource_types=kinds)
@@ -309,8 +308,7 @@ def of_brokers(t: Target) -> Outcome:
     """Every config that can be set while brokers run: type, default, and whether its default and other values may be
     set for all brokers, and for one.
     """
-    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-    broker = str(t.call("describe_cluster", 1, **ask)["brokers"][0]["broker_id"])
+    broker = str(t.node_id())
 
     def verdicts(name: str, default: str) -> list[list[str]]:
         return [

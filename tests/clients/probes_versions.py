@@ -330,8 +330,8 @@ def _answer(t: Target, api: str, version: int, fields: Fields) -> Any:
 def misrouted(t: Target) -> Outcome:
     """ApiVersions v5 names the cluster and the node that the client meant (KIP-1242)."""
     ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-    cluster = t.call("describe_cluster", 1, **ask)
-    here, node = cluster["cluster_id"], cluster["brokers"][0]["broker_id"]
+    here = t.call("describe_cluster", 1, **ask)["cluster_id"]
+    node = t.node_id()
     cases = {
         "neither": (None, -1),
         "this cluster and node": (here, node),
@@ -348,7 +348,7 @@ def misrouted(t: Target) -> Outcome:
     out: dict[str, Any] = {}
     software = {"client_software_name": "probe", "client_software_version": "1"}
     for name, (cluster_id, node_id) in cases.items():
-        with t.connect() as connection:
+        with t.connect_again() as connection:
             meant = {"cluster_id": cluster_id, "node_id": node_id}
             answer = connection.call("api_versions", 5, **software, **meant)
             goes_on = connection.call("metadata", 9, topics=[])["topics"] == []

@@ -84,6 +84,17 @@ class Target:
     def connect(self, timeout: float = 60.0) -> Connection:
         return Connection(self.bootstrap, timeout=timeout, log=self.log)
 
+    def connect_again(self) -> Connection:
+        """Connect to the broker of this connection, whereas `connect` may reach another one."""
+        return Connection("{}:{}".format(*self.connection.peer), log=self.log)
+
+    def node_id(self) -> int:
+        """Return the node id of the broker of this connection."""
+        ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
+        brokers = self.call("describe_cluster", 1, **ask)["brokers"]
+        _, port = self.connection.peer
+        return next(broker["broker_id"] for broker in brokers if broker["port"] == port)
+
     def now(self) -> float:
         """Return the time in seconds, for time limits."""
         return time.monotonic()

@@ -116,6 +116,7 @@ class Connection:
         host, port = addresses[next(_NUMBERS) % len(addresses)].rsplit(":", 1)
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer: tuple[str, int] = (host, int(port))
         self.correlation_id = 0
         self.log = log
 
