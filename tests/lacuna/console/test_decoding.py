@@ -91,12 +91,19 @@ class Registry:
         self.asked: list[str] = []
         self.authorizations: set[str | None] = set()
         self.answers: dict[str, Mapping[str, Any]] = {}
+        #: Where each path has moved to.
+        self.moved: dict[str, str] = {}
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 registry.asked.append(self.path)
                 registry.authorizations.add(self.headers["authorization"])
+                if self.path in registry.moved:
+                    self.send_response(302)
+                    self.send_header("location", registry.moved[self.path])
+                    self.end_headers()
+                    return
                 answer = registry.answers.get(self.path)
                 body = json.dumps(answer or {"error_code": 40403}).encode()
                 self.send_response(200 if answer else 404)

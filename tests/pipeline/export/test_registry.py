@@ -196,6 +196,21 @@ def test_a_server_of_another_protocol_is_no_registry() -> None:
         thread.join()
 
 
+def test_a_redirect_takes_the_login_to_no_other_server(served: Served) -> None:
+    there = Served()
+    try:
+        there.answers["/schemas/ids/1"] = {"schema": '"int"'}
+        served.moved = {"/schemas/ids/1": "/moved", "/moved": f"{there.url}/schemas/ids/1"}
+        found = Registry(served.url, b"user:secret").by_id(1)
+    finally:
+        there.close()
+    assert found.document == b'"int"'
+    assert served.asked == ["/schemas/ids/1", "/moved"]
+    (login,) = served.authorizations
+    assert login is not None
+    assert there.authorizations == {None}
+
+
 def test_json_schemas_refer_to_others(served: Served) -> None:
     line = {
         "$id": "http://shop/line",

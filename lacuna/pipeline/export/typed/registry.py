@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urljoin, urlsplit
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
@@ -59,6 +59,27 @@ def schema_id_of(data: bytes | None) -> int | None:
     if data is None or len(data) < PREFIX or data[0] != _MAGIC:
         return None
     return int.from_bytes(data[1:PREFIX], "big")
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects, and sends the login to no other server."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        """The next request; without the login unless scheme, host and port stay the same."""
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _server_of(newurl) != _server_of(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+
+def _server_of(url: str) -> tuple[str, str | None, int | None]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname, parts.port
+
+
+_opener: Final = build_opener(_Redirects)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +160,7 @@ class Registry:
             headers["authorization"] = f"Basic {token}"
         try:
             request = Request(f"{self.url.rstrip('/')}{path}", headers=headers)  # noqa: S310 - checked above
-            with urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - checked above
+            with _opener.open(request, timeout=_FETCH_SECONDS) as answer:
                 body = answer.read(_DOCUMENT_BYTES + 1)
         except HTTPError as error:
             with error:
