@@ -158,6 +158,9 @@ TABLES: Final[Mapping[str, str]] = {
         lag             -> 0
         letters         ->
     """,
+    "the first member has epoch 2": """
+        a beats         -> 2
+    """,
     "configs are checked": """
         set errors.deadletterqueue.topic.name __dlq -> INVALID_CONFIG
         set share.isolation.level none -> INVALID_CONFIG
@@ -327,11 +330,7 @@ class Stage:
 
     async def _joins(self, who: str) -> str:
         while True:
-            epoch = self._epochs.get(who, 0)
-            answer = await self._beat(who, epoch)
-            if answer.error_code in (14, 15, 16):  # the coordinator loads, or is not there yet
-                await asyncio.sleep(0.1)
-                continue
+            answer = await self._beat(who, self._epochs.get(who, 0))
             if answer.error_code:
                 return ErrorCode(answer.error_code).name
             self._epochs[who] = answer.member_epoch
@@ -339,16 +338,27 @@ class Stage:
                 return "ok"
             await asyncio.sleep(0.1)
 
+    async def _beats(self, who: str) -> str:
+        """Return the epoch that one heartbeat gives a member."""
+        answer = await self._beat(who, self._epochs.get(who, 0))
+        self._epochs[who] = answer.member_epoch
+        return str(answer.member_epoch)
+
     async def _beat(self, who: str, epoch: int) -> Any:
         names = (self._topic,) if epoch == 0 else None
-        return await self._client.call(
-            groups.SHARE_GROUP_HEARTBEAT_REQUEST,
-            groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
-            1,
-            groups.ShareGroupHeartbeatRequest(
-                self._group, self._member(who), epoch, subscribed_topic_names=names
-            ),
+        asked = groups.ShareGroupHeartbeatRequest(
+            self._group, self._member(who), epoch, subscribed_topic_names=names
         )
+        while True:
+            answer = await self._client.call(
+                groups.SHARE_GROUP_HEARTBEAT_REQUEST,
+                groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
+                1,
+                asked,
+            )
+            if answer.error_code not in (14, 15, 16):  # the coordinator loads, or is not there yet
+                return answer
+            await asyncio.sleep(0.1)
 
     def _member(self, who: str) -> str:
         return f"{who}{'A' * 21}"  # Kafka wants a UUID's form

@@ -1,7 +1,7 @@
 """Plays scripts of share groups over the pure machine (KIP-932): the lines of consumer groups, and these.
 
 log t-0 10                    ->            appends ten records; `dead` aborts them, `open` leaves them undecided
-share a topics=t              -> a: 1 t:0   member a joins or beats, `share a leaves`
+share a topics=t              -> a: 2 t:0   member a joins or beats, `share a leaves`
 get a t-0 5                   -> a: 0-4x1   acquires at most five records; x1 is their first delivery
 ack a t-0 0-4                 -> a: ok      accepts; `0-4=release`, or `0-2=102` with a type for each
 runs t-0                      -> 3..10 3-4 available x1, 5-9 acquired x1 a
@@ -252,7 +252,7 @@ BEGIN = """
     topic t 1                     ->
     set auto.offset.reset earliest ->
     log t-0 10                    ->
-    share a topics=t              -> a: 1 t:0
+    share a topics=t              -> a: 2 t:0
 """
 
 
@@ -289,7 +289,7 @@ SCRIPTS = {
         runs t-0                      -> 10..10
     """,
     "an acknowledgement counts as a whole or not at all": """
-        share b topics=t              -> b: 2 t:0
+        share b topics=t              -> b: 3 t:0
         get a t-0 4                   -> a: 0-3x1
         get b t-0 4                   -> b: 4-7x1
         ack a t-0 0-3 4-5             -> a: INVALID_RECORD_STATE
@@ -307,12 +307,12 @@ SCRIPTS = {
         get a t-0 2                   -> a: 0-1x1
         after 29s                     ->
         runs t-0                      -> 0..2 0-1 acquired x1 a
-        share a                       -> a: 1
+        share a                       -> a: 2
         after 1s                      ->
         runs t-0                      -> 0..2 0-1 available x1
         ack a t-0 0-1                 -> a: INVALID_RECORD_STATE
         get a t-0 2                   -> a: 0-1x2
-        share a                       -> a: 1
+        share a                       -> a: 2
         after 30s                     ->
         runs t-0                      -> 2..2
     """,
@@ -373,8 +373,8 @@ SCRIPTS = {
         get a t-0 1000 0              -> a: ok
     """,
     "what a member held is available once it leaves or is silent": """
-        share b topics=t              -> b: 2 t:0
-        share a                       -> a: 2 t:0
+        share b topics=t              -> b: 3 t:0
+        share a                       -> a: 3 t:0
         get a t-0 2                   -> a: 0-1x1
         share a leaves                -> a: -1
         runs t-0                      -> 0..2 0-1 available x1
@@ -406,7 +406,7 @@ SCRIPTS = {
         offset t-0                    -> 0 lag 10
         offset t-0 3                  -> ok
         offset t-0                    -> 3 lag 7
-        share a topics=t              -> a: 3 t:0
+        share a topics=t              -> a: 4 t:0
         get a t-0                     -> a: 3-9x1
         forget_topic t                -> NON_EMPTY_GROUP
         share a leaves                -> a: -1
@@ -420,7 +420,7 @@ SCRIPTS = {
         offset t-0 3                  -> ok
         restart                       ->
         offset t-0                    -> 3 lag 7
-        share a topics=t              -> a: 1 t:0
+        share a topics=t              -> a: 2 t:0
         get a t-0                     -> a: 3-9x1
     """,
     "a group begins at the end, or at a time": """
@@ -431,28 +431,28 @@ SCRIPTS = {
         share a leaves                -> a: -1
         forget_topic t                -> ok
         set auto.offset.reset by_duration:PT1M30S ->
-        share a topics=t              -> a: 3 t:0
+        share a topics=t              -> a: 4 t:0
         get a t-0                     -> a: begins 90s ago
     """,
     "a deleted topic takes its share partitions along": """
         get a t-0                     -> a: 0-9x1
         drop t                        ->
-        share a                       -> a: 2 -
+        share a                       -> a: 3 -
         get a t-0                     -> a: UNKNOWN_TOPIC_OR_PARTITION
     """,
     "heartbeats are checked": """
-        share a epoch=2               -> a: FENCED_MEMBER_EPOCH
-        share b epoch=1               -> b: UNKNOWN_MEMBER_ID
+        share a epoch=3               -> a: FENCED_MEMBER_EPOCH
+        share b epoch=2               -> b: UNKNOWN_MEMBER_ID
         share b                       -> b: INVALID_REQUEST
         share b epoch=-2              -> b: INVALID_REQUEST
         share b id= topics=t          -> b: INVALID_REQUEST
         share b group= topics=t       -> b: INVALID_REQUEST
         share b group=h leaves        -> b: GROUP_ID_NOT_FOUND
         reconnect                     ->
-        share a                       -> a: 1 t:0
-        share a                       -> a: 1
+        share a                       -> a: 2 t:0
+        share a                       -> a: 2
         restart                       ->
-        share a                       -> a: 1 t:0
+        share a                       -> a: 2 t:0
     """,
     "a group has one kind": """
         beat x topics=t               -> x: GROUP_ID_NOT_FOUND
@@ -582,7 +582,7 @@ def test_letters_of_one_group_keep_no_other_group_waiting(monkeypatch: pytest.Mo
         group h                       ->
         set auto.offset.reset earliest ->
         set errors.deadletterqueue.topic.name dlq.t ->
-        share b topics=t              -> b: 1 t:0
+        share b topics=t              -> b: 2 t:0
         get b t-0                     -> b: 0-9x1
         ack b t-0 0-4 5=reject 6-9    -> b: ok
         group g                       ->
@@ -602,7 +602,7 @@ def test_one_plan_gives_up_a_bounded_number_of_records(monkeypatch: pytest.Monke
         topic u 2                     ->
         log u-0 2                     ->
         log u-1 2                     ->
-        share a topics=u              -> a: 2 u:0,1
+        share a topics=u              -> a: 3 u:0,1
         set errors.deadletterqueue.topic.name other ->
         get a u-0                     -> a: 0-1x1
         get a u-1                     -> a: 0-1x1

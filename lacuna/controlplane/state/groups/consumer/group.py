@@ -6,6 +6,7 @@ draft.to_step()
 """
 
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, partitions_of
@@ -14,14 +15,17 @@ from lacuna.controlplane.state.groups.consumer.states import ConsumerGroupState
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, SubscribedTopics
 
+#: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
+FIRST_EPOCH: Final = 1
+
 
 @dataclass(slots=True, kw_only=True)
 class ConsumerGroup:
     """The durable state of one group. `topics` are the subscribed topics as of its current epoch."""
 
     group_id: str
-    group_epoch: int = 0
-    assignment_epoch: int = 0
+    group_epoch: int = FIRST_EPOCH
+    assignment_epoch: int = FIRST_EPOCH
     members: dict[str, Member] = field(default_factory=dict)
     topics: dict[bytes, int] = field(default_factory=dict)  # topic id → partition count
     # Derived from the members: instance id → member id, and the member that holds or is giving up each partition.

@@ -19,10 +19,6 @@ from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 
-#: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
-_FIRST_EPOCH: Final = 1
-
-
 M = TypeVar("M", Member, StreamsMember)
 
 
@@ -59,9 +55,7 @@ def find_or_make_group(turn: Turn, group_id: str) -> Draft:
     classic = turn.groups.find(group_id, turn.now_ms)
     if classic is not None and classic.state is not GroupState.EMPTY:
         return upgrade(turn, classic)
-    draft = Draft(group_id, None)
-    draft.group_epoch = _FIRST_EPOCH
-    return draft
+    return Draft(group_id, None)
 
 
 def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
