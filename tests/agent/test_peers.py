@@ -189,7 +189,8 @@ class Secured:
             parts=AgentParts(
                 agent=AgentSettings(listeners=(Listener(protocol.value, protocol),), zone="a"),
                 security=security,
-                fetch=FetchSettings(zone_reads="on"),
+                # However busy the machine is, the other agent is waited for.
+                fetch=FetchSettings(zone_reads="on", zone_patience_ms=60_000),
                 housekeeping=HousekeepingSettings(
                     merge_interval_ms=3_600_000, collect_interval_ms=3_600_000
                 ),

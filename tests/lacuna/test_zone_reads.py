@@ -22,6 +22,8 @@ AGENTS, PARTITIONS, RECORDS, A_FLUSH = 4, 32, 4_000, 500
 TOPIC = "t"
 PARTS = AgentParts(
     produce=ProduceSettings(hot_bytes=0),
+    # An agent that gave up on a busy machine would read the bucket itself.
+    fetch=FetchSettings(zone_patience_ms=60_000),
     agent=AgentSettings(zone="a", num_partitions=PARTITIONS),
     # Nothing but fetches is to read the bucket.
     housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, collect_interval_ms=3_600_000),
