@@ -26,19 +26,7 @@ from lacuna.agent.registry import response_header_version
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.layout import HEADER
 from lacuna.wire.layout import Buffer, Message
-from lacuna.wire.messages import (
-    add_partitions_to_txn,
-    api_versions,
-    create_topics,
-    delete_topics,
-    end_txn,
-    fetch,
-    find_coordinator,
-    init_producer_id,
-    list_offsets,
-    metadata,
-    produce,
-)
+from lacuna.wire.messages import cluster, fetch, groups, produce, topics, transactions
 
 _NODE: Final = 1
 _MAX_REQUEST_BYTES: Final = 100 << 20
@@ -104,51 +92,51 @@ class Server:
         self._last_producer_id = 0
         apis = (
             _Api(produce.PRODUCE_REQUEST, produce.PRODUCE_RESPONSE, 9, self._produce),
-            _Api(fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE, 11, self.fetch),
+            _Api(fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE, 11, self._fetch),
             _Api(
-                list_offsets.LIST_OFFSETS_REQUEST,
-                list_offsets.LIST_OFFSETS_RESPONSE,
+                fetch.LIST_OFFSETS_REQUEST,
+                fetch.LIST_OFFSETS_RESPONSE,
                 5,
                 self._offsets,
             ),
-            _Api(metadata.METADATA_REQUEST, metadata.METADATA_RESPONSE, 9, self._metadata),
+            _Api(topics.METADATA_REQUEST, topics.METADATA_RESPONSE, 9, self._metadata),
             _Api(
-                find_coordinator.FIND_COORDINATOR_REQUEST,
-                find_coordinator.FIND_COORDINATOR_RESPONSE,
+                groups.FIND_COORDINATOR_REQUEST,
+                groups.FIND_COORDINATOR_RESPONSE,
                 2,
                 self._coordinator,
             ),
             _Api(
-                api_versions.API_VERSIONS_REQUEST,
-                api_versions.API_VERSIONS_RESPONSE,
+                cluster.API_VERSIONS_REQUEST,
+                cluster.API_VERSIONS_RESPONSE,
                 3,
                 self._versions,
             ),
             _Api(
-                create_topics.CREATE_TOPICS_REQUEST,
-                create_topics.CREATE_TOPICS_RESPONSE,
+                topics.CREATE_TOPICS_REQUEST,
+                topics.CREATE_TOPICS_RESPONSE,
                 5,
                 self._create,
             ),
             _Api(
-                delete_topics.DELETE_TOPICS_REQUEST,
-                delete_topics.DELETE_TOPICS_RESPONSE,
+                topics.DELETE_TOPICS_REQUEST,
+                topics.DELETE_TOPICS_RESPONSE,
                 4,
                 self._delete,
             ),
             _Api(
-                init_producer_id.INIT_PRODUCER_ID_REQUEST,
-                init_producer_id.INIT_PRODUCER_ID_RESPONSE,
+                transactions.INIT_PRODUCER_ID_REQUEST,
+                transactions.INIT_PRODUCER_ID_RESPONSE,
                 4,
                 self._producer,
             ),
             _Api(
-                add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_REQUEST,
-                add_partitions_to_txn.ADD_PARTITIONS_TO_TXN_RESPONSE,
+                transactions.ADD_PARTITIONS_TO_TXN_REQUEST,
+                transactions.ADD_PARTITIONS_TO_TXN_RESPONSE,
                 3,
                 self._add,
             ),
-            _Api(end_txn.END_TXN_REQUEST, end_txn.END_TXN_RESPONSE, 3, _end),
+            _Api(transactions.END_TXN_REQUEST, transactions.END_TXN_RESPONSE, 3, _end),
         )
         self._apis = {api.request.api_key: api for api in apis}
 
@@ -168,7 +156,7 @@ class Server:
             for asked in topic.partitions
         ]
 
-    def fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
+    def _fetch(self, request: fetch.FetchRequest) -> fetch.FetchResponse:
         """Answers with the records that exist now."""
         left = request.max_bytes
         topics = []
@@ -211,15 +199,13 @@ class Server:
             return produce.PartitionProduceResponse(sent.index_, ErrorCode.KAFKA_STORAGE_ERROR, -1)
         return produce.PartitionProduceResponse(sent.index_, 0, log.append(sent.records))
 
-    def _offsets(
-        self, request: list_offsets.ListOffsetsRequest
-    ) -> list_offsets.ListOffsetsResponse:
-        return list_offsets.ListOffsetsResponse(
+    def _offsets(self, request: fetch.ListOffsetsRequest) -> fetch.ListOffsetsResponse:
+        return fetch.ListOffsetsResponse(
             topics=[
-                list_offsets.ListOffsetsTopicResponse(
+                fetch.ListOffsetsTopicResponse(
                     topic.name,
                     [
-                        list_offsets.ListOffsetsPartitionResponse(
+                        fetch.ListOffsetsPartitionResponse(
                             each.partition_index,
                             offset=self.topics[topic.name][each.partition_index].end
                             if each.timestamp == _LATEST
@@ -232,79 +218,71 @@ class Server:
             ]
         )
 
-    def _metadata(self, request: metadata.MetadataRequest) -> metadata.MetadataResponse:
+    def _metadata(self, request: topics.MetadataRequest) -> topics.MetadataResponse:
         names = (
             list(self.topics) if request.topics is None else [each.name for each in request.topics]
         )
-        return metadata.MetadataResponse(
-            brokers=[metadata.MetadataResponseBroker(_NODE, "127.0.0.1", self.port)],
+        return topics.MetadataResponse(
+            brokers=[topics.MetadataResponseBroker(_NODE, "127.0.0.1", self.port)],
             cluster_id="bare",
             controller_id=_NODE,
             topics=[self._described(cast(str, name)) for name in names],
         )
 
-    def _described(self, name: str) -> metadata.MetadataResponseTopic:
+    def _described(self, name: str) -> topics.MetadataResponseTopic:
         logs = self.topics.get(name)
         if logs is None:
-            return metadata.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
-        return metadata.MetadataResponseTopic(
+            return topics.MetadataResponseTopic(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name)
+        return topics.MetadataResponseTopic(
             0,
             name,
             partitions=[
-                metadata.MetadataResponsePartition(0, index, _NODE, 0, (_NODE,), (_NODE,))
+                topics.MetadataResponsePartition(0, index, _NODE, 0, (_NODE,), (_NODE,))
                 for index in range(len(logs))
             ],
         )
 
-    def _coordinator(
-        self, _: find_coordinator.FindCoordinatorRequest
-    ) -> find_coordinator.FindCoordinatorResponse:
-        return find_coordinator.FindCoordinatorResponse(
-            node_id=_NODE, host="127.0.0.1", port=self.port
-        )
+    def _coordinator(self, _: groups.FindCoordinatorRequest) -> groups.FindCoordinatorResponse:
+        return groups.FindCoordinatorResponse(node_id=_NODE, host="127.0.0.1", port=self.port)
 
-    def _versions(self, _: api_versions.ApiVersionsRequest) -> api_versions.ApiVersionsResponse:
-        return api_versions.ApiVersionsResponse(
+    def _versions(self, _: cluster.ApiVersionsRequest) -> cluster.ApiVersionsResponse:
+        return cluster.ApiVersionsResponse(
             api_keys=[
-                api_versions.ApiVersion(key, api.request.versions[0], api.last_version)
+                cluster.ApiVersion(key, api.request.versions[0], api.last_version)
                 for key, api in self._apis.items()
             ]
         )
 
-    def _create(
-        self, request: create_topics.CreateTopicsRequest
-    ) -> create_topics.CreateTopicsResponse:
+    def _create(self, request: topics.CreateTopicsRequest) -> topics.CreateTopicsResponse:
         for topic in request.topics:
             self.topics[topic.name] = [Log() for _ in range(topic.num_partitions)]
-        return create_topics.CreateTopicsResponse(
-            topics=[create_topics.CreatableTopicResult(topic.name) for topic in request.topics]
+        return topics.CreateTopicsResponse(
+            topics=[topics.CreatableTopicResult(topic.name) for topic in request.topics]
         )
 
-    def _delete(
-        self, request: delete_topics.DeleteTopicsRequest
-    ) -> delete_topics.DeleteTopicsResponse:
+    def _delete(self, request: topics.DeleteTopicsRequest) -> topics.DeleteTopicsResponse:
         for name in request.topic_names:
             self.topics.pop(name, None)
         self._bytes = sum(log.bytes for logs in self.topics.values() for log in logs)
-        return delete_topics.DeleteTopicsResponse(
-            responses=[delete_topics.DeletableTopicResult(name) for name in request.topic_names]
+        return topics.DeleteTopicsResponse(
+            responses=[topics.DeletableTopicResult(name) for name in request.topic_names]
         )
 
     def _producer(
-        self, _: init_producer_id.InitProducerIdRequest
-    ) -> init_producer_id.InitProducerIdResponse:
+        self, _: transactions.InitProducerIdRequest
+    ) -> transactions.InitProducerIdResponse:
         self._last_producer_id += 1
-        return init_producer_id.InitProducerIdResponse(producer_id=self._last_producer_id)
+        return transactions.InitProducerIdResponse(producer_id=self._last_producer_id)
 
     def _add(
-        self, request: add_partitions_to_txn.AddPartitionsToTxnRequest
-    ) -> add_partitions_to_txn.AddPartitionsToTxnResponse:
-        return add_partitions_to_txn.AddPartitionsToTxnResponse(
+        self, request: transactions.AddPartitionsToTxnRequest
+    ) -> transactions.AddPartitionsToTxnResponse:
+        return transactions.AddPartitionsToTxnResponse(
             results_by_topic_v3_and_below=[
-                add_partitions_to_txn.AddPartitionsToTxnTopicResult(
+                transactions.AddPartitionsToTxnTopicResult(
                     topic.name,
                     [
-                        add_partitions_to_txn.AddPartitionsToTxnPartitionResult(each)
+                        transactions.AddPartitionsToTxnPartitionResult(each)
                         for each in topic.partitions
                     ],
                 )
@@ -375,8 +353,8 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on(may_wait=False)
 
 
-def _end(_: end_txn.EndTxnRequest) -> end_txn.EndTxnResponse:
-    return end_txn.EndTxnResponse()
+def _end(_: transactions.EndTxnRequest) -> transactions.EndTxnResponse:
+    return transactions.EndTxnResponse()
 
 
 async def _main() -> None:

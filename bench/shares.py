@@ -16,17 +16,17 @@ from bench.meter import Meter
 from bench.rounds import Bench, Measured
 from bench.target import TIMEOUT_SECONDS, Target
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.find_coordinator import (
-    FIND_COORDINATOR_REQUEST,
-    FIND_COORDINATOR_RESPONSE,
-    FindCoordinatorRequest,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
+from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from lacuna.wire.messages.groups import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+    FindCoordinatorRequest,
 )
 from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,

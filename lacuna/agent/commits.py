@@ -10,8 +10,10 @@ from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
-from lacuna.wire.messages.offset_commit import OffsetCommitRequestPartition
-from lacuna.wire.messages.txn_offset_commit import TxnOffsetCommitRequestPartition
+from lacuna.wire.messages.offsets import (
+    OffsetCommitRequestPartition,
+    TxnOffsetCommitRequestPartition,
+)
 
 PartitionCommit: TypeAlias = OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition
 #: A topic's id or name, as in the request, and the commits of its partitions.

@@ -44,7 +44,7 @@ from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.kernel import MOST_ELEMENTS
 from lacuna.wire.layout import Buffer
-from lacuna.wire.messages.sasl import SaslAuthenticateRequest
+from lacuna.wire.messages.security import SaslAuthenticateRequest
 
 log = logging.getLogger("lacuna.agent")
 

@@ -21,7 +21,7 @@ from lacuna.controlplane.shared.acls import (
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.operating.kafka import KafkaConnection
-from lacuna.wire.messages.acls import (
+from lacuna.wire.messages.security import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
     DELETE_ACLS_REQUEST,

@@ -22,30 +22,26 @@ from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_ev
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
 from lacuna.wire.messages import share_groups, streams_groups
-from lacuna.wire.messages.consumer_group_describe import (
+from lacuna.wire.messages.consumer_groups import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
-    Assignment,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponseAssignment,
     DescribedGroup,
 )
-from lacuna.wire.messages.delete_groups import (
+from lacuna.wire.messages.groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
-    DeleteGroupsRequest,
-)
-from lacuna.wire.messages.describe_groups import (
     DESCRIBE_GROUPS_REQUEST,
     DESCRIBE_GROUPS_RESPONSE,
-    DescribeGroupsRequest,
-)
-from lacuna.wire.messages.list_groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
+    DeleteGroupsRequest,
+    DescribeGroupsRequest,
     ListedGroup,
     ListGroupsRequest,
 )
-from lacuna.wire.messages.offset_fetch import (
+from lacuna.wire.messages.offsets import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
@@ -354,7 +350,7 @@ def _show_consumers(group: DescribedGroup) -> None:
     )
 
 
-def _shown(assignment: Assignment | share_groups.Assignment) -> str:
+def _shown(assignment: ConsumerGroupDescribeResponseAssignment | share_groups.Assignment) -> str:
     """Return an assignment as text, for example `topic: 0,1  other: 2`."""
     return "  ".join(
         f"{topic.topic_name}: {','.join(str(each) for each in sorted(topic.partitions))}"

@@ -8,14 +8,14 @@ from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG
 from lacuna.operating.kafka import KafkaConnection
-from lacuna.wire.messages.describe_configs import (
+from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
 )
-from lacuna.wire.messages.list_offsets import (
+from lacuna.wire.messages.fetch import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
@@ -23,7 +23,7 @@ from lacuna.wire.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from lacuna.wire.messages.metadata import (
+from lacuna.wire.messages.topics import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
     MetadataRequest,

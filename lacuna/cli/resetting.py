@@ -14,12 +14,8 @@ from lacuna.cli.records.points import Kind, Point, parse_from
 from lacuna.cli.units import show_count
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
-from lacuna.wire.messages.list_groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.offset_fetch import (
+from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
+from lacuna.wire.messages.offsets import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,

@@ -29,38 +29,32 @@ from lacuna.operating.changing import with_unit
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import relayed
 from lacuna.operating.sizes import sizes_of_topics
-from lacuna.wire.messages.create_partitions import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from lacuna.wire.messages.create_topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from lacuna.wire.messages.delete_records import (
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from lacuna.wire.messages.delete_topics import (
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
+from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
+)
+from lacuna.wire.messages.topics import (
+    CREATE_PARTITIONS_REQUEST,
+    CREATE_PARTITIONS_RESPONSE,
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    DELETE_RECORDS_REQUEST,
+    DELETE_RECORDS_RESPONSE,
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
 
 #: Kafka's number → the source of a config's value. All other numbers mean the topic itself.

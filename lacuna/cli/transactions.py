@@ -12,20 +12,16 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
 from lacuna.operating.control import open_control
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
-from lacuna.wire.messages.describe_transactions import (
+from lacuna.wire.messages.transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
     DESCRIBE_TRANSACTIONS_RESPONSE,
-    DescribeTransactionsRequest,
-    TransactionState,
-)
-from lacuna.wire.messages.list_transactions import (
     LIST_TRANSACTIONS_REQUEST,
     LIST_TRANSACTIONS_RESPONSE,
-    ListTransactionsRequest,
-)
-from lacuna.wire.messages.write_txn_markers import (
     WRITE_TXN_MARKERS_REQUEST,
     WRITE_TXN_MARKERS_RESPONSE,
+    DescribeTransactionsRequest,
+    ListTransactionsRequest,
+    TransactionState,
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,

@@ -15,7 +15,7 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.changing import upsertions
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.user_scram_credentials import (
+from lacuna.wire.messages.security import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,

@@ -27,19 +27,6 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.operating.changing import upsertions
-from lacuna.wire.messages.acls import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
 from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
@@ -51,12 +38,23 @@ from lacuna.wire.messages.client_quotas import (
     EntryData,
     OpData,
 )
-from lacuna.wire.messages.user_scram_credentials import (
+from lacuna.wire.messages.security import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+    CREATE_ACLS_REQUEST,
+    CREATE_ACLS_RESPONSE,
+    DELETE_ACLS_REQUEST,
+    DELETE_ACLS_RESPONSE,
+    DESCRIBE_ACLS_REQUEST,
+    DESCRIBE_ACLS_RESPONSE,
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AclCreation,
     AlterUserScramCredentialsRequest,
+    CreateAclsRequest,
+    DeleteAclsFilter,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
 )

@@ -18,7 +18,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
 )
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
-from lacuna.wire.messages.delete_groups import (
+from lacuna.wire.messages.groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
     DeleteGroupsRequest,

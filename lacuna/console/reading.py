@@ -21,13 +21,11 @@ from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
     FETCH_RESPONSE,
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
     FetchPartition,
     FetchRequest,
     FetchTopic,
-)
-from lacuna.wire.messages.list_offsets import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,

@@ -20,22 +20,18 @@ from lacuna.base.sasl import Credentials
 from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection
-from lacuna.wire.messages.describe_cluster import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,
 )
-from lacuna.wire.messages.list_groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.list_transactions import (
+from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
+from lacuna.wire.messages.topics import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
+from lacuna.wire.messages.transactions import (
     LIST_TRANSACTIONS_REQUEST,
     LIST_TRANSACTIONS_RESPONSE,
     ListTransactionsRequest,
 )
-from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
 
 #: A change of ACLs, or a new topic, becomes visible within this time.
 _FRESH_SECONDS: Final = 3.0

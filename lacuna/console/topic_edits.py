@@ -17,34 +17,7 @@ from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.column_layout import BinaryColumn
 from lacuna.logstore.records.encoding import murmur2_partitions
 from lacuna.operating.changing import with_unit
-from lacuna.wire.messages.create_partitions import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from lacuna.wire.messages.create_topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-)
-from lacuna.wire.messages.delete_records import (
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
-from lacuna.wire.messages.delete_topics import (
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
+from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
@@ -57,6 +30,27 @@ from lacuna.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
+)
+from lacuna.wire.messages.topics import (
+    CREATE_PARTITIONS_REQUEST,
+    CREATE_PARTITIONS_RESPONSE,
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    DELETE_RECORDS_REQUEST,
+    DELETE_RECORDS_RESPONSE,
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+    DeleteTopicsRequest,
+    DeleteTopicState,
 )
 
 _TOPIC_RESOURCE: Final = 2

@@ -22,24 +22,24 @@ from lacuna.operating.kafka import (
     Unreachable,
 )
 from lacuna.wire.layout import ZERO_UUID, Message
-from lacuna.wire.messages.api_versions import (
+from lacuna.wire.messages.cluster import (
     API_VERSIONS_REQUEST,
     API_VERSIONS_RESPONSE,
     ApiVersionsRequest,
 )
-from lacuna.wire.messages.find_coordinator import (
-    FIND_COORDINATOR_REQUEST,
-    FIND_COORDINATOR_RESPONSE,
-    FindCoordinatorRequest,
-)
-from lacuna.wire.messages.list_offsets import (
+from lacuna.wire.messages.fetch import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from lacuna.wire.messages.metadata import (
+from lacuna.wire.messages.groups import (
+    FIND_COORDINATOR_REQUEST,
+    FIND_COORDINATOR_RESPONSE,
+    FindCoordinatorRequest,
+)
+from lacuna.wire.messages.topics import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
     MetadataRequest,

@@ -20,14 +20,12 @@ from lacuna.importing.cluster import (
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
 from lacuna.operating.kafka import Agents
-from lacuna.wire.messages.describe_transactions import (
+from lacuna.wire.messages.transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
     DESCRIBE_TRANSACTIONS_RESPONSE,
-    DescribeTransactionsRequest,
-)
-from lacuna.wire.messages.list_transactions import (
     LIST_TRANSACTIONS_REQUEST,
     LIST_TRANSACTIONS_RESPONSE,
+    DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
 

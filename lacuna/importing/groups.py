@@ -19,15 +19,6 @@ from lacuna.importing.cluster import (
     in_parts,
     name_of,
 )
-from lacuna.wire.messages.acls import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-    DescribeAclsRequest,
-)
 from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
@@ -39,26 +30,27 @@ from lacuna.wire.messages.client_quotas import (
 )
 from lacuna.wire.messages.client_quotas import EntityData as AlteredEntity
 from lacuna.wire.messages.client_quotas import EntryData as AlteredEntry
-from lacuna.wire.messages.list_groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.offset_commit import (
+from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
+from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
     OFFSET_COMMIT_RESPONSE,
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from lacuna.wire.messages.offset_fetch import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
 )
-from lacuna.wire.messages.user_scram_credentials import (
+from lacuna.wire.messages.security import (
+    CREATE_ACLS_REQUEST,
+    CREATE_ACLS_RESPONSE,
+    DESCRIBE_ACLS_REQUEST,
+    DESCRIBE_ACLS_RESPONSE,
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
     DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+    AclCreation,
+    CreateAclsRequest,
+    DescribeAclsRequest,
     DescribeUserScramCredentialsRequest,
 )
 

@@ -30,7 +30,7 @@ from lacuna.importing.target import Target, TargetFailed
 from lacuna.importing.topics import Aligned, Selection, Topics
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.operating.kafka import Agents
-from lacuna.wire.messages.delete_records import (
+from lacuna.wire.messages.topics import (
     DELETE_RECORDS_REQUEST,
     DELETE_RECORDS_RESPONSE,
     DeleteRecordsPartition,

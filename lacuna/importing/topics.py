@@ -23,32 +23,28 @@ from lacuna.importing.cluster import (
     name_of,
 )
 from lacuna.importing.following import DELETED, RECREATED
-from lacuna.wire.messages.create_partitions import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-)
-from lacuna.wire.messages.create_topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-)
-from lacuna.wire.messages.describe_configs import (
+from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
     IncrementalAlterConfigsRequest,
+)
+from lacuna.wire.messages.topics import (
+    CREATE_PARTITIONS_REQUEST,
+    CREATE_PARTITIONS_RESPONSE,
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreateTopicsRequest,
 )
 
 _TOPIC: Final = 2

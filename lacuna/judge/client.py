@@ -21,17 +21,17 @@ from lacuna.base.sasl import SaslError
 from lacuna.wire.client import ClientFrames, NoAnswerError, authenticate
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.api_versions import (
+from lacuna.wire.messages.cluster import (
     API_VERSIONS_REQUEST,
     API_VERSIONS_RESPONSE,
     ApiVersionsRequest,
 )
-from lacuna.wire.messages.find_coordinator import (
+from lacuna.wire.messages.groups import (
     FIND_COORDINATOR_REQUEST,
     FIND_COORDINATOR_RESPONSE,
     FindCoordinatorRequest,
 )
-from lacuna.wire.messages.metadata import (
+from lacuna.wire.messages.topics import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
     MetadataRequest,

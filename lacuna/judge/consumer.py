@@ -13,28 +13,24 @@ from lacuna.judge.producer import check, name_and_index
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
     FETCH_RESPONSE,
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
     AbortedTransaction,
     FetchPartition,
     FetchRequest,
     FetchTopic,
-)
-from lacuna.wire.messages.list_offsets import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
-from lacuna.wire.messages.offset_commit import (
+from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
     OFFSET_COMMIT_RESPONSE,
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
-)
-from lacuna.wire.messages.offset_fetch import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,

@@ -9,22 +9,12 @@ from typing import Any, Final, TypeVar
 from lacuna.judge import client as kafka
 from lacuna.judge.client import RETRIED, TRANSACTION, VAGUE, Client, Lost, Refused
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.add_offsets_to_txn import (
-    ADD_OFFSETS_TO_TXN_REQUEST,
-    ADD_OFFSETS_TO_TXN_RESPONSE,
-    AddOffsetsToTxnRequest,
-)
-from lacuna.wire.messages.add_partitions_to_txn import (
-    ADD_PARTITIONS_TO_TXN_REQUEST,
-    ADD_PARTITIONS_TO_TXN_RESPONSE,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-)
-from lacuna.wire.messages.end_txn import END_TXN_REQUEST, END_TXN_RESPONSE, EndTxnRequest
-from lacuna.wire.messages.init_producer_id import (
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    InitProducerIdRequest,
+from lacuna.wire.messages.offsets import (
+    TXN_OFFSET_COMMIT_REQUEST,
+    TXN_OFFSET_COMMIT_RESPONSE,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
 )
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
@@ -33,12 +23,20 @@ from lacuna.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
-from lacuna.wire.messages.txn_offset_commit import (
-    TXN_OFFSET_COMMIT_REQUEST,
-    TXN_OFFSET_COMMIT_RESPONSE,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
+from lacuna.wire.messages.transactions import (
+    ADD_OFFSETS_TO_TXN_REQUEST,
+    ADD_OFFSETS_TO_TXN_RESPONSE,
+    ADD_PARTITIONS_TO_TXN_REQUEST,
+    ADD_PARTITIONS_TO_TXN_RESPONSE,
+    END_TXN_REQUEST,
+    END_TXN_RESPONSE,
+    INIT_PRODUCER_ID_REQUEST,
+    INIT_PRODUCER_ID_RESPONSE,
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    EndTxnRequest,
+    InitProducerIdRequest,
 )
 
 T = TypeVar("T")

@@ -30,27 +30,25 @@ from lacuna.judge.facts import Facts
 from lacuna.judge.history import FAULT, HW, LSO, OK, STUCK, TXN, Delivery, History, Take
 from lacuna.judge.producer import Vague
 from lacuna.judge.writers import Lister, Loop, Sender, Writer, Writing
-from lacuna.wire.messages.create_topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreateTopicsRequest,
-)
-from lacuna.wire.messages.delete_topics import (
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
+from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from lacuna.wire.messages.metadata import MetadataResponse
 from lacuna.wire.messages.share_records import SHARE_FETCH_REQUEST
+from lacuna.wire.messages.topics import (
+    CREATE_TOPICS_REQUEST,
+    CREATE_TOPICS_RESPONSE,
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
+    CreatableTopic,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DeleteTopicState,
+    MetadataResponse,
+)
 
 #: The topics and their partitions.
 _TOPICS: Final = {"log": 3, "in": 2, "out": 2, "list": 4, "share": 2}

@@ -40,7 +40,7 @@ from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport
 from lacuna.logstore.objects import ObjectStore
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
-from lacuna.wire.messages.describe_cluster import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,

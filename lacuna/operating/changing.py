@@ -8,7 +8,7 @@ from typing import Final
 from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS
 from lacuna.controlplane.client.times import seconds_of
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
-from lacuna.wire.messages.user_scram_credentials import ScramCredentialUpsertion
+from lacuna.wire.messages.security import ScramCredentialUpsertion
 
 _BYTES: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
 _SIZE: Final = re.compile(r"([0-9]{1,15}) ?([KMGT]iB)", re.IGNORECASE)

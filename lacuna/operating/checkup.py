@@ -29,22 +29,20 @@ from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import ask_agent, relayed
-from lacuna.wire.messages.describe_cluster import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
+    DESCRIBE_LOG_DIRS_REQUEST,
+    DESCRIBE_LOG_DIRS_RESPONSE,
     DescribeClusterBroker,
     DescribeClusterRequest,
+    DescribeLogDirsRequest,
 )
-from lacuna.wire.messages.describe_configs import (
+from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
-)
-from lacuna.wire.messages.describe_log_dirs import (
-    DESCRIBE_LOG_DIRS_REQUEST,
-    DESCRIBE_LOG_DIRS_RESPONSE,
-    DescribeLogDirsRequest,
 )
 
 #: How long a part may take to answer.

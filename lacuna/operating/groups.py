@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.offset_commit import (
+from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
     OFFSET_COMMIT_RESPONSE,
     OffsetCommitRequest,

@@ -28,7 +28,7 @@ from lacuna.wire.client import (
 )
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.describe_cluster import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterRequest,

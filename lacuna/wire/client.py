@@ -9,7 +9,7 @@ from typing import Final, Protocol, TypeVar
 
 from lacuna.base.sasl import Credentials, SaslError
 from lacuna.wire.layout import Buffer, Message
-from lacuna.wire.messages.sasl import (
+from lacuna.wire.messages.security import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
     SASL_HANDSHAKE_REQUEST,

@@ -4,8 +4,7 @@ The jar of kafka-clients holds a JSON file for each message (github.com/apache/k
 Apache-2.0). Versions that KAFKA no longer has come from BEFORE_KAFKA_4, the last release that had them; a field that
 exists only in them keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
 
-To generate the messages of another API, add its name to APIS and run this module. Each API has a module of its own, or
-shares that of its family (FAMILIES). RECORDS has the kinds of records in
+To generate the messages of another API, add its name to APIS and run this module. RECORDS has the kinds of records in
 Kafka's internal topics, each with a definition of its key and of its value. Their `api_key` is the version of the key.
 """
 
@@ -24,95 +23,86 @@ from typing import Any, Final
 
 KAFKA: Final = "4.4.0"
 BEFORE_KAFKA_4: Final = "3.9.1"
-APIS: Final = (
-    "AddOffsetsToTxn",
-    "AddPartitionsToTxn",
-    "AlterClientQuotas",
-    "AlterConfigs",
-    "AlterPartitionReassignments",
-    "AlterReplicaLogDirs",
-    "AlterShareGroupOffsets",
-    "AlterUserScramCredentials",
-    "ApiVersions",
-    "ConsumerGroupDescribe",
-    "ConsumerGroupHeartbeat",
-    "CreateAcls",
-    "CreateDelegationToken",
-    "CreatePartitions",
-    "CreateTopics",
-    "DeleteAcls",
-    "DeleteGroups",
-    "DeleteRecords",
-    "DeleteShareGroupOffsets",
-    "DeleteTopics",
-    "DescribeAcls",
-    "DescribeClientQuotas",
-    "DescribeCluster",
-    "DescribeConfigs",
-    "DescribeDelegationToken",
-    "DescribeGroups",
-    "DescribeLogDirs",
-    "DescribeProducers",
-    "DescribeQuorum",
-    "DescribeShareGroupOffsets",
-    "DescribeTopicPartitions",
-    "DescribeTransactions",
-    "DescribeUserScramCredentials",
-    "ElectLeaders",
-    "EndTxn",
-    "ExpireDelegationToken",
-    "Fetch",
-    "FindCoordinator",
-    "GetTelemetrySubscriptions",
-    "Heartbeat",
-    "IncrementalAlterConfigs",
-    "InitProducerId",
-    "JoinGroup",
-    "LeaveGroup",
-    "ListConfigResources",
-    "ListGroups",
-    "ListOffsets",
-    "ListPartitionReassignments",
-    "ListTransactions",
-    "Metadata",
-    "OffsetCommit",
-    "OffsetDelete",
-    "OffsetFetch",
-    "OffsetForLeaderEpoch",
-    "Produce",
-    "PushTelemetry",
-    "RenewDelegationToken",
-    "SaslAuthenticate",
-    "SaslHandshake",
-    "ShareAcknowledge",
-    "ShareFetch",
-    "ShareGroupDescribe",
-    "ShareGroupHeartbeat",
-    "StreamsGroupDescribe",
-    "StreamsGroupHeartbeat",
-    "StreamsGroupTopologyDescriptionUpdate",
-    "SyncGroup",
-    "TxnOffsetCommit",
-    "UnregisterBroker",
-    "UpdateFeatures",
-    "WriteTxnMarkers",
-)
-#: Modules that have the messages of several APIs: their names, and the ends of the APIs' names.
-FAMILIES: Final = {
-    "acls": ("Acls",),
-    "client_quotas": ("ClientQuotas",),
-    "delegation_tokens": ("DelegationToken",),
-    "partition_reassignments": ("PartitionReassignments",),
-    "sasl": ("SaslAuthenticate", "SaslHandshake"),
-    "share_groups": ("ShareGroupOffsets", "ShareGroupDescribe", "ShareGroupHeartbeat"),
+#: The APIs of each module. Of two structs of one name in a module, that of the earlier API keeps it.
+APIS: Final = {
+    "client_quotas": ("AlterClientQuotas", "DescribeClientQuotas"),
+    "cluster": (
+        "AlterPartitionReassignments",
+        "AlterReplicaLogDirs",
+        "ApiVersions",
+        "DescribeCluster",
+        "DescribeLogDirs",
+        "DescribeQuorum",
+        "ElectLeaders",
+        "ListPartitionReassignments",
+        "UnregisterBroker",
+        "UpdateFeatures",
+    ),
+    "configs": (
+        "IncrementalAlterConfigs",
+        "AlterConfigs",
+        "DescribeConfigs",
+        "ListConfigResources",
+    ),
+    "consumer_groups": ("ConsumerGroupHeartbeat", "ConsumerGroupDescribe"),
+    "fetch": ("OffsetForLeaderEpoch", "Fetch", "ListOffsets"),
+    "groups": (
+        "DeleteGroups",
+        "DescribeGroups",
+        "FindCoordinator",
+        "Heartbeat",
+        "JoinGroup",
+        "LeaveGroup",
+        "ListGroups",
+        "SyncGroup",
+    ),
+    "offsets": ("OffsetCommit", "OffsetDelete", "OffsetFetch", "TxnOffsetCommit"),
+    "produce": ("Produce",),
+    "security": (
+        "AlterUserScramCredentials",
+        "CreateAcls",
+        "CreateDelegationToken",
+        "DeleteAcls",
+        "DescribeAcls",
+        "DescribeDelegationToken",
+        "DescribeUserScramCredentials",
+        "ExpireDelegationToken",
+        "RenewDelegationToken",
+        "SaslAuthenticate",
+        "SaslHandshake",
+    ),
+    "share_groups": (
+        "AlterShareGroupOffsets",
+        "DeleteShareGroupOffsets",
+        "DescribeShareGroupOffsets",
+        "ShareGroupDescribe",
+        "ShareGroupHeartbeat",
+    ),
     "share_records": ("ShareAcknowledge", "ShareFetch"),
     "streams_groups": (
         "StreamsGroupDescribe",
         "StreamsGroupHeartbeat",
         "StreamsGroupTopologyDescriptionUpdate",
     ),
-    "telemetry": ("Telemetry", "TelemetrySubscriptions"),
-    "user_scram_credentials": ("UserScramCredentials",),
+    "telemetry": ("GetTelemetrySubscriptions", "PushTelemetry"),
+    "topics": (
+        "CreatePartitions",
+        "CreateTopics",
+        "DeleteRecords",
+        "DeleteTopics",
+        "DescribeTopicPartitions",
+        "Metadata",
+    ),
+    "transactions": (
+        "AddOffsetsToTxn",
+        "AddPartitionsToTxn",
+        "DescribeProducers",
+        "DescribeTransactions",
+        "EndTxn",
+        "InitProducerId",
+        "ListTransactions",
+        "WriteTxnMarkers",
+    ),
 }
 #: Kinds of records, by the jar that has their definitions.
 RECORDS: Final = {
@@ -359,11 +349,6 @@ def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
     ]
 
 
-def family(api: str) -> str:
-    """Return the name of the module that has the messages of an API."""
-    return next((name for name, ends in FAMILIES.items() if api.endswith(ends)), snake(api))
-
-
 def module_text(title: str, bodies: Iterable[str]) -> str:
     """Return the source of a module, not formatted yet."""
     body = "\n\n".join(bodies)
@@ -372,9 +357,8 @@ def module_text(title: str, bodies: Iterable[str]) -> str:
     )
 
 
-def body_text(apis: Iterable[tuple[Definition, Definition]]) -> str:
+def body_text(apis: Sequence[tuple[Definition, Definition]]) -> str:
     """Return the classes and messages of requests with their responses, or of a record's key and value."""
-    apis = list(apis)
     module = Module()
     for message in chain.from_iterable(apis):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
@@ -480,17 +464,15 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
 
 def write(jars: Iterable[Path], folder: Path) -> None:
     """Write formatted files for APIS to `folder`; `jars` has those of KAFKA and BEFORE_KAFKA_4."""
-    modules: dict[str, dict[str, tuple[Definition, Definition]]] = {}
     new, old = (zipfile.ZipFile(jar) for jar in jars)
     with new, old:
-        for api in APIS:
-            request, response = of_all_versions(new, old, api)
-            response = {**response, "fields": with_buffers(response["fields"])}
-            modules.setdefault(family(api), {})[api] = request, response
-    for name, apis in modules.items():
-        title = name.replace("_", " ").capitalize() if name in FAMILIES else next(iter(apis))
-        path = folder / f"{name}.py"
-        path.write_text(module_text(title, [body_text(apis.values())]), encoding="utf-8")
+        for module, apis in APIS.items():
+            messages = [
+                (request, response | {"fields": with_buffers(response["fields"])})
+                for request, response in (of_all_versions(new, old, api) for api in apis)
+            ]
+            text = module_text(module.replace("_", " ").capitalize(), [body_text(messages)])
+            (folder / f"{module}.py").write_text(text, encoding="utf-8")
     _tidy(folder)
 
 

@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeat
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
-from lacuna.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
+from lacuna.wire.messages.consumer_groups import Assignment, TopicPartitions
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.plane import cluster

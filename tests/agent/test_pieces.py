@@ -18,9 +18,9 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire import kernel
 from lacuna.wire.layout import Message, Struct
-from lacuna.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
-from lacuna.wire.messages.describe_groups import DescribeGroupsRequest
-from lacuna.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
+from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from lacuna.wire.messages.groups import DescribeGroupsRequest
+from lacuna.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestTopic
 from tests.agent.harness import (
     RawClient,
     ScriptedControl,

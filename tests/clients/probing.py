@@ -93,7 +93,7 @@ class Target:
         ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
         brokers = self.call("describe_cluster", 1, **ask)["brokers"]
         _, port = self.connection.peer
-        return next(broker["broker_id"] for broker in brokers if broker["port"] == port)
+        return int(next(each["broker_id"] for each in brokers if each["port"] == port))
 
     def now(self) -> float:
         """Return the time in seconds, for time limits."""

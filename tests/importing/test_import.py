@@ -51,7 +51,7 @@ from lacuna.operating.control import connect
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
 from lacuna.testing import Cluster
-from lacuna.wire.messages.offset_commit import OFFSET_COMMIT_REQUEST
+from lacuna.wire.messages.offsets import OFFSET_COMMIT_REQUEST
 from tests.importing.sources import SECONDS, created, read
 
 PARTITIONS: Final = 16

@@ -13,19 +13,22 @@ import crc32c
 from lacuna.judge.actors import USUAL, Chances
 from lacuna.judge.client import Producer, read_batches, write_batch, zigzag
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.end_txn import END_TXN_REQUEST, END_TXN_RESPONSE, EndTxnResponse
-from lacuna.wire.messages.fetch import FETCH_REQUEST, FETCH_RESPONSE
-from lacuna.wire.messages.find_coordinator import (
-    FIND_COORDINATOR_REQUEST,
-    FIND_COORDINATOR_RESPONSE,
+from lacuna.wire.messages.fetch import (
+    FETCH_REQUEST,
+    FETCH_RESPONSE,
+    LIST_OFFSETS_REQUEST,
+    LIST_OFFSETS_RESPONSE,
 )
-from lacuna.wire.messages.init_producer_id import (
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
+from lacuna.wire.messages.groups import FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE
+from lacuna.wire.messages.offsets import (
+    OFFSET_FETCH_REQUEST,
+    OFFSET_FETCH_RESPONSE,
+    TXN_OFFSET_COMMIT_REQUEST,
+    TXN_OFFSET_COMMIT_RESPONSE,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
 )
-from lacuna.wire.messages.list_offsets import LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE
-from lacuna.wire.messages.metadata import METADATA_REQUEST, METADATA_RESPONSE
-from lacuna.wire.messages.offset_fetch import OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
@@ -39,12 +42,13 @@ from lacuna.wire.messages.share_records import (
     SHARE_FETCH_REQUEST,
     SHARE_FETCH_RESPONSE,
 )
-from lacuna.wire.messages.txn_offset_commit import (
-    TXN_OFFSET_COMMIT_REQUEST,
-    TXN_OFFSET_COMMIT_RESPONSE,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
+from lacuna.wire.messages.topics import METADATA_REQUEST, METADATA_RESPONSE
+from lacuna.wire.messages.transactions import (
+    END_TXN_REQUEST,
+    END_TXN_RESPONSE,
+    INIT_PRODUCER_ID_REQUEST,
+    INIT_PRODUCER_ID_RESPONSE,
+    EndTxnResponse,
 )
 
 _PAIRS: Final[Sequence[tuple[Message[Any], Message[Any]]]] = (

@@ -33,7 +33,7 @@ from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection
 from lacuna.pipeline.audit import PartitionReport
 from lacuna.pipeline.audit.picture import Cell
 from lacuna.testing import Cluster
-from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, HeartbeatRequest
+from lacuna.wire.messages.groups import HEARTBEAT_REQUEST, HEARTBEAT_RESPONSE, HeartbeatRequest
 
 WIDTHS = [80, 100, 140, 200]
 

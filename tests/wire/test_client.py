@@ -17,9 +17,9 @@ from lacuna.wire.client import (
     authenticate,
 )
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.api_versions import API_VERSIONS_REQUEST, ApiVersionsRequest
-from lacuna.wire.messages.heartbeat import HEARTBEAT_REQUEST, HeartbeatRequest
-from lacuna.wire.messages.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
+from lacuna.wire.messages.cluster import API_VERSIONS_REQUEST, ApiVersionsRequest
+from lacuna.wire.messages.groups import HEARTBEAT_REQUEST, HeartbeatRequest
+from lacuna.wire.messages.security import SaslAuthenticateResponse, SaslHandshakeResponse
 
 MOST = 100
 HEARTBEAT = HeartbeatRequest("g", 1, "m")

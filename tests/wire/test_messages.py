@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from lacuna.wire import generator, kernel
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.end_txn import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
 from lacuna.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchPartition,
@@ -23,10 +22,11 @@ from lacuna.wire.messages.fetch import (
     FetchTopic,
     PartitionData,
 )
-from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
-from lacuna.wire.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
-from lacuna.wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
+from lacuna.wire.messages.groups import FindCoordinatorRequest
+from lacuna.wire.messages.offsets import OffsetCommitRequest, OffsetCommitRequestTopic
 from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from lacuna.wire.messages.topics import MetadataRequest, MetadataResponse, MetadataResponseTopic
+from lacuna.wire.messages.transactions import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
 from tests.golden import messages as golden
 from tests.wire.samples import KAFKAS, MESSAGES, in_kafkas_json, of_struct, versions_of
 

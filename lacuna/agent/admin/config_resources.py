@@ -28,13 +28,16 @@ from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
-from lacuna.wire.messages import alter_configs, incremental_alter_configs
+from lacuna.wire.messages.configs import (
+    AlterableConfig,
+    AlterConfigsRequestAlterableConfig,
+    AlterConfigsRequestAlterConfigsResource,
+    AlterConfigsResource,
+)
 
 #: A resource in an AlterConfigs or an IncrementalAlterConfigs request.
-AlteredResource: TypeAlias = (
-    alter_configs.AlterConfigsResource | incremental_alter_configs.AlterConfigsResource
-)
-_Config: TypeAlias = alter_configs.AlterableConfig | incremental_alter_configs.AlterableConfig
+AlteredResource: TypeAlias = AlterConfigsResource | AlterConfigsRequestAlterConfigsResource
+_Config: TypeAlias = AlterableConfig | AlterConfigsRequestAlterableConfig
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
-from lacuna.wire.messages.acls import AclCreation, DeleteAclsFilter, DescribeAclsRequest
+from lacuna.wire.messages.security import AclCreation, DeleteAclsFilter, DescribeAclsRequest
 
 DISABLED: Final = ErrorCode.SECURITY_DISABLED
 NO_AUTHORIZER: Final = "No Authorizer is configured."

@@ -52,7 +52,7 @@ from lacuna.controlplane.shared.log.behind import LAG, behind
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
-from lacuna.wire.messages.list_offsets import (
+from lacuna.wire.messages.fetch import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,

@@ -32,7 +32,7 @@ from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, Topic
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.metadata import (
+from lacuna.wire.messages.topics import (
     METADATA_REQUEST,
     METADATA_RESPONSE,
     MetadataRequest,

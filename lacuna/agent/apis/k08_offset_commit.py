@@ -16,7 +16,7 @@ from lacuna.agent.commits import commits_of, merged
 from lacuna.agent.guards.groups import offset_commit as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import OffsetCommit
-from lacuna.wire.messages.offset_commit import (
+from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
     OFFSET_COMMIT_RESPONSE,
     OffsetCommitRequest,

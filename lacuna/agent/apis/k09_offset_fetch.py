@@ -26,7 +26,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
 )
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.offset_fetch import (
+from lacuna.wire.messages.offsets import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,

@@ -15,7 +15,7 @@ from lacuna.agent.guards.cluster import find_coordinator as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.wire.messages.find_coordinator import (
+from lacuna.wire.messages.groups import (
     FIND_COORDINATOR_REQUEST,
     FIND_COORDINATOR_RESPONSE,
     Coordinator,

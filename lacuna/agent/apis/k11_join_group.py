@@ -10,7 +10,7 @@ from lacuna.agent.guards.guard import on_group
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
-from lacuna.wire.messages.join_group import (
+from lacuna.wire.messages.groups import (
     JOIN_GROUP_REQUEST,
     JOIN_GROUP_RESPONSE,
     JoinGroupRequest,

@@ -27,22 +27,18 @@ from lacuna.controlplane.v1.groups_pb2 import (
     MemberAssignment,
     SyncGroup,
 )
-from lacuna.wire.messages.heartbeat import (
+from lacuna.wire.messages.groups import (
     HEARTBEAT_REQUEST,
     HEARTBEAT_RESPONSE,
-    HeartbeatRequest,
-    HeartbeatResponse,
-)
-from lacuna.wire.messages.leave_group import (
     LEAVE_GROUP_REQUEST,
     LEAVE_GROUP_RESPONSE,
+    SYNC_GROUP_REQUEST,
+    SYNC_GROUP_RESPONSE,
+    HeartbeatRequest,
+    HeartbeatResponse,
     LeaveGroupRequest,
     LeaveGroupResponse,
     MemberResponse,
-)
-from lacuna.wire.messages.sync_group import (
-    SYNC_GROUP_REQUEST,
-    SYNC_GROUP_RESPONSE,
     SyncGroupRequest,
     SyncGroupResponse,
 )

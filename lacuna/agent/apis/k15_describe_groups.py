@@ -11,7 +11,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import groups_pb2
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import DescribeGroups
-from lacuna.wire.messages.describe_groups import (
+from lacuna.wire.messages.groups import (
     DESCRIBE_GROUPS_REQUEST,
     DESCRIBE_GROUPS_RESPONSE,
     DescribedGroup,

@@ -9,7 +9,7 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.groups import list_groups as guard
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
-from lacuna.wire.messages.list_groups import (
+from lacuna.wire.messages.groups import (
     LIST_GROUPS_REQUEST,
     LIST_GROUPS_RESPONSE,
     ListedGroup,

@@ -18,7 +18,7 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
 from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.sasl import (
+from lacuna.wire.messages.security import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
     SASL_HANDSHAKE_REQUEST,

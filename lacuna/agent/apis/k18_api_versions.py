@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import Buffer
-from lacuna.wire.messages.api_versions import (
+from lacuna.wire.messages.cluster import (
     API_VERSIONS_REQUEST,
     API_VERSIONS_RESPONSE,
     ApiVersion,

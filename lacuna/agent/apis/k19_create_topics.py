@@ -21,7 +21,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.create_topics import (
+from lacuna.wire.messages.topics import (
     CREATE_TOPICS_REQUEST,
     CREATE_TOPICS_RESPONSE,
     CreatableTopic,

@@ -31,17 +31,15 @@ from lacuna.controlplane.v1 import cluster_pb2
 from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, DeleteTopics, Topic, TopicResult
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.create_partitions import (
+from lacuna.wire.messages.topics import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
+    DELETE_TOPICS_REQUEST,
+    DELETE_TOPICS_RESPONSE,
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
-)
-from lacuna.wire.messages.delete_topics import (
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
     DeletableTopicResult,
     DeleteTopicsRequest,
     DeleteTopicsResponse,

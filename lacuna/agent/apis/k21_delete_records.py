@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import log_pb2
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, PartitionState
-from lacuna.wire.messages.delete_records import (
+from lacuna.wire.messages.topics import (
     DELETE_RECORDS_REQUEST,
     DELETE_RECORDS_RESPONSE,
     DeleteRecordsPartitionResult,

@@ -11,7 +11,7 @@ from lacuna.agent.fencing import fenced
 from lacuna.agent.guards.transactions import init_producer_id as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
-from lacuna.wire.messages.init_producer_id import (
+from lacuna.wire.messages.transactions import (
     INIT_PRODUCER_ID_REQUEST,
     INIT_PRODUCER_ID_RESPONSE,
     InitProducerIdRequest,

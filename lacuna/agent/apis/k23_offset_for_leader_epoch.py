@@ -11,7 +11,7 @@ from lacuna.agent.guards.records import offset_for_leader_epoch as guard
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import PartitionState
-from lacuna.wire.messages.offset_for_leader_epoch import (
+from lacuna.wire.messages.fetch import (
     OFFSET_FOR_LEADER_EPOCH_REQUEST,
     OFFSET_FOR_LEADER_EPOCH_RESPONSE,
     EpochEndOffset,

@@ -19,7 +19,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
-from lacuna.wire.messages.add_partitions_to_txn import (
+from lacuna.wire.messages.transactions import (
     ADD_PARTITIONS_TO_TXN_REQUEST,
     ADD_PARTITIONS_TO_TXN_RESPONSE,
     AddPartitionsToTxnPartitionResult,

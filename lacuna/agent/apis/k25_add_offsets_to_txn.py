@@ -9,7 +9,7 @@ from lacuna.agent.fencing import fenced
 from lacuna.agent.guards.transactions import add_offsets_to_txn as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn
-from lacuna.wire.messages.add_offsets_to_txn import (
+from lacuna.wire.messages.transactions import (
     ADD_OFFSETS_TO_TXN_REQUEST,
     ADD_OFFSETS_TO_TXN_RESPONSE,
     AddOffsetsToTxnRequest,

@@ -13,7 +13,7 @@ from lacuna.agent.guards.transactions import end_txn as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn
-from lacuna.wire.messages.end_txn import (
+from lacuna.wire.messages.transactions import (
     END_TXN_REQUEST,
     END_TXN_RESPONSE,
     EndTxnRequest,

@@ -16,7 +16,7 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn
-from lacuna.wire.messages.write_txn_markers import (
+from lacuna.wire.messages.transactions import (
     WRITE_TXN_MARKERS_REQUEST,
     WRITE_TXN_MARKERS_RESPONSE,
     WritableTxnMarker,

@@ -14,7 +14,7 @@ from lacuna.agent.fencing import fenced
 from lacuna.agent.guards.transactions import txn_offset_commit as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
-from lacuna.wire.messages.txn_offset_commit import (
+from lacuna.wire.messages.offsets import (
     TXN_OFFSET_COMMIT_REQUEST,
     TXN_OFFSET_COMMIT_RESPONSE,
     TxnOffsetCommitRequest,

@@ -27,7 +27,7 @@ from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import AclEntry
-from lacuna.wire.messages.acls import (
+from lacuna.wire.messages.security import (
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
     DELETE_ACLS_REQUEST,

@@ -24,7 +24,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.describe_configs import (
+from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
     DescribeConfigsRequest,

@@ -10,11 +10,11 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
-from lacuna.wire.messages.alter_configs import (
+from lacuna.wire.messages.configs import (
     ALTER_CONFIGS_REQUEST,
     ALTER_CONFIGS_RESPONSE,
-    AlterableConfig,
     AlterConfigsRequest,
+    AlterConfigsRequestAlterableConfig,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
 )
@@ -42,7 +42,7 @@ def refuse(_call: Call, request: AlterConfigsRequest, error_code: int) -> AlterC
     )
 
 
-def _change(config: AlterableConfig) -> ConfigChange:
+def _change(config: AlterConfigsRequestAlterableConfig) -> ConfigChange:
     return ConfigChange(name=config.name, value=config.value)
 
 

@@ -12,7 +12,7 @@ from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.broker_configs import LOG_DIR
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.alter_replica_log_dirs import (
+from lacuna.wire.messages.cluster import (
     ALTER_REPLICA_LOG_DIRS_REQUEST,
     ALTER_REPLICA_LOG_DIRS_RESPONSE,
     AlterReplicaLogDirPartitionResult,

@@ -22,7 +22,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
-from lacuna.wire.messages.describe_log_dirs import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_LOG_DIRS_REQUEST,
     DESCRIBE_LOG_DIRS_RESPONSE,
     DescribeLogDirsPartition,

@@ -32,7 +32,7 @@ from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
 from lacuna.controlplane.v1.security_pb2 import DelegationToken, SecurityChanges
-from lacuna.wire.messages.delegation_tokens import (
+from lacuna.wire.messages.security import (
     CREATE_DELEGATION_TOKEN_REQUEST,
     CREATE_DELEGATION_TOKEN_RESPONSE,
     DESCRIBE_DELEGATION_TOKEN_REQUEST,

@@ -20,14 +20,14 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import DeleteGroups
-from lacuna.wire.messages.delete_groups import (
+from lacuna.wire.messages.groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
-from lacuna.wire.messages.offset_delete import (
+from lacuna.wire.messages.offsets import (
     OFFSET_DELETE_REQUEST,
     OFFSET_DELETE_RESPONSE,
     OffsetDeleteRequest,

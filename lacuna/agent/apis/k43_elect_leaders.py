@@ -14,7 +14,7 @@ from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.elect_leaders import (
+from lacuna.wire.messages.cluster import (
     ELECT_LEADERS_REQUEST,
     ELECT_LEADERS_RESPONSE,
     ElectLeadersRequest,

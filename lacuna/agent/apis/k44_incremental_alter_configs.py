@@ -10,7 +10,7 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
-from lacuna.wire.messages.incremental_alter_configs import (
+from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,

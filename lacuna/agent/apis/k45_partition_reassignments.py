@@ -17,7 +17,7 @@ from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.partition_reassignments import (
+from lacuna.wire.messages.cluster import (
     ALTER_PARTITION_REASSIGNMENTS_REQUEST,
     ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
     LIST_PARTITION_REASSIGNMENTS_REQUEST,

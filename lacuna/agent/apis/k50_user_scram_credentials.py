@@ -26,7 +26,7 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
-from lacuna.wire.messages.user_scram_credentials import (
+from lacuna.wire.messages.security import (
     ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
     ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,

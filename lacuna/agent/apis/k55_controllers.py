@@ -25,27 +25,23 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.wire.messages.describe_quorum import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_QUORUM_REQUEST,
     DESCRIBE_QUORUM_RESPONSE,
+    UNREGISTER_BROKER_REQUEST,
+    UNREGISTER_BROKER_RESPONSE,
+    UPDATE_FEATURES_REQUEST,
+    UPDATE_FEATURES_RESPONSE,
     DescribeQuorumRequest,
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
+    FeatureUpdateKey,
     Listener,
     Node,
     ReplicaState,
-)
-from lacuna.wire.messages.unregister_broker import (
-    UNREGISTER_BROKER_REQUEST,
-    UNREGISTER_BROKER_RESPONSE,
     UnregisterBrokerRequest,
     UnregisterBrokerResponse,
-)
-from lacuna.wire.messages.update_features import (
-    UPDATE_FEATURES_REQUEST,
-    UPDATE_FEATURES_RESPONSE,
-    FeatureUpdateKey,
     UpdatableFeatureResult,
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,

@@ -11,7 +11,7 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.cluster import describe_cluster as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.describe_cluster import (
+from lacuna.wire.messages.cluster import (
     DESCRIBE_CLUSTER_REQUEST,
     DESCRIBE_CLUSTER_RESPONSE,
     DescribeClusterBroker,

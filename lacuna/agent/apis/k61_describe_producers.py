@@ -14,7 +14,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
-from lacuna.wire.messages.describe_producers import (
+from lacuna.wire.messages.transactions import (
     DESCRIBE_PRODUCERS_REQUEST,
     DESCRIBE_PRODUCERS_RESPONSE,
     DescribeProducersRequest,

@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.internal_topics import CONSUMER_OFFSETS
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeTransactions, TransactionDescription
-from lacuna.wire.messages.describe_transactions import (
+from lacuna.wire.messages.transactions import (
     DESCRIBE_TRANSACTIONS_REQUEST,
     DESCRIBE_TRANSACTIONS_RESPONSE,
     DescribeTransactionsRequest,

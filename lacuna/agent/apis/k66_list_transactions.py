@@ -26,12 +26,12 @@ from lacuna.agent.guards.transactions import list_transactions as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions, TransactionListing
-from lacuna.wire.messages.list_transactions import (
+from lacuna.wire.messages.transactions import (
     LIST_TRANSACTIONS_REQUEST,
     LIST_TRANSACTIONS_RESPONSE,
     ListTransactionsRequest,
     ListTransactionsResponse,
-    TransactionState,
+    ListTransactionsResponseTransactionState,
 )
 
 _MAX_PATTERN_SIZE = 4096
@@ -74,13 +74,16 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     )
     reply = await call.context.control.call(Command(list_transactions=command))
     found = reply.transactions_listed
-    states: list[TransactionState] = []
+    states: list[ListTransactionsResponseTransactionState] = []
     for begin in range(0, len(found.transactions), _SLICE):
         listed = _placed_here(call.context, found.transactions[begin : begin + _SLICE])
         if pattern is not None:
             listed = await _matching_ones(pattern, listed)
         states += (
-            TransactionState(each.transactional_id, each.producer_id, each.state) for each in listed
+            ListTransactionsResponseTransactionState(
+                each.transactional_id, each.producer_id, each.state
+            )
+            for each in listed
         )
         await asyncio.sleep(0)
     return ListTransactionsResponse(

@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.wire.messages.consumer_group_heartbeat import (
+from lacuna.wire.messages.consumer_groups import (
     CONSUMER_GROUP_HEARTBEAT_REQUEST,
     CONSUMER_GROUP_HEARTBEAT_RESPONSE,
     Assignment,

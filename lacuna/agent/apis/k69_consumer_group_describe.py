@@ -20,15 +20,15 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.consumer_group_describe import (
+from lacuna.wire.messages.consumer_groups import (
     CONSUMER_GROUP_DESCRIBE_REQUEST,
     CONSUMER_GROUP_DESCRIBE_RESPONSE,
-    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
+    ConsumerGroupDescribeResponseAssignment,
+    ConsumerGroupDescribeResponseTopicPartitions,
     DescribedGroup,
     Member,
-    TopicPartitions,
 )
 
 CLASSIC_MEMBER = 0
@@ -93,11 +93,15 @@ def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> M
     )
 
 
-def _assignment(rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]) -> Assignment:
+def _assignment(
+    rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]
+) -> ConsumerGroupDescribeResponseAssignment:
     """Convert an assignment to the message, without topics that have just been deleted."""
-    return Assignment(
+    return ConsumerGroupDescribeResponseAssignment(
         [
-            TopicPartitions(row.topic_id, topics[row.topic_id].name, row.partitions)
+            ConsumerGroupDescribeResponseTopicPartitions(
+                row.topic_id, topics[row.topic_id].name, row.partitions
+            )
             for row in rows
             if row.topic_id in topics
         ]

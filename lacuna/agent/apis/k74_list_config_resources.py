@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.list_config_resources import (
+from lacuna.wire.messages.configs import (
     LIST_CONFIG_RESOURCES_REQUEST,
     LIST_CONFIG_RESOURCES_RESPONSE,
     ConfigResource,

@@ -17,7 +17,7 @@ from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.wire.messages.describe_topic_partitions import (
+from lacuna.wire.messages.topics import (
     DESCRIBE_TOPIC_PARTITIONS_REQUEST,
     DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
     Cursor,

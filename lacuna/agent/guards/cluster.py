@@ -24,22 +24,20 @@ from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.rights import PrincipalRights
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import AgentAnswer, AgentQuestion, SessionResponse
-from lacuna.wire.messages.delegation_tokens import (
+from lacuna.wire.messages.cluster import (
+    DescribeClusterRequest,
+    DescribeClusterResponse,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from lacuna.wire.messages.groups import FindCoordinatorRequest
+from lacuna.wire.messages.security import (
     CreateDelegationTokenRequest,
     DescribedDelegationToken,
     DescribeDelegationTokenRequest,
     DescribeDelegationTokenResponse,
 )
-from lacuna.wire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
-from lacuna.wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from lacuna.wire.messages.describe_log_dirs import (
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
-from lacuna.wire.messages.find_coordinator import FindCoordinatorRequest
 from lacuna.wire.peers import AskControlRequest, AskControlResponse
 
 _FIRST_BATCHED: Final = 4

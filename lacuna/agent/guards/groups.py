@@ -13,32 +13,31 @@ from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages import share_groups, streams_groups
-from lacuna.wire.messages.consumer_group_describe import (
+from lacuna.wire.messages.consumer_groups import (
+    Assignment,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponse,
-    DescribedGroup,
-)
-from lacuna.wire.messages.consumer_group_heartbeat import (
-    Assignment,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
+    DescribedGroup,
     TopicPartitions,
 )
-from lacuna.wire.messages.describe_groups import DescribedGroup as ClassicGroup
-from lacuna.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from lacuna.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
-from lacuna.wire.messages.offset_commit import (
+from lacuna.wire.messages.groups import DescribedGroup as ClassicGroup
+from lacuna.wire.messages.groups import (
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+    ListGroupsRequest,
+    ListGroupsResponse,
+    SyncGroupRequest,
+)
+from lacuna.wire.messages.offsets import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
-)
-from lacuna.wire.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
-)
-from lacuna.wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
@@ -49,6 +48,8 @@ from lacuna.wire.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
 )
 from lacuna.wire.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
@@ -62,11 +63,6 @@ from lacuna.wire.messages.streams_groups import (
     StreamsGroupDescribeRequest,
     StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
-)
-from lacuna.wire.messages.sync_group import SyncGroupRequest
-from lacuna.wire.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
 )
 
 _TOPIC_DENIED: Final = DENIED[ResourceType.TOPIC]

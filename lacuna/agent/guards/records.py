@@ -10,8 +10,9 @@ from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import FetchRequest, FetchResponse
-from lacuna.wire.messages.offset_for_leader_epoch import (
+from lacuna.wire.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
     OffsetForLeaderEpochRequest,
     OffsetForLeaderTopic,
 )

@@ -13,28 +13,22 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.create_topics import (
+from lacuna.wire.messages.topics import (
     CreatableTopic,
     CreatableTopicResult,
     CreateTopicsRequest,
     CreateTopicsResponse,
-)
-from lacuna.wire.messages.delete_topics import (
     DeleteTopicsRequest,
     DeleteTopicsResponse,
     DeleteTopicState,
-)
-from lacuna.wire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
     DescribeTopicPartitionsResponseTopic,
-    TopicRequest,
-)
-from lacuna.wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseTopic,
+    TopicRequest,
 )
 
 _TOPIC_DENIED = DENIED[ResourceType.TOPIC]

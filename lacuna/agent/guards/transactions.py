@@ -10,26 +10,22 @@ from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
-from lacuna.wire.messages.add_partitions_to_txn import (
+from lacuna.wire.messages.offsets import TxnOffsetCommitRequest
+from lacuna.wire.messages.transactions import (
+    AddOffsetsToTxnRequest,
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
-)
-from lacuna.wire.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
-    TransactionState,
-)
-from lacuna.wire.messages.end_txn import EndTxnRequest
-from lacuna.wire.messages.init_producer_id import InitProducerIdRequest
-from lacuna.wire.messages.list_transactions import (
+    EndTxnRequest,
+    InitProducerIdRequest,
     ListTransactionsRequest,
     ListTransactionsResponse,
+    TransactionState,
 )
-from lacuna.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 _FIRST_OF_BROKERS = 4
 

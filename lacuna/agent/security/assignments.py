@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import Final, NamedTuple
 
-from lacuna.wire.messages.consumer_group_heartbeat import Assignment, TopicPartitions
+from lacuna.wire.messages.consumer_groups import Assignment, TopicPartitions
 
 #: The bound on everything kept: partitions, characters of names, and _ENTRY_SIZE for each member and topic.
 _MOST: Final = 1_000_000

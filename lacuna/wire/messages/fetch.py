@@ -17,6 +17,39 @@ from lacuna.wire.layout import (
 )
 
 
+class OffsetForLeaderPartition(NamedTuple):
+    partition: Int32 = 0
+    current_leader_epoch: Annotated[Int32, In(since=2)] = -1
+    leader_epoch: Int32 = 0
+
+
+class OffsetForLeaderTopic(NamedTuple):
+    topic: String = ""
+    partitions: Sequence[OffsetForLeaderPartition] = ()
+
+
+class OffsetForLeaderEpochRequest(NamedTuple):
+    replica_id: Annotated[Int32, In(since=3)] = -2
+    topics: Sequence[OffsetForLeaderTopic] = ()
+
+
+class EpochEndOffset(NamedTuple):
+    error_code: Int16 = 0
+    partition: Int32 = 0
+    leader_epoch: Annotated[Int32, In(since=1)] = -1
+    end_offset: Int64 = -1
+
+
+class OffsetForLeaderTopicResult(NamedTuple):
+    topic: String = ""
+    partitions: Sequence[EpochEndOffset] = ()
+
+
+class OffsetForLeaderEpochResponse(NamedTuple):
+    throttle_time_ms: Annotated[Int32, In(since=2)] = 0
+    topics: Sequence[OffsetForLeaderTopicResult] = ()
+
+
 class ReplicaState(NamedTuple):
     replica_id: Annotated[Int32, In(since=15)] = -1
     replica_epoch: Annotated[Int64, In(since=15)] = -1
@@ -60,7 +93,7 @@ class FetchRequest(NamedTuple):
     rack_id: Annotated[String, In(since=11)] = ""
 
 
-class EpochEndOffset(NamedTuple):
+class FetchResponseEpochEndOffset(NamedTuple):
     epoch: Annotated[Int32, In(since=12)] = -1
     end_offset: Annotated[Int64, In(since=12)] = -1
 
@@ -86,7 +119,9 @@ class PartitionData(NamedTuple):
     high_watermark: Int64 = 0
     last_stable_offset: Annotated[Int64, In(since=4)] = -1
     log_start_offset: Annotated[Int64, In(since=5)] = -1
-    diverging_epoch: Annotated[EpochEndOffset, In(since=12, tag=0)] = EpochEndOffset()
+    diverging_epoch: Annotated[FetchResponseEpochEndOffset, In(since=12, tag=0)] = (
+        FetchResponseEpochEndOffset()
+    )
     current_leader: Annotated[LeaderIdAndEpoch, In(since=12, tag=1)] = LeaderIdAndEpoch()
     snapshot_id: Annotated[SnapshotId, In(since=12, tag=2)] = SnapshotId()
     aborted_transactions: Annotated[Sequence[AbortedTransaction] | None, In(since=4)] = ()
@@ -115,6 +150,56 @@ class FetchResponse(NamedTuple):
     node_endpoints: Annotated[Sequence[NodeEndpoint], In(since=16, tag=0)] = ()
 
 
+class ListOffsetsPartition(NamedTuple):
+    partition_index: Int32 = 0
+    current_leader_epoch: Annotated[Int32, In(since=4)] = -1
+    timestamp: Int64 = 0
+    max_num_offsets: Annotated[Int32, In(until=0)] = 1
+
+
+class ListOffsetsTopic(NamedTuple):
+    name: String = ""
+    partitions: Sequence[ListOffsetsPartition] = ()
+
+
+class ListOffsetsRequest(NamedTuple):
+    replica_id: Int32 = 0
+    isolation_level: Annotated[Int8, In(since=2)] = 0
+    topics: Sequence[ListOffsetsTopic] = ()
+    timeout_ms: Annotated[Int32, In(since=10)] = 0
+
+
+class ListOffsetsPartitionResponse(NamedTuple):
+    partition_index: Int32 = 0
+    error_code: Int16 = 0
+    old_style_offsets: Annotated[Sequence[Int64], In(until=0)] = ()
+    timestamp: Annotated[Int64, In(since=1)] = -1
+    offset: Annotated[Int64, In(since=1)] = -1
+    leader_epoch: Annotated[Int32, In(since=4)] = -1
+
+
+class ListOffsetsTopicResponse(NamedTuple):
+    name: String = ""
+    partitions: Sequence[ListOffsetsPartitionResponse] = ()
+
+
+class ListOffsetsResponse(NamedTuple):
+    throttle_time_ms: Annotated[Int32, In(since=2)] = 0
+    topics: Sequence[ListOffsetsTopicResponse] = ()
+
+
+OFFSET_FOR_LEADER_EPOCH_REQUEST, OFFSET_FOR_LEADER_EPOCH_RESPONSE = messages(
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    api_key=23,
+    versions=(0, 4),
+    first_flexible=4,
+)
+
 FETCH_REQUEST, FETCH_RESPONSE = messages(
     FetchRequest, FetchResponse, api_key=1, versions=(0, 18), first_flexible=12, is_exact=True
+)
+
+LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE = messages(
+    ListOffsetsRequest, ListOffsetsResponse, api_key=2, versions=(0, 11), first_flexible=6
 )

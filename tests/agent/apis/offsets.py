@@ -2,7 +2,7 @@
 
 from lacuna.agent.api import Call
 from lacuna.agent.apis import k23_offset_for_leader_epoch as offset_for_leader_epoch
-from lacuna.wire.messages.offset_for_leader_epoch import (
+from lacuna.wire.messages.fetch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,

@@ -11,26 +11,24 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.acls import (
+from lacuna.wire.messages.security import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     CREATE_ACLS_REQUEST,
     CREATE_ACLS_RESPONSE,
     DELETE_ACLS_REQUEST,
     DELETE_ACLS_RESPONSE,
     DESCRIBE_ACLS_REQUEST,
     DESCRIBE_ACLS_RESPONSE,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
     AclCreation,
+    AlterUserScramCredentialsRequest,
     CreateAclsRequest,
+    CredentialInfo,
     DeleteAclsFilter,
     DeleteAclsRequest,
     DescribeAclsRequest,
-)
-from lacuna.wire.messages.user_scram_credentials import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    CredentialInfo,
     DescribeUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,

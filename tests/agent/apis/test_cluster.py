@@ -13,17 +13,15 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead, PartitionState
-from lacuna.wire.messages.elect_leaders import (
+from lacuna.wire.messages.cluster import (
     ELECT_LEADERS_REQUEST,
     ELECT_LEADERS_RESPONSE,
-    ElectLeadersRequest,
-    TopicPartitions,
-)
-from lacuna.wire.messages.partition_reassignments import (
     LIST_PARTITION_REASSIGNMENTS_REQUEST,
     LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+    ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
+    TopicPartitions,
 )
 from tests.agent.apis.clusters import INVALID_REQUEST, NOT_REGISTERED, SECOND, UNKNOWN_TOPIC, Setup
 from tests.agent.fetch.log import make_batch, produce_request

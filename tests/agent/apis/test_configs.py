@@ -8,17 +8,15 @@ import pytest
 from lacuna.controlplane.shared.broker_configs import LOG_DIR, TOPIC_CONFIG_OF
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import DELETE, SET
-from lacuna.wire.messages.describe_configs import (
+from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
-from lacuna.wire.messages.incremental_alter_configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 from tests.agent.apis.clusters import INVALID_CONFIG, INVALID_REQUEST, Setup, topic

@@ -21,7 +21,9 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
-from lacuna.wire.messages.delegation_tokens import (
+from lacuna.wire.messages.security import (
+    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
     CREATE_DELEGATION_TOKEN_REQUEST,
     CREATE_DELEGATION_TOKEN_RESPONSE,
     DESCRIBE_DELEGATION_TOKEN_REQUEST,
@@ -30,6 +32,7 @@ from lacuna.wire.messages.delegation_tokens import (
     EXPIRE_DELEGATION_TOKEN_RESPONSE,
     RENEW_DELEGATION_TOKEN_REQUEST,
     RENEW_DELEGATION_TOKEN_RESPONSE,
+    AlterUserScramCredentialsRequest,
     CreatableRenewers,
     CreateDelegationTokenRequest,
     CreateDelegationTokenResponse,
@@ -37,11 +40,6 @@ from lacuna.wire.messages.delegation_tokens import (
     DescribeDelegationTokenRequest,
     ExpireDelegationTokenRequest,
     RenewDelegationTokenRequest,
-)
-from lacuna.wire.messages.user_scram_credentials import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
     ScramCredentialUpsertion,
 )
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving

@@ -19,25 +19,23 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsDescribed,
     TransactionsListed,
 )
-from lacuna.wire.messages.describe_producers import (
-    DESCRIBE_PRODUCERS_REQUEST,
-    DESCRIBE_PRODUCERS_RESPONSE,
-    DescribeProducersRequest,
-    TopicRequest,
-)
-from lacuna.wire.messages.describe_transactions import DescribeTransactionsRequest
-from lacuna.wire.messages.init_producer_id import (
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    InitProducerIdRequest,
-)
-from lacuna.wire.messages.list_transactions import ListTransactionsRequest
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
+)
+from lacuna.wire.messages.transactions import (
+    DESCRIBE_PRODUCERS_REQUEST,
+    DESCRIBE_PRODUCERS_RESPONSE,
+    INIT_PRODUCER_ID_REQUEST,
+    INIT_PRODUCER_ID_RESPONSE,
+    DescribeProducersRequest,
+    DescribeTransactionsRequest,
+    InitProducerIdRequest,
+    ListTransactionsRequest,
+    TopicRequest,
 )
 from tests.agent.apis.clusters import Setup
 from tests.agent.apis.scripted import Setup as ScriptedSetup

@@ -16,7 +16,7 @@ from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.list_offsets import (
+from lacuna.wire.messages.fetch import (
     LIST_OFFSETS_REQUEST,
     LIST_OFFSETS_RESPONSE,
     ListOffsetsPartition,

@@ -4,7 +4,7 @@ import base64
 import hashlib
 import hmac
 
-from lacuna.wire.messages.sasl import (
+from lacuna.wire.messages.security import (
     SASL_AUTHENTICATE_REQUEST,
     SASL_AUTHENTICATE_RESPONSE,
     SASL_HANDSHAKE_REQUEST,

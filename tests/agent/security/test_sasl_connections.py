@@ -19,7 +19,7 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import Security
-from lacuna.wire.messages.sasl import (
+from lacuna.wire.messages.security import (
     SASL_HANDSHAKE_REQUEST,
     SASL_HANDSHAKE_RESPONSE,
     SaslHandshakeRequest,
