@@ -188,6 +188,10 @@ DIFFERENCES: dict[str, Differences] = {
         "share_acknowledge/v1/error_message": ("str", "names the group"),
         "share_acknowledge/v2/error_message": ("str", "the same"),
         "share_fetch/v1/error_message": ("str", "the same"),
+        "streams_group_topology_description_update/v0/error_code": (
+            "GROUP_ID_NOT_FOUND",
+            "descriptions are kept without a plugin",
+        ),
     },
     "frames.not_kafka": {
         "name that is not UTF-8": ("closed", "Java replaces the bytes, which names nobody's topic"),

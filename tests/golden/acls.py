@@ -34,11 +34,13 @@ _EVERYTHING: Final[tuple[Acl, ...]] = (
     *((kind, "*", LITERAL, ALL, ALLOW) for kind in (TOPIC, GROUP, TXN)),
     (CLUSTER, "kafka-cluster", LITERAL, ALL, ALLOW),
 )
+#: Each kind of group has its own.
+_GROUPS: Final = ("group", "streams", "share")
 SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
     "nothing": (),
     "literal": (
         *((TOPIC, f"{{}}.own-{each}", LITERAL, ALL, ALLOW) for each in ("1", "2", "new", "made")),
-        (GROUP, "{}.own-group", LITERAL, ALL, ALLOW),
+        *((GROUP, f"{{}}.own-{each}", LITERAL, ALL, ALLOW) for each in _GROUPS),
         (TXN, "{}.own-txn", LITERAL, ALL, ALLOW),
     ),
     "prefixed": tuple((kind, "{}.own-", PREFIXED, ALL, ALLOW) for kind in (TOPIC, GROUP, TXN)),
@@ -46,7 +48,7 @@ SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
     "denied": (
         *_EVERYTHING,
         (TOPIC, "{}.other-", PREFIXED, ALL, DENY),
-        (GROUP, "{}.other-group", LITERAL, ALL, DENY),
+        *((GROUP, f"{{}}.other-{each}", LITERAL, ALL, DENY) for each in _GROUPS),
         (TXN, "{}.other-txn", LITERAL, ALL, DENY),
         (CLUSTER, "kafka-cluster", LITERAL, ALTER, DENY),
         (CLUSTER, "kafka-cluster", LITERAL, CREATE, DENY),
@@ -60,7 +62,7 @@ SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
     ),
     "consumer": (
         (TOPIC, "{}.own-", PREFIXED, READ, ALLOW),
-        (GROUP, "{}.own-group", LITERAL, READ, ALLOW),
+        *((GROUP, f"{{}}.own-{each}", LITERAL, READ, ALLOW) for each in _GROUPS),
     ),
     "producer": (
         (TOPIC, "{}.own-", PREFIXED, WRITE, ALLOW),
@@ -80,7 +82,7 @@ SETS: Final[Mapping[str, tuple[Acl, ...]]] = {
         (TOPIC, "{}.own-", PREFIXED, ALL, ALLOW),
         (TOPIC, "{}.own-2", LITERAL, READ, DENY),
         (TOPIC, "*", LITERAL, WRITE, DENY),
-        (GROUP, "{}.own-group", LITERAL, ALL, ALLOW),
+        *((GROUP, f"{{}}.own-{each}", LITERAL, ALL, ALLOW) for each in _GROUPS),
     ),
     "super": (),
 }
@@ -103,7 +105,7 @@ _NAMES: Final = frozenset(
         "feature",
     }
 )
-_CODES: Final = ("error_code", "authorized_operations")
+_CODES: Final = ("error_code", "authorized_operations", "status_code")
 #: What answers say about others than the user of a set, or what depends on what else runs.
 _LEFT_OUT: Final = frozenset(
     {
@@ -116,11 +118,18 @@ _LEFT_OUT: Final = frozenset(
         "current_voters",
         "observers",
         "aborted_transactions",
+        "assignment",
+        "target_assignment",
+        "topology_description",
     }
 )
 _AUTHENTICATED: Final = 0
 #: Topics of which the last does not exist.
 _THREE: Final = ("own-1", "other-1", "none")
+_DENIED: Final = 29  # TOPIC_AUTHORIZATION_FAILED
+_OF_SHARE_PARTITIONS: Final = ("share_fetch", "share_acknowledge")
+#: Kafka wants a UUID's form.
+_MEMBER: Final = "m" + "A" * 21
 _UNKNOWN: Final = uuid.UUID("5f0c2d3e-8a41-4b6f-9d10-7a5b3c1e2f90")
 
 
@@ -206,6 +215,13 @@ class _Scene:
                 transaction_timeout_ms=60_000,
             )
             self._until_done("offset_commit", 8, **self._commit(owner, "own-1", "other-1"))
+            begin = {"partition_index": 0, "start_offset": 0}
+            self._until_done(
+                "alter_share_group_offsets",
+                0,
+                group_id=self._n(f"{owner}-share"),
+                topics=self._topics("own-1", "other-1", field="topic_name", partitions=[begin]),
+            )
 
     def _until_done(self, api: str, version: int, **fields: Any) -> None:
         """Retry until it succeeds, since the coordinator or the broker's topic metadata may not exist yet."""
@@ -235,10 +251,17 @@ class _Scene:
             self._connection = connect(bootstrap, user)
             self._connection.socket.settimeout(10)
         try:
-            return self._outline(self._connection.call(api, version, **fields))
+            found = self._outline(self._connection.call(api, version, **fields))
         except (ClosedError, TimeoutError) as error:
             self.leave()
             return "closed" if isinstance(error, ClosedError) else "silent"
+        if api in _OF_SHARE_PARTITIONS:
+            # Kafka loads share partitions later, so that only its denials are the same each time.
+            denied = [
+                each for each in found["responses"] if f"'error_code': {_DENIED}" in str(each)
+            ]
+            return {"error_code": found["error_code"], "denied": denied}
+        return found
 
     def leave(self) -> None:
         """Close the connection of the steps."""
@@ -327,6 +350,8 @@ class _Scene:
             self._produces(),
             self._transactions(),
             self._memberships(),
+            self._streams_groups(),
+            self._share_groups(),
             self._new_topics(),
             self._new_configs(),
             self._new_acls(),
@@ -699,6 +724,109 @@ class _Scene:
                 topics=self._topics(*_THREE, partitions=[{"partition_index": 0}]),
             )
         yield _asked("delete_groups", 2, groups_names=self._three("group"))
+
+    def _streams_groups(self) -> Iterator[_Asked]:
+        """A member joins with a source topic, and with a changelog topic that does not exist."""
+        own, other, _ = groups = self._three("streams")
+        for group, source, changelog in (
+            (own, "other-1", "own-changelog"),
+            (own, "own-1", "other-changelog"),
+            (own, "own-1", "own-changelog"),
+            (other, "own-1", "own-2-changelog"),
+        ):
+            subtopology = {
+                "subtopology_id": "0",
+                "source_topics": [self._n(source)],
+                "state_changelog_topics": self._topics(
+                    changelog, partitions=0, replication_factor=0, topic_configs=[]
+                ),
+            }
+            yield _asked(
+                "streams_group_heartbeat",
+                1,
+                group_id=group,
+                member_id=_MEMBER,
+                member_epoch=0,
+                rebalance_timeout_ms=1000,
+                topology={"epoch": 0, "subtopologies": [subtopology]},
+                process_id="p",
+                client_tags=[],
+                **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), []),
+                **dict.fromkeys(("instance_id", "rack_id", "user_endpoint")),
+                **dict.fromkeys(("task_offsets", "task_end_offsets")),
+            )
+        for group in (own, other):
+            yield _asked(
+                "streams_group_topology_description_update",
+                0,
+                group_id=group,
+                member_id=_MEMBER,
+                topology_description={},
+            )
+        yield _asked(
+            "streams_group_describe",
+            1,
+            group_ids=groups,
+            include_authorized_operations=True,
+            include_topology_description=True,
+        )
+
+    def _share_groups(self) -> Iterator[_Asked]:
+        """A member fetches and leaves. With an authorizer, Kafka fails to answer for unknown ids of topics."""
+        groups = self._three("share")
+        for group in groups[:2]:
+            yield self._share_beat(group, 0, "own-1", "other-1")
+            yield self._share_beat(group, 0, "own-1")
+            session = {"group_id": group, "member_id": _MEMBER}
+            batches = [{"first_offset": 0, "last_offset": 0, "acknowledge_types": [1]}]
+            wanted = {"partition_index": 0}
+            yield _asked(
+                "share_fetch",
+                2,
+                **session,
+                share_session_epoch=0,
+                max_wait_ms=0,
+                max_records=1,
+                max_bytes=1000,
+                topics=[
+                    {"topic_id": each, "partitions": [wanted]} for each in self._three_ids()[:2]
+                ],
+            )
+            acknowledged = wanted | {"acknowledgement_batches": batches}
+            yield _asked(
+                "share_acknowledge",
+                2,
+                **session,
+                share_session_epoch=1,
+                topics=[
+                    {"topic_id": each, "partitions": [acknowledged]}
+                    for each in self._three_ids()[:2]
+                ],
+            )
+            yield self._share_beat(group, -1)
+            begin = wanted | {"start_offset": 0}
+            topics = self._topics(*_THREE, field="topic_name", partitions=[begin])
+            yield _asked("alter_share_group_offsets", 0, group_id=group, topics=topics)
+            topics = self._topics(*_THREE, field="topic_name")
+            yield _asked("delete_share_group_offsets", 0, group_id=group, topics=topics)
+        yield _asked(
+            "share_group_describe", 1, group_ids=groups, include_authorized_operations=True
+        )
+        for topics in (self._topics(*_THREE, field="topic_name", partitions=[0]), None):
+            of_groups = [{"group_id": each, "topics": topics} for each in groups]
+            yield _asked("describe_share_group_offsets", 1, groups=of_groups)
+
+    def _share_beat(self, group: str, epoch: int, *topics: str) -> _Asked:
+        names = [self._n(each) for each in topics] or None
+        return _asked(
+            "share_group_heartbeat",
+            1,
+            group_id=group,
+            member_id=_MEMBER,
+            member_epoch=epoch,
+            rack_id=None,
+            subscribed_topic_names=names,
+        )
 
     def _new_topics(self) -> Iterator[_Asked]:
         creation: Fields = {

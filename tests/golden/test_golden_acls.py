@@ -20,6 +20,9 @@ from tests.golden.guarded import guarded
 
 KAFKA: dict[str, dict[str, Any]] = json.loads(GOLDEN.read_text())
 
+_WITHOUT_PLUGIN: Final = (
+    "descriptions of topologies are kept here; Kafka needs a plugin for them (KIP-1331)"
+)
 _BY_ENUM: Final = (
     "a value that cannot be in an ACL is INVALID_REQUEST here; Kafka fails to read the request"
 )
@@ -27,6 +30,9 @@ _BY_ENUM: Final = (
 EXPLAINED: Final = {
     "metadata v9 2": "the answer has the new topic already; Kafka's first one has an error",
     "fetch v12 2": "any agent serves any partition, also to what says that it is a replica; Kafka knows its replicas",
+    "streams_group_topology_description_update v0 1": _WITHOUT_PLUGIN,
+    "streams_group_topology_description_update v0 2": _WITHOUT_PLUGIN,
+    "alter_share_group_offsets v0 1": "Kafka shows the id of a topic that the user may not see",
     "create_acls v3 3": _BY_ENUM,
     "create_acls v3 4": _BY_ENUM,
     "create_acls v3 5": _BY_ENUM,
