@@ -751,7 +751,9 @@ class _Scene:
                 topology={"epoch": 0, "subtopologies": [subtopology]},
                 process_id="p",
                 client_tags=[],
-                **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), []),
+                active_tasks=[],
+                standby_tasks=[],
+                warmup_tasks=[],
                 **dict.fromkeys(("instance_id", "rack_id", "user_endpoint")),
                 **dict.fromkeys(("task_offsets", "task_end_offsets")),
             )
@@ -812,8 +814,8 @@ class _Scene:
         yield _asked(
             "share_group_describe", 1, group_ids=groups, include_authorized_operations=True
         )
-        for topics in (self._topics(*_THREE, field="topic_name", partitions=[0]), None):
-            of_groups = [{"group_id": each, "topics": topics} for each in groups]
+        for asked in (self._topics(*_THREE, field="topic_name", partitions=[0]), None):
+            of_groups = [{"group_id": each, "topics": asked} for each in groups]
             yield _asked("describe_share_group_offsets", 1, groups=of_groups)
 
     def _share_beat(self, group: str, epoch: int, *topics: str) -> _Asked:

@@ -5,7 +5,7 @@ Members of streams groups are found in the same way.
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
