@@ -5,14 +5,14 @@ import itertools
 import os
 import signal
 from collections.abc import Generator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from tests.shared_moto import Landlord
+from tests.in_forks import Runner
+from tests.shared_moto import LANDLORD, Landlord
 from tests.stalled import Watch
 
 # The same examples in every run, however slow the machine, so that a run never fails because of a new random example.
@@ -31,18 +31,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 collect_ignore = ["compat/out"]
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--forks", type=int, default=0, help="run the tests in this many forks")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watch(config))
-
-
-#: Made by the process that starts the workers, where there are any.
-_landlord = cache(Landlord)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Sends pytest-xdist's workers the address of the server that they share."""
-    node.workerinput["moto"] = _landlord().address
+    if forks := config.getoption("forks"):
+        landlord = config.stash[LANDLORD] = Landlord()
+        # A fork has none of its parent's threads.
+        config.pluginmanager.register(Runner(forks, landlord.start))
 
 
 @pytest.hookimpl(trylast=True)
@@ -51,10 +49,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
-    # Of pytest-xdist only the main process knows its options.
-    worker = getattr(config, "workerinput", {})
-    if "worksteal" in worker.get("mainargv", ()):
-        _spread_long_files(items, worker["workercount"])
+    if forks := config.getoption("forks"):
+        _spread_long_files(items, forks)
 
 
 def _cap_examples(items: list[pytest.Item], most: int) -> None:
@@ -84,15 +80,15 @@ def _seconds(item: pytest.Item) -> float:
     return 0.0 if marker is None else float(marker.args[0])
 
 
-def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
-    """Give the pipeline's files to the first worker, and distribute the other long ones over the others' beginnings.
+def _spread_long_files(items: list[pytest.Item], forks: int) -> None:
+    """Give the pipeline's files to the first fork, and distribute the other long ones over the others' beginnings.
 
-    Each worker begins with an equal share, and then takes tests from the ends of the others. So only one of them starts
+    Each fork begins with an equal share, and then takes tests from the ends of the others. So only one of them starts
     Spark, which takes as long as many of its tests, and no long file starts last.
     """
     paths = {item.path for item in items if "quick_python" in getattr(item, "fixturenames", ())}
     lanes: list[list[pytest.Item]] = [[item for item in items if item.path in paths]]
-    lanes += [[] for _ in range(workers - 1)]
+    lanes += [[] for _ in range(forks - 1)]
     long: dict[Path, list[pytest.Item]] = {}
     short: list[pytest.Item] = []
     for item in items:
@@ -100,7 +96,7 @@ def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
             (long.setdefault(item.path, []) if _seconds(item) else short).append(item)
     for file in long.values():
         min(lanes[1:] or lanes, key=len).extend(file)
-    share = len(items) // workers
+    share = len(items) // forks
     for lane in lanes:
         room = max(0, share - len(lane))
         lane += short[:room]
