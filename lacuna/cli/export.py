@@ -20,7 +20,7 @@ from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
 from lacuna.cli.progress import Shown, tasks_done
 from lacuna.cli.units import parse_duration, show_count, show_size
-from lacuna.controlplane.client import ControlPlaneUnavailable, show_time
+from lacuna.controlplane.client import show_time
 
 if TYPE_CHECKING:
     from lacuna.pipeline.export.cuts import CutReport
@@ -108,6 +108,7 @@ class Given:
     table_names: options.Table = None
     expire_snapshots: options.ExpireSnapshots = None
     maintain: options.Maintain = False
+    upsert: options.Upsert = False
     place: JobPlace
     spark: SparkOptions
 
@@ -133,7 +134,7 @@ class Given:
             sort_by=self.sort_by,
         )
         damage = self.skip_damage
-        maintains = self.maintain or (self.follow and self.format == "iceberg")
+        maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
         return options.make_settings(
             to=self.to,
             format=self.format,
@@ -156,6 +157,7 @@ class Given:
             namespace=self.namespace,
             expire_ms=options.expire_ms(self.expire_snapshots, maintains=maintains),
             merges=maintains,
+            upserts=self.upsert,
             tables=options.pairs(
                 self.table_names or (), "names no table: write --table TOPIC=NAME"
             ),
@@ -246,10 +248,17 @@ class _Job:
         return self._export_once()
 
     def _continue(self) -> None:
+        """Exports again. What fails a run need not fail the next one, so only Ctrl-C ends the command."""
+        from lacuna.pipeline.errors import JobInterrupted
+        from lacuna.pipeline.spark_errors import EXPLAINED, job_errors
+
         try:
-            self._export_once()
-        except ControlPlaneUnavailable as error:
-            print_error(str(error))  # the control plane may answer the next run
+            with job_errors():
+                self._export_once()
+        except JobInterrupted:
+            raise
+        except EXPLAINED as error:
+            print_error(str(error))
 
     def _export_once(self) -> bool:
         """Exports and reports each topic, even if another one fails. Returns whether all succeeded."""

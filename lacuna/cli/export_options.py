@@ -227,6 +227,15 @@ Maintain = Annotated[
         panel=_ICEBERG,
     ),
 ]
+Upsert = Annotated[
+    bool,
+    option(
+        "--upsert",
+        help="Keep one row for each key: a record replaces the row of the earlier one, and a record without a value "
+        "deletes it. Implies --maintain.",
+        panel=_ICEBERG,
+    ),
+]
 Table = Annotated[
     list[str] | None,
     option(

@@ -17,7 +17,7 @@ from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
 from lacuna.pipeline.errors import JobInterrupted, PipelineError
 
 #: Errors whose message is for the user who started the job.
-_TOLD: Final = (
+EXPLAINED: Final = (
     PipelineError,
     CommandRefused,
     ControlPlaneUnavailable,
@@ -115,7 +115,7 @@ def cause_of(error: BaseException) -> Exception | None:
 
     If a task raised a PipelineError, the result has the same class.
     """
-    if isinstance(error, _TOLD):
+    if isinstance(error, EXPLAINED):
         return error
     if isinstance(error, ModuleNotFoundError) and (error.name or "").split(".")[0] in _PACKAGES:
         return PipelineError(f"this needs {error.name}: pip install 'lacuna-log[spark]'")
@@ -139,7 +139,7 @@ def _ours(text: str) -> Exception | None:
             kind = getattr(importlib.import_module(found["module"]), found["name"], None)
         except ImportError:  # the task runs another version of lacuna
             continue
-        if isinstance(kind, type) and issubclass(kind, _TOLD):
+        if isinstance(kind, type) and issubclass(kind, EXPLAINED):
             message = " ".join(found["message"].split())
             return kind(message) if issubclass(kind, PipelineError) else PipelineError(message)
     return None

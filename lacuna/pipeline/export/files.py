@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from lacuna.pipeline.export.destination import Destination
 from lacuna.pipeline.export.layout import NONE, PARTITIONINGS, time_folder
-from lacuna.pipeline.export.runs import ExportedFile
+from lacuna.pipeline.export.runs import ROWS, ExportedFile
 
 if TYPE_CHECKING:
     from lacuna.pipeline.export.partitioning import Divider
@@ -73,13 +73,12 @@ class FileWriter:
         destination: Destination,
         settings: FileSettings,
         partition: int,
-        *,
-        is_quarantine: bool = False,
+        kind: str = ROWS,
     ) -> None:
         self._destination = destination
         self._settings = settings
         self._partition = partition
-        self._is_quarantine = is_quarantine
+        self._kind = kind
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._waiting_bytes = 0
         self._finished: list[ExportedFile] = []
@@ -168,7 +167,7 @@ class FileWriter:
                 last_offset=file.last_offset,
                 records=file.records,
                 size=size,
-                is_quarantine=self._is_quarantine,
+                kind=self._kind,
             )
         )
 

@@ -24,7 +24,7 @@ from lacuna.pipeline.export.layout import NONE
 from lacuna.pipeline.export.partitioning import check_partitions
 from lacuna.pipeline.export.planning import plan_tasks
 from lacuna.pipeline.export.report import TopicReport, totals
-from lacuna.pipeline.export.runs import RunLog, RunRecord
+from lacuna.pipeline.export.runs import ROWS, TOMBSTONES, RunLog, RunRecord
 from lacuna.pipeline.export.tables import (
     Change,
     TopicTable,
@@ -35,6 +35,7 @@ from lacuna.pipeline.export.tables import (
     snapshot_of,
 )
 from lacuna.pipeline.export.tasks import TaskSettings
+from lacuna.pipeline.export.upserts import Deletes, Upserts
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 
@@ -56,6 +57,7 @@ class IcebergRun:
             ExportRunningError
         ):  # the table has the offsets; an export that took over finds them taken
             self.log.append(committed)
+            self._delete_unused(after)
             _delete_leftovers(self.destination, self.log, after, committed.token)
             self.log.prune()
         snapshot = snapshot_of(after, committed.token)
@@ -69,6 +71,16 @@ class IcebergRun:
             seconds=self.report.seconds + time.monotonic() - started,
             **totals(committed.files),
         )
+
+    def _delete_unused(self, after: Table) -> None:
+        """Deletes the tombstones of a run, and the deletes of its attempts that another came before."""
+        run, upserts = self.change.run, self.change.upserts
+        if upserts is None:
+            return
+        self.destination.delete_folder(_folders(run.token)["tombstones"])
+        used = {*upserts.rows, *Deletes.of(after, snapshot_of(after, run.token)).paths()}
+        names = self.destination.names(upserts.folder)
+        self.destination.delete(n for n in names if f"{after.location()}/{n}" not in used)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +108,8 @@ def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
     layout.check_sorting()
+    if settings.upserts:
+        layout.key_column()
     check_partitions(layout.partition_by, schema)
     found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
     destination = destination_of(found.open(identity_of(export, topic), schema))
@@ -125,11 +139,21 @@ def _prepare_run(target: IcebergTarget, cut: RunCut) -> IcebergRun | TopicReport
         log.append(begun)
         with reading_under(hold):
             prepared, misfits = _write(export, destination, begun, logs)
-    paths = [
-        f"{current.location()}/{file.staged}" for file in prepared.files if not file.is_quarantine
-    ]
+    rows, tombstones = (
+        [f"{current.location()}/{file.staged}" for file in prepared.files if file.kind == kind]
+        for kind in (ROWS, TOMBSTONES)
+    )
+    upserts = None
+    if export.settings.upserts:
+        upserts = Upserts(
+            key=export.settings.layout_of(topic.name).key_column(),
+            rows=rows,
+            tombstones=tombstones,
+            destination=destination,
+            folder=_folders(begun.token)["data"],
+        )
     return IcebergRun(
-        change=Change(found, prepared, target.schema, paths, cut),
+        change=Change(found, prepared, target.schema, rows, cut, upserts),
         destination=destination,
         log=log,
         report=replace(report, misfits=misfits, seconds=time.monotonic() - started),
@@ -173,6 +197,10 @@ def _write(
         compression=settings.compression,
         file_bytes=settings.file_bytes,
     )
+
+    def beside(folder: str) -> FileSettings:
+        return replace(files, staged=folder, final=folder, partition_by=NONE, sort_by=())
+
     try:
         results = export.run(
             TaskSettings(
@@ -182,13 +210,8 @@ def _write(
                 destination=destination.url,
                 layout=settings.layout_of(begun.topic),
                 files=files,
-                aside=replace(
-                    files,
-                    staged=folders["quarantine"],
-                    final=folders["quarantine"],
-                    partition_by=NONE,
-                    sort_by=(),
-                ),
+                aside=beside(folders["quarantine"]),
+                tombstones=beside(folders["tombstones"]) if settings.upserts else None,
                 on_error=settings.on_error,
                 damage=settings.damage,
             ),
@@ -206,7 +229,8 @@ def _write(
 
 
 def _folders(token: str) -> Mapping[str, str]:
-    return {"data": f"data/{token}", "quarantine": f"_quarantine/{token}"}
+    places = {"data": "data", "quarantine": "_quarantine", "tombstones": "_tombstones"}
+    return {name: f"{place}/{token}" for name, place in places.items()}
 
 
 def _delete_lost_attempts(destination: Destination, token: str, known: set[str]) -> None:

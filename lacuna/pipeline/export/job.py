@@ -39,7 +39,7 @@ class ExportSettings:
     snapshots that are older than `expire_ms` are deleted and, with `merges`, small files of tables are merged.
     `layouts` are (pattern, layout) pairs. `file_bytes` is the approximate size of a file, and `task_bytes` that of the
     stored bytes that a task reads. Data in `damage` is left out if it cannot be read. Keys and values without a schema
-    get the newest one of `subjects`.
+    get the newest one of `subjects`. With `upserts`, a table has one row for each key.
     """
 
     to: str
@@ -58,6 +58,7 @@ class ExportSettings:
     tables: Mapping[str, str] = field(default_factory=dict)
     expire_ms: int | None = None
     merges: bool = False
+    upserts: bool = False
     subjects: Subjects | None = None
 
     def with_newest_schemas(self, topic: str) -> "ExportSettings":
@@ -162,6 +163,7 @@ def identity_of(export: Export, topic: Topic) -> Identity:
         topic_id=show_id(topic.topic_id),
         partition_by=layout.partition_by,
         columns=leaf_columns(layout.schema()),
+        upserts=export.settings.upserts,
     )
 
 

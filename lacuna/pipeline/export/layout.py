@@ -73,6 +73,16 @@ class Layout:
                     f"--sort-by: the values of the column {name!r} have no order: name another, or add --flatten"
                 )
 
+    def key_column(self) -> str:
+        """The one column of the key. Raises DestinationError if keys are structs, lists or maps."""
+        found = self.fields("key", self.key)
+        if len(found) != 1 or pa.types.is_nested(found[0].type):
+            raise DestinationError(
+                "--upsert: keys with several fields cannot be compared: leave out the key's schema, so that keys stay "
+                "bytes"
+            )
+        return str(found[0].name)
+
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
         """The columns of a key or value; `name` is "key" or "value".
 

@@ -1,7 +1,7 @@
 """Keeps Iceberg tables small: merges small data files, and deletes old snapshots with all that only they used."""
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -14,8 +14,8 @@ from pyiceberg.exceptions import (
     CommitStateUnknownException,
     NoSuchTableError,
 )
-from pyiceberg.manifest import DataFile, ManifestFile
-from pyiceberg.table import Table
+from pyiceberg.manifest import ManifestFile
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.table.snapshots import Operation, Snapshot
 from pyiceberg.utils.concurrent import ExecutorFactory
 
@@ -27,6 +27,13 @@ from lacuna.pipeline.export.tables import (
     destination_of,
     iceberg_errors,
     offsets_summary,
+)
+from lacuna.pipeline.export.upserts import (
+    Deletes,
+    can_apply,
+    overwrite,
+    positions_in,
+    without_deleted,
 )
 
 #: Where merged files are, each merge in a folder of its own, whose name begins with the snapshot it is based on.
@@ -40,6 +47,8 @@ LEAST_FILES: Final = 8
 _MOST_BYTES: Final = 1 << 30
 _MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100
+#: The share of deleted rows with which a file is written again.
+_WORN_SHARE: Final = 1 / 4
 #: Snapshots are deleted once this share of all are too old. To find what only they use, a run reads the manifests of
 #: all others, and would do so each time for a single one.
 _EXPIRED_SHARE: Final = 1 / 50
@@ -82,8 +91,8 @@ def merge_small_files(
 ) -> int:
     """Writes small data files again as larger ones, and replaces them in one snapshot. Returns their number.
 
-    `table` then has the new snapshot. Rows that others have deleted stay deleted, since files with deletes are left as
-    they are. A commit of others that comes first prevents the snapshot, and the next run tries again.
+    `table` then has the new snapshot. Rows with position deletes are left out of the new files. A commit of others that
+    comes first prevents the snapshot, and the next run tries again.
     """
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
@@ -91,25 +100,33 @@ def merge_small_files(
     destination = destination_of(table)
     _delete_orphans(table, destination, snapshot.snapshot_id)
     token = f"{snapshot.snapshot_id}-{uuid.uuid4().hex}"
-    merged, new = list[DataFile](), list[str]()
+    deletes = Deletes.of(table)
+    merged, new = list[FileScanTask](), list[str]()
     for schema, old in _chosen(table, min(file_bytes, _MOST_BYTES)):
-        name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
-        with destination.create(name) as sink:
-            _write(sink, schema, _row_groups(table, old), compression, sort_by)
         merged += old
-        new.append(f"{table.location()}/{name}")
-    if not new:
+        deleted = {
+            task.file.file_path: positions_in(table.io, task.file, task.delete_files)
+            for task in old
+        }
+        if sum(task.file.record_count - len(deleted[task.file.file_path]) for task in old):
+            name = f"{_FOLDER}/{token}/{len(new):05d}.parquet"
+            with destination.create(name) as sink:
+                _write(sink, schema, _row_groups(table, deleted), compression, sort_by)
+            new.append(f"{table.location()}/{name}")
+    if not merged:
         return 0
+    for task in merged:
+        deletes.drop(task.file)
     table.metadata.properties["commit.retry.num-retries"] = "0"
     try:
         with (
             table.transaction() as transaction,
-            transaction.update_snapshot(
-                snapshot_properties={**offsets_summary(table), _TOKEN: token}
-            ).overwrite() as update,
+            overwrite(
+                transaction, table.io, {**offsets_summary(table), _TOKEN: token}, deletes
+            ) as update,
         ):
             for each in merged:
-                update.delete_data_file(each)
+                update.delete_data_file(each.file)
             for path in new:
                 update.append_data_file(data_file_of(table.io, transaction.table_metadata, path))
     except CommitFailedException:
@@ -120,7 +137,7 @@ def merge_small_files(
     return len(merged)
 
 
-def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[DataFile]]]:
+def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
     """The files to merge into one each, with their columns. Bounds the bytes and files of all."""
     bytes_left, files_left = _MOST_BYTES, _MOST_FILES
     for group in _groups(table, file_bytes):
@@ -128,29 +145,39 @@ def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[Dat
         if files_left < 0:
             return
         for schema, files in _alike(table, group, file_bytes):
-            bytes_left -= sum(file.file_size_in_bytes for file in files)
+            bytes_left -= sum(task.file.file_size_in_bytes for task in files)
             if bytes_left < 0:
                 return
             yield schema, files
 
 
-def _groups(table: Table, file_bytes: int) -> Iterator[list[DataFile]]:
+def _is_worn(task: FileScanTask) -> bool:
+    """Whether so many rows of a file are deleted that it is written again, however large it is."""
+    deleted = sum(each.record_count for each in task.delete_files)
+    return bool(deleted and deleted >= task.file.record_count * _WORN_SHARE)
+
+
+def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
     """The files of each partition that are worth a merge, the smallest first, and at most `_MOST_FILES` of them.
 
     A file is merged only with others that have together at least its size. A byte is therefore written again only into
-    a file of at least twice the size, however often files are added.
+    a file of at least twice the size, however often files are added. Files with many deleted rows come first.
     """
-    by_partition: dict[Any, list[DataFile]] = {}
+    worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
     for task in table.scan().plan_files():
         file = task.file
-        is_small = file.file_size_in_bytes < file_bytes // 2
-        if is_small and not task.delete_files and file.spec_id == table.spec().spec_id:
-            by_partition.setdefault(file.partition, []).append(file)
-    for files in by_partition.values():
-        files = sorted(files, key=lambda file: (file.file_size_in_bytes, file.file_path))[
+        if file.spec_id != table.spec().spec_id or not all(map(can_apply, task.delete_files)):
+            continue
+        if _is_worn(task):
+            worn.setdefault(file.partition, []).append(task)
+        elif file.file_size_in_bytes < file_bytes // 2:
+            small.setdefault(file.partition, []).append(task)
+    yield from (tasks[:_MOST_FILES] for tasks in worn.values())
+    for tasks in small.values():
+        tasks = sorted(tasks, key=lambda task: (task.file.file_size_in_bytes, task.file.file_path))[
             :_MOST_FILES
         ]
-        sizes = [file.file_size_in_bytes for file in files]
+        sizes = [task.file.file_size_in_bytes for task in tasks]
         before = accumulate(sizes, initial=0)
         worth = [
             index
@@ -158,29 +185,34 @@ def _groups(table: Table, file_bytes: int) -> Iterator[list[DataFile]]:
             if size <= sum_
         ]
         if worth and worth[-1] + 1 >= LEAST_FILES:
-            yield files[: worth[-1] + 1]
+            yield tasks[: worth[-1] + 1]
 
 
 def _alike(
-    table: Table, files: Sequence[DataFile], most_bytes: int
-) -> Iterator[tuple[pa.Schema, list[DataFile]]]:
+    table: Table, tasks: Sequence[FileScanTask], most_bytes: int
+) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
     """Divides files by their columns and by size, in the order of their names, which is that of offsets."""
-    by_schema: dict[bytes, tuple[pa.Schema, list[DataFile]]] = {}
-    for file in sorted(files, key=lambda file: file.file_path.rpartition("/")[2]):
-        with table.io.new_input(file.file_path).open() as source:
+    by_schema: dict[bytes, tuple[pa.Schema, list[FileScanTask]]] = {}
+    for task in sorted(tasks, key=lambda task: task.file.file_path.rpartition("/")[2]):
+        with table.io.new_input(task.file.file_path).open() as source:
             schema = pq.read_schema(source).remove_metadata()
-        by_schema.setdefault(schema.serialize().to_pybytes(), (schema, []))[1].append(file)
+        by_schema.setdefault(schema.serialize().to_pybytes(), (schema, []))[1].append(task)
     for schema, alike in by_schema.values():
-        chosen: list[DataFile] = []
+        chosen: list[FileScanTask] = []
         size = 0
-        for file in alike:
-            if size + file.file_size_in_bytes > most_bytes and len(chosen) > 1:
+        for task in alike:
+            is_full = size + task.file.file_size_in_bytes > most_bytes
+            if is_full and _is_worth_it(chosen):
                 yield schema, chosen
                 chosen, size = [], 0
-            chosen.append(file)
-            size += file.file_size_in_bytes
-        if len(chosen) > 1:
+            chosen.append(task)
+            size += task.file.file_size_in_bytes
+        if _is_worth_it(chosen):
             yield schema, chosen
+
+
+def _is_worth_it(tasks: Sequence[FileScanTask]) -> bool:
+    return len(tasks) > 1 or any(map(_is_worn, tasks))
 
 
 def _write(
@@ -207,12 +239,16 @@ def _write(
             write_rows(writer, pa.concat_tables(waiting), order)
 
 
-def _row_groups(table: Table, files: Iterable[DataFile]) -> Iterator[pa.Table]:
-    for each in files:
-        with table.io.new_input(each.file_path).open() as source:
+def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
+    """The rows of the files with these paths, without those at the deleted positions."""
+    for path, positions in deleted.items():
+        begin = 0
+        with table.io.new_input(path).open() as source:
             file = pq.ParquetFile(source)
             for index in range(file.num_row_groups):
-                yield file.read_row_group(index).replace_schema_metadata()
+                rows = file.read_row_group(index).replace_schema_metadata()
+                yield without_deleted(rows, begin, positions)
+                begin += rows.num_rows
 
 
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:

@@ -168,18 +168,19 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
         kind = schema.find_field(field.source_id).field_type
         return field.transform.transform(kind)(partition_record_value(field, value, schema))
 
-    return DataFile.from_args(
+    entry = DataFile.from_args(
         content=DataFileContent.DATA,
         file_path=path,
         file_format=FileFormat.PARQUET,
         partition=Record(*[value_of(field) for field in metadata.spec().fields]),
         file_size_in_bytes=len(source),
         sort_order_id=None,
-        spec_id=metadata.default_spec_id,
         equality_ids=None,
         key_metadata=None,
         **statistics.to_serialized_dict(),
     )
+    entry.spec_id = metadata.default_spec_id
+    return entry
 
 
 def _first_value(io: FileIO, path: str, column: str) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 from lacuna.pipeline.export.cuts import CutReport
 from lacuna.pipeline.export.damage import Skipped
-from lacuna.pipeline.export.runs import ExportedFile
+from lacuna.pipeline.export.runs import QUARANTINE, ExportedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +83,8 @@ def totals(files: Iterable[ExportedFile]) -> dict[str, Any]:
     """The totals over the files of a run, by the names of the fields of TopicReport."""
     found = list(files)
     return {
-        "records": sum(file.records for file in found if not file.is_quarantine),
-        "quarantined": sum(file.records for file in found if file.is_quarantine),
+        "records": sum(file.records for file in found if file.kind != QUARANTINE),
+        "quarantined": sum(file.records for file in found if file.kind == QUARANTINE),
         "files": len(found),
         "bytes": sum(file.size for file in found),
     }

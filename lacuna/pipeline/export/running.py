@@ -60,8 +60,7 @@ def check_settings(settings: ExportSettings) -> None:
             f"--partition-by {partition_by!r}: choose one of {', '.join(PARTITIONINGS)}; only --format iceberg takes "
             "transforms of columns"
         )
-    for layout in (settings.layout, *(each for _, each in settings.layouts)):
-        layout.schema()
+    _check_layouts(settings)
     for name in settings.tables.values():
         if not name or "." in name:
             raise PipelineError(f"--table {name!r}: write TOPIC=NAME, where the name has no dot")
@@ -73,6 +72,15 @@ def check_settings(settings: ExportSettings) -> None:
         from lacuna.pipeline.export.partitioning import terms_of
 
         terms_of(partition_by)
+
+
+def _check_layouts(settings: ExportSettings) -> None:
+    if settings.upserts and settings.format != ICEBERG:
+        raise PipelineError("--upsert replaces rows of tables: add --format iceberg")
+    for layout in (settings.layout, *(each for _, each in settings.layouts)):
+        layout.schema()
+        if settings.upserts:
+            layout.key_column()
 
 
 def export_topics(

@@ -21,7 +21,12 @@ from lacuna.pipeline.export.opening import open_destination
 
 Kind: TypeAlias = Literal["begun", "prepared", "committed"]
 
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+#: What the files of a run hold: the rows that readers see, or the records without values of an export by key, or
+#: records that do not match their schema.
+ROWS: Final = "rows"
+TOMBSTONES: Final = "tombstones"
+QUARANTINE: Final = "quarantine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class ExportedFile:
     last_offset: int
     records: int
     size: int
-    is_quarantine: bool = False
+    kind: str = ROWS
 
     @property
     def move(self) -> Move:
@@ -45,13 +50,17 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The properties that must stay the same from run to run. `columns` has the types of all columns, by path."""
+    """The properties that must stay the same from run to run. `columns` has the types of all columns, by path.
+
+    With `upserts`, a table has one row for each key.
+    """
 
     cluster_id: str
     topic: str
     topic_id: str
     partition_by: str
     columns: Mapping[str, str]
+    upserts: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +103,7 @@ class RunRecord(Identity):
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
                 raise DestinationError(
-                    f"{name} was written by a newer version of Lacuna: update this one"
+                    f"{name} was written by another version of Lacuna: export with that one, or to another place"
                 )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
@@ -261,5 +270,5 @@ def committed_files(url: str, topic: str) -> Sequence[str]:
         destination.uri(file.name)
         for record in RunLog(destination, topic).committed()
         for file in record.files
-        if not file.is_quarantine
+        if file.kind == ROWS
     ]

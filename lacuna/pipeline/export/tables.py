@@ -36,6 +36,7 @@ from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.partitioning import data_file_of, partition
 from lacuna.pipeline.export.runs import Identity, RunRecord
+from lacuna.pipeline.export.upserts import Upserts, upsert
 
 OFFSETS: Final = "lacuna.offsets"
 SKIPPED: Final = "lacuna.skipped"
@@ -48,6 +49,7 @@ _CLUSTER_ID: Final = "lacuna.cluster-id"
 _TOPIC: Final = "lacuna.topic"
 _TOPIC_ID: Final = "lacuna.topic-id"
 _PARTITION_BY: Final = "lacuna.partition-by"
+_UPSERTS: Final = "lacuna.upserts"
 #: Each run writes a metadata file and a manifest. Old metadata files are deleted, and manifests merged, once there are
 #: so many.
 _MAINTENANCE: Final = {
@@ -149,6 +151,12 @@ class TopicTable:
                 f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: continue with "
                 f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
             )
+        if found[_UPSERTS] != _properties_of(identity)[_UPSERTS]:
+            rows = "each key" if identity.upserts else "each record"
+            raise DestinationError(
+                f"the table {self.name} does not have a row for {rows}: {'leave out' if identity.upserts else 'add'} "
+                "--upsert, or choose another --namespace"
+            )
         try:
             table.update_schema().union_by_name(schema)  # only tried, not committed
         except (ResolveError, ValidationError, ValueError) as error:
@@ -165,6 +173,7 @@ def _properties_of(identity: Identity) -> dict[str, str]:
         _TOPIC: identity.topic,
         _TOPIC_ID: identity.topic_id,
         _PARTITION_BY: identity.partition_by,
+        _UPSERTS: str(identity.upserts).lower(),
     }
 
 
@@ -204,13 +213,17 @@ def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The snapshot that a run adds to the table of its topic: the files at `paths`, and the offsets that they reach."""
+    """The snapshot that a run adds to the table of its topic: the files at `paths`, and the offsets that they reach.
+
+    With `upserts`, it also deletes the rows that the run replaces.
+    """
 
     into: TopicTable
     run: RunRecord
     schema: pa.Schema
     paths: Sequence[str]
     cut: RunCut
+    upserts: Upserts | None = None
 
     def commit(self) -> Table:
         """Adds the snapshot, on top of concurrent changes, and returns the table.
@@ -224,7 +237,7 @@ class Change:
 
     def append(self, table: Table) -> None:
         """Makes one attempt. Raises CommitFailedException, CommitStateUnknownException, DestinationError."""
-        _append(table, self.run, self.schema, self.paths, self.summary())
+        _append(table, self)
 
     def summary(self) -> dict[str, str]:
         """The properties of the snapshot."""
@@ -276,13 +289,8 @@ def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
     )
 
 
-def _append(
-    table: Table,
-    run: RunRecord,
-    schema: pa.Schema,
-    paths: Sequence[str],
-    summary: Mapping[str, str],
-) -> None:
+def _append(table: Table, change: Change) -> None:
+    run, schema, summary = change.run, change.schema, change.summary()
     # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. So retries are
     # switched off, in this copy of the metadata, which is never committed.
     table.metadata.properties["commit.retry.num-retries"] = "0"
@@ -295,9 +303,16 @@ def _append(
         if transaction.table_metadata.name_mapping() is None:  # the files have no field ids
             mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
             transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
-        with transaction._append_snapshot_producer(dict(summary)) as append:
-            for path in paths:
-                append.append_data_file(data_file_of(table.io, transaction.table_metadata, path))
+        metadata = transaction.table_metadata
+        files = [data_file_of(table.io, metadata, path) for path in change.paths]
+        if change.upserts is None:
+            producer = transaction._append_snapshot_producer(summary)
+        else:
+            deletes = change.upserts.deletes(table, metadata, files)
+            producer = upsert(transaction, table.io, summary, deletes)
+        with producer as append:
+            for file in files:
+                append.append_data_file(file)
 
 
 def catalog_of(settings: ExportSettings) -> Catalog:

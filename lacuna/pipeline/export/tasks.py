@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lacuna.logstore.records.column_layout import RecordColumns
 from lacuna.logstore.records.columns import ColumnBuilder
-from lacuna.pipeline.decoding import Bounds, decode
+from lacuna.pipeline.decoding import Bounds, binary, decode
 from lacuna.pipeline.errors import UndecodableRecordError
 from lacuna.pipeline.export.damage import ConfirmedDamage, Skipped
 from lacuna.pipeline.export.destination import Destination
@@ -18,7 +18,8 @@ from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.planning import Slice, Task
 from lacuna.pipeline.export.rows import Misfit, RowMaker, raw_rows
-from lacuna.pipeline.export.runs import ExportedFile
+from lacuna.pipeline.export.runs import QUARANTINE as QUARANTINED
+from lacuna.pipeline.export.runs import TOMBSTONES, ExportedFile
 from lacuna.pipeline.loading import Skip, load_blocks
 from lacuna.pipeline.salvage import Lost
 from lacuna.pipeline.stores import shared_store
@@ -33,8 +34,9 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs; `aside` is the place for records that do not match their schema. `damage` has
-    the data that may be left out if it cannot be read.
+    `store` and `destination` are URLs; `aside` is the place for records that do not match their schema, and
+    `tombstones`, if given, that for records without a value. `damage` has the data that may be left out if it cannot be
+    read.
     """
 
     store: str
@@ -44,6 +46,7 @@ class TaskSettings:
     layout: Layout
     files: FileSettings
     aside: FileSettings
+    tombstones: FileSettings | None = None
     on_error: str = FAIL
     damage: ConfirmedDamage | None = None
 
@@ -67,7 +70,10 @@ def run_task(settings: TaskSettings, task: Task, attempt: int) -> TaskResult:
     """
     folder = f"{task.index:05d}-{attempt}"
     settings = replace(
-        settings, files=settings.files.within(folder), aside=settings.aside.within(folder)
+        settings,
+        files=settings.files.within(folder),
+        aside=settings.aside.within(folder),
+        tombstones=settings.tombstones and settings.tombstones.within(folder),
     )
     destination = open_destination(settings.destination)
     result = TaskResult()
@@ -80,23 +86,33 @@ def _export_slice(
     settings: TaskSettings, destination: Destination, part: Slice, result: TaskResult
 ) -> None:
     writer = FileWriter(destination, settings.files, part.partition)
-    aside = FileWriter(destination, settings.aside, part.partition, is_quarantine=True)
+    aside = FileWriter(destination, settings.aside, part.partition, QUARANTINED)
+    tombstones = settings.tombstones and FileWriter(
+        destination, settings.tombstones, part.partition, TOMBSTONES
+    )
+    writers = [each for each in (writer, aside, tombstones) if each]
     try:
         maker = RowMaker(settings.layout, part.partition)
         for columns in _records(settings, part, partial(_skip, settings, part, result)):
             rows, misfits = maker.rows(columns)
+            values = binary(columns.values, columns.count)
             if misfits and settings.on_error == FAIL:
                 raise _failure(settings.topic, part.partition, misfits[0])
             unfit = {misfit.row for misfit in misfits}
             result.misfits += len(unfit)
             if misfits and settings.on_error == QUARANTINE:
                 aside.add(raw_rows(columns, misfits, part.partition))
-                rows = rows.filter(pa.array([row not in unfit for row in range(columns.count)]))
+                is_fit = pa.array([row not in unfit for row in range(columns.count)])
+                rows, values = rows.filter(is_fit), values.filter(is_fit)
+            if tombstones:
+                tombstones.add(rows.filter(values.is_null()))
+                rows = rows.filter(values.is_valid())
             writer.add(rows)
-        result.files += [*writer.finish(), *aside.finish()]
+        for each in writers:
+            result.files += each.finish()
     finally:
-        writer.abandon()
-        aside.abandon()
+        for each in writers:
+            each.abandon()
 
 
 def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordError:

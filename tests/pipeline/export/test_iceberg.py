@@ -7,6 +7,7 @@ tests.
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -542,3 +543,74 @@ def test_a_table_in_a_bucket(
     table = load_catalog("lacuna", **properties).load_table(("lacuna", name))
     assert table.location() == f"{bucket}/tables/lacuna/{name}"
     assert _rows(table) == _expected(consume(name))
+
+
+def _keyed(table: Table) -> dict[bytes, bytes]:
+    """The rows of a table by key, which each of pyiceberg, Polars and DuckDB reads."""
+    import duckdb
+    import polars
+
+    rows = table.scan().to_arrow()
+    pairs = rows.select(["key", "value"]).to_pylist()
+    found = {pair["key"]: pair["value"] for pair in pairs}
+    assert len(found) == len(pairs), "each key has one row"
+    lazy = polars.scan_iceberg(table, reader_override="native").select("key", "value")
+    assert dict(lazy.collect().rows()) == found
+    relation = duckdb.sql("SELECT key, value FROM rows")
+    assert relation is not None
+    assert dict(relation.fetchall()) == found
+    return found
+
+
+def test_a_table_by_key_has_the_newest_row_of_each(
+    cluster: Cluster,
+    topic: Any,
+    export: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tombstones delete rows. A run that dies after it has written its deletes leaves no trace."""
+    from lacuna.pipeline.export import upserts
+
+    monkeypatch.setattr(upserts, "_KEY_BYTES", 50)  # so that a run is compared in parts
+    monkeypatch.setattr(upserts, "_BATCH_ROWS", 7)
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+    name, rng, expected = topic(2), random.Random(34), dict[bytes, bytes]()
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "upserts": True}
+    for run in range(9):
+        for number in range(40):
+            key = b"%d" % rng.randrange(25)
+            value = None if rng.random() < 0.3 else b"%d of %d" % (number, run)
+            producer.produce(name, value, key, partition=int(key) % 2)
+            if value is None:
+                expected.pop(key, None)
+            else:
+                expected[key] = value
+        assert producer.flush(60) == 0
+        if run == 5:
+            with monkeypatch.context() as patch:
+                patch.setattr("lacuna.pipeline.export.tables.upsert", _failing)
+                with pytest.raises(DestinationError, match="of no use"):
+                    export(name, **to)
+        export(name, **to, task_bytes=1, merges=run % 3 == 2, expire_ms=0 if run == 8 else None)
+        assert _keyed(_table(tmp_path, name)) == expected
+    table = _table(tmp_path, name)
+    known = set(upserts.Deletes.of(table).paths())
+    assert len(known) <= table.inspect.data_files().num_rows, "at most one for each data file"
+    for snapshot in table.snapshots():
+        files = table.inspect.files(snapshot.snapshot_id).column("file_path").to_pylist()
+        known.update(files)
+    there = {f"file://{path}" for path in tmp_path.rglob("data/**/*.parquet")}
+    assert {path for path in there if "lacuna_cuts" not in path} == known
+    assert not list(tmp_path.rglob("_tombstones/**/*.parquet"))
+    with pytest.raises(DestinationError, match="add --upsert"):
+        export(name, **{**to, "upserts": False})
+
+
+def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="add --format iceberg"):
+        export("any", to=str(tmp_path), upserts=True)
+    layout = Layout(key=_typed("none", a="integer").value)
+    with pytest.raises(DestinationError, match="leave out the key's schema"):
+        export("any", to=str(tmp_path), format="iceberg", upserts=True, layout=layout)

@@ -236,12 +236,13 @@ def test_watching_goes_on_from_run_to_run(
     "failure",
     [
         ControlPlaneUnavailable("nobody is there"),
+        PipelineError("the bucket cannot be read"),
         TopicFailure(topic="orders", error=hold_lost(ReadHold.held)),
     ],
-    ids=["away", "for long"],
+    ids=["away", "no bucket", "for long"],
 )
-def test_watching_outlives_a_control_plane_that_is_away(
-    failure: ControlPlaneUnavailable | TopicFailure,
+def test_watching_outlives_what_fails_a_run(
+    failure: Exception | TopicFailure,
     cluster: Cluster,
     topic: Any,
     transact: Any,

@@ -1,0 +1,376 @@
+"""Keeps one row of each key in an Iceberg table (`--upsert`): the newest one, unless that was a tombstone.
+
+A run adds its rows as they are, and position deletes for the rows that they replace, in one snapshot. Position deletes
+are small files that readers apply; maintenance writes data files again without the deleted rows. To find what a run
+replaces, the columns `partition`, `offset` and the key of the table are read, in parts of bounded size.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyiceberg.conversions import from_bytes
+from pyiceberg.io import FileIO
+from pyiceberg.manifest import (
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestContent,
+    ManifestEntry,
+    ManifestEntryStatus,
+    ManifestFile,
+    ManifestWriterV2,
+)
+from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.table import Table, Transaction
+from pyiceberg.table.metadata import TableMetadata
+from pyiceberg.table.snapshots import Operation, Summary
+from pyiceberg.table.update.snapshot import (
+    _MergeAppendFiles,
+    _OverwriteFiles,
+    _SnapshotProducer,
+)
+from pyiceberg.typedef import EMPTY_DICT
+from pyiceberg.types import IntegerType
+
+from lacuna.pipeline.export.destination import Destination
+
+_U = TypeVar("_U")
+#: The ids that Iceberg reserves for the columns of position deletes.
+_PATH_ID: Final = 2147483546
+_SCHEMA: Final = pa.schema(
+    [
+        pa.field("file_path", pa.string(), False, {"PARQUET:field_id": str(_PATH_ID)}),
+        pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
+    ]
+)
+#: Bytes of keys, not compressed, that are compared with the table together. A file that has more is compared alone.
+_KEY_BYTES: Final = 64 << 20
+_BATCH_ROWS: Final = 1 << 16
+#: The offsets of the newest records by partition: keys, and the offset of each.
+_Newest = Mapping[int, tuple[pa.Array, pa.Array]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upserts:
+    """What a run replaces by key: the files of its rows and of its tombstones, and the column of the key.
+
+    `folder` gets the position deletes.
+    """
+
+    key: str
+    rows: Sequence[str]
+    tombstones: Sequence[str]
+    destination: Destination
+    folder: str
+
+    def deletes(self, table: Table, metadata: TableMetadata, rows: Sequence[DataFile]) -> "Deletes":
+        """Writes position deletes for all rows that the run replaces, in the table and among its own rows.
+
+        `rows` are the entries of the files of the run. Raises DestinationError, OSError.
+        """
+        found = Deletes.of(table)
+        files = [*(task.file for task in table.scan().plan_files()), *rows]
+        for part in self._parts(table.io):
+            newest = self._newest(table.io, part)
+            for file in files:
+                if any(map(_partitions(file, metadata).__contains__, newest)):
+                    positions = self._replaced(table.io, file, newest)
+                    if len(positions):
+                        found.add(table, self.destination, self.folder, file, positions)
+        return found
+
+    def _parts(self, io: FileIO) -> Iterator[list[str]]:
+        """The run's files in groups with a bounded size of keys."""
+        part, size = list[str](), 0
+        for path in (*self.rows, *self.tombstones):
+            with io.new_input(path).open() as source:
+                key_bytes = _column_bytes(pq.read_metadata(source), self.key)
+            if part and size + key_bytes > _KEY_BYTES:
+                yield part
+                part, size = [], 0
+            part.append(path)
+            size += key_bytes
+        if part:
+            yield part
+
+    def _newest(self, io: FileIO, paths: Iterable[str]) -> _Newest:
+        tables = []
+        for path in paths:
+            with io.new_input(path).open() as source:
+                tables.append(pq.ParquetFile(source).read(columns=self._columns))
+        rows = pa.concat_tables(tables)
+        rows = rows.filter(rows.column(self.key).is_valid())
+        newest = rows.group_by(["partition", self.key]).aggregate([("offset", "max")])
+        found = {}
+        for number in pc.unique(newest.column("partition")).to_pylist():
+            own = newest.filter(pc.equal(newest.column("partition"), number)).combine_chunks()
+            found[number] = (_whole(own.column(self.key)), _whole(own.column("offset_max")))
+        return found
+
+    def _replaced(self, io: FileIO, file: DataFile, newest: _Newest) -> pa.Array:
+        """The positions in a file of the rows that have a newer record of their key."""
+        found, begin = list[pa.Array](), 0
+        with io.new_input(file.file_path).open() as source:
+            for batch in pq.ParquetFile(source).iter_batches(_BATCH_ROWS, columns=self._columns):
+                is_old = pa.repeat(False, batch.num_rows)
+                for number, (keys, offsets) in newest.items():
+                    later = offsets.take(pc.index_in(batch.column(self.key), value_set=keys))
+                    is_older = pc.and_(
+                        pc.equal(batch.column("partition"), number),
+                        pc.greater(later, batch.column("offset")),
+                    )
+                    is_old = pc.or_(is_old, pc.fill_null(is_older, False))
+                found.append(pc.add(pc.indices_nonzero(is_old).cast(pa.int64()), begin))
+                begin += batch.num_rows
+        return pa.concat_arrays(found) if found else pa.array([], pa.int64())
+
+    @property
+    def _columns(self) -> list[str]:
+        return ["partition", "offset", self.key]
+
+
+def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _column_bytes(found: pq.FileMetaData, column: str) -> int:
+    groups = (found.row_group(index) for index in range(found.num_row_groups))
+    chunks = (group.column(index) for group in groups for index in range(group.num_columns))
+    return sum(each.total_uncompressed_size for each in chunks if each.path_in_schema == column)
+
+
+def _partitions(file: DataFile, metadata: TableMetadata) -> range:
+    """The partitions of the topic whose rows a file may have, by its statistics."""
+    column = metadata.schema().find_field("partition")
+    lower, upper = (
+        (each or {}).get(column.field_id) for each in (file.lower_bounds, file.upper_bounds)
+    )
+    if lower is None or upper is None:
+        return range(1 << 31)
+    return range(int(from_bytes(IntegerType(), lower)), int(from_bytes(IntegerType(), upper)) + 1)
+
+
+@dataclass(slots=True)
+class Deletes:
+    """The delete files of the next snapshot: entries of the current one that stay, and files to add.
+
+    A data file has at most one file of position deletes that is about it alone, as some readers require.
+    """
+
+    kept: list[ManifestEntry] = field(default_factory=list)
+    added: dict[str, DataFile] = field(default_factory=dict)
+    removed: list[DataFile] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, table: Table, snapshot_id: int | None = None) -> "Deletes":
+        """Those of the current snapshot or another one, which all stay."""
+        snapshot = (
+            table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
+        )
+        manifests = [] if snapshot is None else snapshot.manifests(table.io)
+        return cls(
+            [
+                entry
+                for each in manifests
+                if each.content == ManifestContent.DELETES
+                for entry in each.fetch_manifest_entry(table.io, discard_deleted=True)
+            ]
+        )
+
+    def paths(self) -> list[str]:
+        """The paths of all delete files."""
+        files = [*(entry.data_file for entry in self.kept), *self.added.values()]
+        return [file.file_path for file in files]
+
+    def add(
+        self,
+        table: Table,
+        destination: Destination,
+        folder: str,
+        file: DataFile,
+        positions: pa.Array,
+    ) -> None:
+        """Deletes rows of a data file, unless they are deleted already. Raises DestinationError, OSError."""
+        known = self._about(file)
+        before = positions_in(table.io, file, known)
+        positions = pa.concat_arrays([before, positions]).unique()
+        if len(positions) == len(before):
+            return
+        self.drop(file)
+        name = f"{folder}/deletes-{uuid.uuid4().hex}.parquet"
+        self.added[file.file_path] = _write(table, destination, name, file, positions)
+
+    def drop(self, file: DataFile) -> None:
+        """Leaves out the deletes that are about this data file alone."""
+        known = {each.file_path for each in self._about(file)}
+        self.removed += [e.data_file for e in self.kept if e.data_file.file_path in known]
+        self.kept = [entry for entry in self.kept if entry.data_file.file_path not in known]
+        self.added.pop(file.file_path, None)
+
+    def _about(self, file: DataFile) -> list[DataFile]:
+        added = self.added.get(file.file_path)
+        kept = (entry.data_file for entry in self.kept)
+        return [
+            *filter(None, [added]),
+            *(each for each in kept if can_apply(each) and _subject_of(each) == file.file_path),
+        ]
+
+
+def _subject_of(delete_file: DataFile) -> str | None:
+    """The path of the data file that position deletes are about, or None if they may be about several."""
+    lower, upper = (
+        (each or {}).get(_PATH_ID) for each in (delete_file.lower_bounds, delete_file.upper_bounds)
+    )
+    return lower.decode() if lower is not None and lower == upper else None
+
+
+def positions_in(io: FileIO, file: DataFile, delete_files: Iterable[DataFile]) -> pa.Array:
+    """The positions of the rows of a data file that files of position deletes name, each once."""
+    found = [pa.array([], pa.int64())]
+    for each in delete_files:
+        with io.new_input(each.file_path).open() as source:
+            rows = pq.ParquetFile(source).read(columns=["file_path", "pos"])
+        own = rows.filter(pc.equal(rows.column("file_path"), file.file_path))
+        found.append(_whole(own.column("pos")))
+    return pa.concat_arrays(found).unique()
+
+
+def _write(
+    table: Table, destination: Destination, name: str, file: DataFile, positions: pa.Array
+) -> DataFile:
+    positions = positions.take(pc.sort_indices(positions))
+    rows = pa.table([pa.repeat(file.file_path, len(positions)), positions], schema=_SCHEMA)
+    with destination.create(name) as sink:
+        pq.write_table(rows, sink, compression="zstd")
+        size = sink.tell()
+    bound = {_PATH_ID: file.file_path.encode()}
+    entry = DataFile.from_args(
+        content=DataFileContent.POSITION_DELETES,
+        file_path=f"{table.location()}/{name}",
+        file_format=FileFormat.PARQUET,
+        partition=file.partition,
+        record_count=len(positions),
+        file_size_in_bytes=size,
+        lower_bounds=bound,
+        upper_bounds=bound,
+    )
+    entry.spec_id = file.spec_id
+    return entry
+
+
+def can_apply(delete_file: DataFile) -> bool:
+    """Whether a file has position deletes in Parquet. Other deletes are left to the tools that made them."""
+    is_position = delete_file.content == DataFileContent.POSITION_DELETES
+    return is_position and delete_file.file_format == FileFormat.PARQUET
+
+
+def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
+    """Rows of a file, of which the first is at position `begin`, without the deleted ones."""
+    if not len(deleted) or not rows.num_rows:
+        return rows
+    ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
+    positions = pc.add(pc.cumulative_sum(ones), begin - 1)
+    return rows.filter(pc.invert(pc.is_in(positions, value_set=deleted)))
+
+
+# pyiceberg writes no delete files yet, so its snapshots are given a manifest of them.
+
+
+class _DeleteManifestWriter(ManifestWriterV2):
+    def content(self) -> ManifestContent:
+        """A manifest of delete files."""
+        return ManifestContent.DELETES
+
+    @property
+    def _meta(self) -> dict[str, str]:
+        return {**super()._meta, "content": "deletes"}
+
+
+def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
+    by_spec: dict[int, list[ManifestEntry]] = {}
+    for entry in deletes.kept:
+        by_spec.setdefault(entry.data_file.spec_id, []).append(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.EXISTING,
+                snapshot_id=entry.snapshot_id,
+                sequence_number=entry.sequence_number,
+                file_sequence_number=entry.file_sequence_number,
+                data_file=entry.data_file,
+            )
+        )
+    for file in deletes.added.values():
+        by_spec.setdefault(file.spec_id, []).append(
+            ManifestEntry.from_args(
+                status=ManifestEntryStatus.ADDED,
+                snapshot_id=producer.snapshot_id,
+                sequence_number=None,
+                file_sequence_number=None,
+                data_file=file,
+            )
+        )
+    found = []
+    for spec_id, entries in by_spec.items():
+        spec: PartitionSpec = producer.spec(spec_id)
+        with _DeleteManifestWriter(
+            spec,
+            producer.schema(),
+            producer.new_manifest_output(),
+            producer.snapshot_id,
+            producer._compression,
+        ) as writer:
+            for entry in entries:
+                writer.add_entry(entry)
+        found.append(writer.to_manifest_file())
+    return found
+
+
+class _WithDeletes(_SnapshotProducer[_U]):
+    """A snapshot whose delete files are `deletes`."""
+
+    deletes: Deletes
+
+    def _process_manifests(self, manifests: list[ManifestFile]) -> list[ManifestFile]:
+        data = [each for each in manifests if each.content == ManifestContent.DATA]
+        return [*super()._process_manifests(data), *_delete_manifests(self, self.deletes)]
+
+    def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
+        added, removed = self._added_data_files, self._deleted_data_files
+        self._added_data_files = [*added, *self.deletes.added.values()]
+        self._deleted_data_files = {*removed, *self.deletes.removed}
+        try:
+            return super()._summary(snapshot_properties)
+        finally:
+            self._added_data_files, self._deleted_data_files = added, removed
+
+
+class _Upsert(_WithDeletes[Any], _MergeAppendFiles):
+    pass
+
+
+class _Merge(_WithDeletes[Any], _OverwriteFiles):
+    pass
+
+
+def upsert(
+    transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
+) -> _MergeAppendFiles:
+    """A snapshot that adds data files, and has these deletes."""
+    is_first = transaction.table_metadata.current_snapshot_id is None
+    operation = Operation.APPEND if is_first else Operation.OVERWRITE
+    found = _Upsert(operation, transaction, io, snapshot_properties=dict(summary))
+    found.deletes = deletes
+    return cast("_MergeAppendFiles", found)
+
+
+def overwrite(
+    transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
+) -> _OverwriteFiles:
+    """A snapshot that replaces data files by others, and has these deletes."""
+    found = _Merge(Operation.OVERWRITE, transaction, io, snapshot_properties=dict(summary))
+    found.deletes = deletes
+    return cast("_OverwriteFiles", found)
