@@ -33,6 +33,7 @@ collect_ignore = ["compat/out"]
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--forks", type=int, default=0, help="run the tests in this many forks")
+    parser.addoption("--whole-files", action="store_true", help="each file in one of the forks")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -40,7 +41,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if forks := config.getoption("forks"):
         landlord = config.stash[LANDLORD] = Landlord()
         # A fork has none of its parent's threads.
-        config.pluginmanager.register(Runner(forks, landlord.start))
+        config.pluginmanager.register(
+            Runner(forks, landlord.start, whole_files=config.getoption("whole_files"))
+        )
 
 
 @pytest.hookimpl(trylast=True)
@@ -49,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
-    if forks := config.getoption("forks"):
+    if (forks := config.getoption("forks")) and not config.getoption("whole_files"):
         _spread_long_files(items, forks)
 
 
@@ -81,21 +84,17 @@ def _seconds(item: pytest.Item) -> float:
 
 
 def _spread_long_files(items: list[pytest.Item], forks: int) -> None:
-    """Give the pipeline's files to the first fork, and distribute the other long ones over the others' beginnings.
+    """Distribute the long files over the forks' beginnings.
 
-    Each fork begins with an equal share, and then takes tests from the ends of the others. So only one of them starts
-    Spark, which takes as long as many of its tests, and no long file starts last.
+    Each fork begins with an equal share, and then takes tests from the ends of the others, so no long file starts last.
     """
-    paths = {item.path for item in items if "quick_python" in getattr(item, "fixturenames", ())}
-    lanes: list[list[pytest.Item]] = [[item for item in items if item.path in paths]]
-    lanes += [[] for _ in range(forks - 1)]
+    lanes: list[list[pytest.Item]] = [[] for _ in range(forks)]
     long: dict[Path, list[pytest.Item]] = {}
     short: list[pytest.Item] = []
     for item in items:
-        if item.path not in paths:
-            (long.setdefault(item.path, []) if _seconds(item) else short).append(item)
+        (long.setdefault(item.path, []) if _seconds(item) else short).append(item)
     for file in long.values():
-        min(lanes[1:] or lanes, key=len).extend(file)
+        min(lanes, key=len).extend(file)
     share = len(items) // forks
     for lane in lanes:
         room = max(0, share - len(lane))

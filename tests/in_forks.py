@@ -1,4 +1,4 @@
-"""Runs tests in forks of the process that has collected them: `pytest --forks 4`.
+"""Runs tests in forks of the process that has collected them: `pytest --forks 4`, or `--forks 4 --whole-files`.
 
 Each of pytest-xdist's workers imports and collects all tests again, which takes seconds of CPU and hundreds of MiB a
 worker. A fork costs some milliseconds, so there can be more forks than cores, and tests that wait cost nothing.
@@ -15,7 +15,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from itertools import pairwise
+from itertools import groupby, pairwise
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -33,12 +33,14 @@ class Runner:
     """A plugin that runs the collected tests in `forks` processes. `begun` is called once the first ones exist.
 
     Each fork begins with an equal run of the tests, one after the other. One that has no more takes half of what the
-    fork with the most has left.
+    fork with the most has left. With `whole_files`, it takes the next file instead, so that none is set up twice.
     """
 
-    def __init__(self, forks: int, begun: Callable[[], None]) -> None:
+    def __init__(self, forks: int, begun: Callable[[], None], *, whole_files: bool = False) -> None:
         self._count = forks
         self._begun = begun
+        self._whole_files = whole_files
+        self._files: deque[list[int]] = deque()
         self._lanes: list[deque[int]] = []
         self._forks: dict[Connection, _Fork] = {}
 
@@ -49,7 +51,7 @@ class Runner:
         )
         if failed_to_import or session.config.option.collectonly or not session.items:
             return None  # pytest's own loop says so
-        self._deal(len(session.items))
+        self._deal(session.items)
         session.config.pluginmanager.getplugin("terminalreporter").showfspath = False
         session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # the forks' are in it
         try:
@@ -62,15 +64,21 @@ class Runner:
                     self._hear(session, connection)
         finally:
             self._end()
-        assert session.shouldfail or session.shouldstop or not any(self._lanes)
+        assert session.shouldfail or session.shouldstop or not any([*self._lanes, *self._files])
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
         return True
 
-    def _deal(self, tests: int) -> None:
+    def _deal(self, items: list[pytest.Item]) -> None:
+        tests = len(items)
         count = min(self._count, tests)
+        if self._whole_files:
+            files = groupby(range(tests), key=lambda test: items[test].path)
+            self._files = deque(list(file) for _, file in files)
+            self._lanes = [deque() for _ in range(count)]
+            return
         bounds = [tests * number // count for number in range(count + 1)]
         self._lanes = [deque(range(*each)) for each in pairwise(bounds)]
 
@@ -133,9 +141,11 @@ class Runner:
             )
 
     def _next(self, number: int) -> int | None:
-        """Return the next test of a lane, which takes over from the longest if it is empty."""
+        """Return the next test of a lane, which is filled first if it is empty."""
         lane = self._lanes[number]
-        if not lane:
+        if not lane and self._whole_files:
+            lane.extend(self._files.popleft() if self._files else ())
+        elif not lane:
             longest = max(self._lanes, key=len)
             lane.extendleft(longest.pop() for _ in range((len(longest) + 1) // 2))
         return lane.popleft() if lane else None

@@ -34,11 +34,10 @@ _SLOW = ("test_crashes.py", "test_iceberg.py")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests that use Spark or are in _SLOW as slow, unless they are marked as smoke."""
+    """Mark tests that use Spark or are in _SLOW as slow."""
     for item in items:
         fixtures = getattr(item, "fixturenames", ())
-        is_slow = "quick_python" in fixtures or "workers" in fixtures or item.path.name in _SLOW
-        if is_slow and item.get_closest_marker("smoke") is None:
+        if "quick_python" in fixtures or "workers" in fixtures or item.path.name in _SLOW:
             item.add_marker("slow")
 
 

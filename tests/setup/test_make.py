@@ -213,11 +213,12 @@ from tests.stalled import Watch
 
 def pytest_addoption(parser):
     parser.addoption("--forks", type=int, default=0)
+    parser.addoption("--whole-files", action="store_true")
 
 def pytest_configure(config):
     config.pluginmanager.register(Watch(config, grace=10, silence=30))
     if forks := config.getoption("forks"):
-        config.pluginmanager.register(Runner(forks, print))
+        config.pluginmanager.register(Runner(forks, print, whole_files=config.option.whole_files))
 """
 #: Python's handlers of signals wait for the call to return.
 DEAF = """
@@ -297,5 +298,7 @@ def test_forks_report_all_that_happens(pytester: pytest.Pytester) -> None:
             "*UserWarning: look here",
         ]
     )
+    whole = pytester.runpytest_subprocess("--forks=2", "--whole-files", *options)
+    whole.assert_outcomes(passed=20, failed=2, skipped=1, warnings=1)
     stopped = pytester.runpytest_subprocess("--forks=1", "-x", *options)
     stopped.assert_outcomes(passed=20, failed=1)

@@ -170,12 +170,11 @@ SOON_FOUND: Final = (
     "offsets of aborted",
     "fence of an append",
     "openings of the bucket's journal",
-    "tenure of a leader",
     "state read anew",
     "hot bytes in the append",
     "hot bytes kept until moved",
     "hot extents moved once",
-    "assignments told again",
+    "skipping of aborted records",
     "tasks of other members",
     "journal of a hot read",
 )
@@ -184,7 +183,8 @@ SOON_FOUND: Final = (
 @pytest.mark.parametrize(
     "safeguard",
     [
-        "skipping of aborted records",
+        "assignments told again",
+        "tenure of a leader",
         *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
     ],
 )

@@ -396,7 +396,7 @@ async def test_hot_bytes_of_an_append_that_nobody_waits_for_are_known(kept: Kept
     journal.append([b"a"], token, [segment(1)]).cancel()
     async with asyncio.timeout(60):
         while not journal.hot:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.002)
     assert await journal.read_hot([(LEASE, 1)]) == dict([segment(1)])
     await journal.close()
 

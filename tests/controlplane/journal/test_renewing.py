@@ -198,16 +198,19 @@ class Counted:
 
     def __init__(self, fails: JournalError | None = None) -> None:
         self.renewals = 0
-        self.is_closed = False
+        #: Counts what a loop that hangs has not awaited yet.
+        self.renewed = threading.Semaphore(0)
+        self.closed = threading.Event()
         self._fails = fails
 
     async def renew(self) -> None:
         if self._fails is not None:
             raise self._fails
         self.renewals += 1
+        self.renewed.release()
 
     async def close(self) -> None:
-        self.is_closed = True
+        self.closed.set()
 
 
 @pytest.mark.parametrize(("lease", "seconds"), [(3.0, 30), (20.0, 60)])
@@ -221,8 +224,7 @@ async def test_a_loop_that_hangs_is_given_up(
     work = partial(renew_forever, renewer, tenure, clock, lease)
     async with beside_the_loop(work, clock, lease) as ended:
         began_ms = clock.passed_ms()
-        while not renewer.is_closed:
-            pass
+        assert renewer.closed.wait(LONG)
         assert not tenure.holds()
         assert seconds * 1000 <= clock.passed_ms() - began_ms <= (seconds + lease) * 1000
         assert "test_a_loop_that_hangs_is_given_up" in caplog.text
@@ -238,10 +240,10 @@ async def test_a_loop_that_goes_on_is_not_given_up() -> None:
     async with beside_the_loop(work, clock, LEASE) as ended, asyncio.timeout(LONG):
         for clock.end_ms in range(18_000, 90_000, 18_000):
             while clock.passed_ms() < clock.end_ms:
-                pass
+                assert renewer.renewed.acquire(timeout=LONG)
             await asyncio.sleep(0)
         assert not ended.done()
-    assert renewer.is_closed
+    assert renewer.closed.is_set()
     assert clock.passed_ms() >= 72_000
 
 
@@ -277,7 +279,7 @@ async def test_what_fails_in_the_thread_is_the_loops_to_know() -> None:
         with pytest.raises(JournalFenced, match="taken over"):
             await ended
     assert not tenure.holds()
-    assert renewer.is_closed
+    assert renewer.closed.is_set()
 
 
 def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:

@@ -21,9 +21,7 @@ _TRANSACTIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    "cluster", ["directory", pytest.param("moto", marks=pytest.mark.smoke)], indirect=True
-)
+@pytest.mark.parametrize("cluster", ["moto"], indirect=True)
 def test_s14_s19_a_consumer_reads_the_same_before_and_after(
     cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
 ) -> None:

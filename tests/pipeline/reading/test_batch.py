@@ -73,9 +73,7 @@ def _row_of(message: Any) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize(
-    "cluster", ["directory", pytest.param("moto", marks=pytest.mark.smoke)], indirect=True
-)
+@pytest.mark.parametrize("cluster", ["moto"], indirect=True)
 def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, load: Load) -> None:
     """S13, S14, S19: keys, values, headers, timestamps and offsets match for every codec."""
     keeping, appending = {"retention.ms": "-1"}, {"message.timestamp.type": "LogAppendTime"}

@@ -78,7 +78,6 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
     assert found == list(range(len(found)))
 
 
-@pytest.mark.smoke
 def test_from_topic_to_topic_and_back(
     spark: SparkSession,
     cluster: Cluster,
