@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,21 +48,6 @@ def verdicts(
     rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     assert rows, done.stderr[-2000:]
     return {row["scenario"]: row for row in rows}
-
-
-def test_kafka_streams_4_4_scales_with_its_own_protocol(tmp_path: Path, bootstrap: str) -> None:
-    """S26: one instance, then four, then one again, exactly once, with group.protocol=streams (KIP-1071)."""
-    program = PROJECT.parent / "compat" / "kafka-streams"
-    goals = ["compile", "dependency:copy-dependencies", f"-DoutputDirectory={tmp_path / 'libs'}"]
-    version = ["-Dkafka.version=4.4.0", f"-Dout={tmp_path}"]
-    subprocess.run(["mvn", "-q", "-f", str(program / "pom.xml"), *version, *goals], check=True)
-    command = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-    command += ["-Dapp.protocol=streams", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
-    command += ["-cp", f"{tmp_path / 'classes'}:{tmp_path / 'libs'}/*", "Main"]
-    command += ["--bootstrap", bootstrap, "--prefix", "scaled", "--only", "four instances"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    (row,) = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert row["ok"], (row["error"], done.stderr[-2000:])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -17,8 +17,8 @@ import org.apache.kafka.streams.state.Stores;
 /**
  * The application, a process of its own that can be killed: sums and counts by word, exactly once.
  *
- * <p>From `P-words`, by way of a repartition topic, to a store with a changelog, and to `P-sums`. It says RUNNING
- * or ERROR, and ends when its standard input does.
+ * <p>From `P-words`, by way of a repartition topic, to a store with a changelog, and to `P-sums`. With -Dapp.more=true,
+ * its topology copies these to `P-again`, too. It says RUNNING or ERROR, and ends when its standard input does.
  */
 public final class App {
     private App() {}
@@ -53,6 +53,10 @@ public final class App {
                                 .withCachingDisabled())
                 .toStream()
                 .to(prefix + "-sums", Produced.with(Serdes.String(), Serdes.String()));
+        if (Boolean.getBoolean("app.more")) {
+            builder.stream(prefix + "-sums", Consumed.with(Serdes.String(), Serdes.String()))
+                    .to(prefix + "-again", Produced.with(Serdes.String(), Serdes.String()));
+        }
         return builder.build();
     }
 
