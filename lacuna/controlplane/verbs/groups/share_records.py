@@ -137,8 +137,10 @@ class Progress:
 
     def begin_at(self, offset: int) -> None:
         """Drop everything below an offset, which may lie after the end."""
-        self.start_offset = max(self.start_offset, offset)
-        self.end_offset = max(self.end_offset, self.start_offset)
+        if offset <= self.start_offset:
+            return
+        self.start_offset = offset
+        self.end_offset = max(self.end_offset, offset)
         self.runs = list(overlapping(self.runs, self.start_offset, self.end_offset))
 
     def step(self, key: PartitionKey) -> SharePartitionStep | None:
@@ -184,7 +186,8 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
         step = progress.step(key)
         if step is not None:
             steps.append(step)
-        turn.groups.shared += progress.counts
+        if progress.counts:
+            turn.groups.shared += progress.counts
         for run in progress.runs:
             if run.state is RecordState.ACQUIRED:
                 expiries.append(run.locked_until_ms)
@@ -325,18 +328,19 @@ def _acquire(
     hole_end = min(asked.hole_end, partition.high_watermark)
     progress.end_offset = max(progress.end_offset, hole_end)
     taken: list[Run] = []
-    for first, end, count in [*_offered(terms, partition, progress)]:
-        if left.is_over:
-            break
+    until_ms = turn.now_ms + terms.lock_ms
+    offered = iter(()) if left.is_over else _offered(terms, partition, progress)
+    for first, end, count in offered:
         size = size_of(partition, first, end)
         last = min(end, first + left.records)
         left.records -= last - first
         left.size -= size * (last - first) // (end - first)
-        taken.append(
-            Run(
-                first, last, RecordState.ACQUIRED, count + 1, member_id, turn.now_ms + terms.lock_ms
-            )
-        )
+        begin = first
+        if taken and taken[-1].end_offset == first and taken[-1].delivery_count == count + 1:
+            begin = taken.pop().first_offset
+        taken.append(Run(begin, last, RecordState.ACQUIRED, count + 1, member_id, until_ms))
+        if left.is_over:
+            break
     if taken:
         progress.end_offset = max(progress.end_offset, taken[-1].end_offset)
         progress.paint(taken, "acquired")
