@@ -60,6 +60,9 @@ LeftOut = Annotated[
 ]
 
 
+_KEEP_ABORTED: Final = "--keep-aborted"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """The options of `lacuna import run`."""
@@ -84,6 +87,13 @@ class Given:
             help="Go on with a hole where the source has deleted records before they were copied.",
         ),
     ] = False
+    keep_aborted: Annotated[
+        bool,
+        option(
+            _KEEP_ABORTED,
+            help="Copy the records of aborted transactions, too, for read_uncommitted consumers.",
+        ),
+    ] = False
     max_bytes_per_second: Annotated[
         str | None,
         option(
@@ -98,9 +108,9 @@ class Given:
 def run(given: Given) -> None:
     """Copies topics with their offsets, and follows the source until Ctrl-C.
 
-    Aborted records are not copied; their offsets are holes. Records of open transactions are copied once the source
-    has decided. A copy refuses other producers until `lacuna import promote`. Run the command again after it has
-    ended: it goes on where the copies end.
+    Aborted records are not copied, unless you add --keep-aborted; their offsets are holes. Records of open transactions
+    are copied once the source has decided. A copy refuses other producers until `lacuna import promote`. Run the
+    command again after it has ended: it goes on where the copies end.
     """
     # An event loop of its own finds the cluster, so this cannot be a coroutine.
     _run(given, locate(given.place))
@@ -118,6 +128,7 @@ async def _run(given: Given, location: "ClusterLocation") -> None:
         is_once=given.once,
         copies_rights=given.rights,
         accepts_gaps=given.accept_gaps,
+        keeps_aborted=given.keep_aborted,
         bytes_per_second=None
         if given.max_bytes_per_second is None
         else parse_size(given.max_bytes_per_second, "--max-bytes-per-second"),
@@ -295,6 +306,13 @@ async def verify(
     source: Source,
     topic: Wanted = None,
     exclude: LeftOut = None,
+    keep_aborted: Annotated[
+        bool,
+        option(
+            _KEEP_ABORTED,
+            help="The copies were made with this option: compare aborted records, too.",
+        ),
+    ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Compares copies with their source: each offset, key, value, header and timestamp, and groups' offsets.
@@ -310,7 +328,7 @@ async def verify(
     differences = []
     async with Kafka(source, "the source") as there, Kafka(bootstrap, "the target") as here:
         selection = Selection(topic or (), exclude or ())
-        async for compared in compare_mirrors(there, here, selection):
+        async for compared in compare_mirrors(there, here, selection, keeps_aborted=keep_aborted):
             partitions += compared.is_partition
             records += compared.records
             if compared.difference:

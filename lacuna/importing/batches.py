@@ -2,8 +2,8 @@
 
 The source is read up to its last stable offset with the list of aborted transactions, so the outcome of each batch is
 known. Batches keep their bytes, except for the producer id, epoch and sequence, which mean nothing in another cluster:
-its ids are given out anew, and Kafka may have given out 0. Aborted records, markers and batches that compaction has
-emptied become holes.
+its ids are given out anew, and Kafka may have given out 0. Aborted records, unless they are kept, markers, and batches
+that compaction has emptied become holes.
 """
 
 from array import array
@@ -50,6 +50,7 @@ class Copy(NamedTuple):
     next_offset: int
     max_timestamp: int
     is_log_append_time: bool
+    is_aborted: bool = False
 
 
 class Arrived(NamedTuple):
@@ -63,10 +64,13 @@ class Arrived(NamedTuple):
     leader_epoch: int
 
 
-def arrive(records: Part, aborted: Sequence[Aborted], end_offset: int) -> Arrived:
+def arrive(
+    records: Part, aborted: Sequence[Aborted], end_offset: int, *, keeps_aborted: bool = False
+) -> Arrived:
     """Return the batches of a fetch that are to be written behind `end_offset`, the end of the copy.
 
-    `records` may end within a batch, which the next fetch returns. Raises UncopyableError.
+    With `keeps_aborted`, aborted ones are among them. `records` may end within a batch, which the next fetch returns.
+    Raises UncopyableError.
     """
     outcomes = _Outcomes(aborted)
     copies: list[Copy] = []
@@ -74,11 +78,12 @@ def arrive(records: Part, aborted: Sequence[Aborted], end_offset: int) -> Arrive
     for batch in _whole_batches(records):
         header = batch.header
         leader_epoch = header.partition_leader_epoch
-        is_kept = outcomes.keeps(batch)
+        is_aborted = outcomes.aborts(batch)
         if header.next_offset <= end_offset:
             continue
-        if is_kept:
-            copies += _copies(batch, end_offset)
+        has_records = header.record_count > 0 and not header.is_control
+        if has_records and (keeps_aborted or not is_aborted):
+            copies += (copy._replace(is_aborted=is_aborted) for copy in _copies(batch, end_offset))
         end_offset = header.next_offset
     return Arrived(copies, end_offset, leader_epoch)
 
@@ -115,8 +120,8 @@ class _Outcomes:
         self._coming = sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
 
-    def keeps(self, batch: RecordBatch) -> bool:
-        """Whether the batch arrives. Call it for each batch in order."""
+    def aborts(self, batch: RecordBatch) -> bool:
+        """Whether the batch has records of an aborted transaction. Call it for each batch in order."""
         header = batch.header
         while self._coming and self._coming[-1][1] <= header.last_offset:
             self._aborting.add(self._coming.pop()[0])
@@ -124,8 +129,7 @@ class _Outcomes:
             if _ends_in_abort(batch):
                 self._aborting.discard(header.producer_id)
             return False
-        is_aborted = header.is_transactional and header.producer_id in self._aborting
-        return header.record_count > 0 and not is_aborted
+        return header.is_transactional and header.producer_id in self._aborting
 
 
 def _ends_in_abort(batch: RecordBatch) -> bool:

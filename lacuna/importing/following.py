@@ -203,6 +203,8 @@ class Following:
         budget: Budget,
         counts: Counts,
         progressed: asyncio.Event,
+        *,
+        keeps_aborted: bool,
     ) -> None:
         self._source = source
         self._target = target
@@ -215,6 +217,7 @@ class Following:
             asyncio.Queue(_PUTS)
         )
         self._progressed = progressed
+        self._keeps_aborted = keeps_aborted
         self.moved = asyncio.Event()
 
     async def run(self) -> None:
@@ -317,7 +320,12 @@ class Following:
             self._progressed.set()
             return 0
         try:
-            arrived = arrive(records, _aborted(data.aborted_transactions), track.queued)
+            arrived = arrive(
+                records,
+                _aborted(data.aborted_transactions),
+                track.queued,
+                keeps_aborted=self._keeps_aborted,
+            )
         except UncopyableError as error:
             self.stop(track, f"cannot be copied from offset {error.offset} on: {error}")
             return len(records)

@@ -72,6 +72,7 @@ class ImportSettings:
     is_once: bool = False
     copies_rights: bool = True
     accepts_gaps: bool = False
+    keeps_aborted: bool = False
     bytes_per_second: int | None = None
     #: The pause between renewals of the lease, within which an importer learns of others that share its partitions.
     renewal_seconds: float = 3.0
@@ -229,7 +230,12 @@ class Importer:
         self.progress.tracks.clear()
         self._has_begun = True
         following = Following(
-            source, self._target, self._budget, self.progress.counts, self._progressed
+            source,
+            self._target,
+            self._budget,
+            self.progress.counts,
+            self._progressed,
+            keeps_aborted=self._settings.keeps_aborted,
         )
         await self._add_tracks(source, following, aligned, workers)
         groups = Groups(source, target, self._end_of)

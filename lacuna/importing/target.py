@@ -7,6 +7,7 @@ end of a partition is its position, so nothing else has to be remembered.
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Final
 
@@ -16,6 +17,7 @@ from lacuna.controlplane.shared.batches import SLICE_VERDICT
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import (
     EXTENT_ROW,
+    FLAG_ABORTED_BEFORE,
     FLAG_LOG_APPEND_TIME,
     FLAG_TRUE_OFFSETS,
     LARGEST_EXTENT_BYTES,
@@ -38,7 +40,6 @@ from lacuna.controlplane.v1.log_pb2 import (
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
 from lacuna.importing.batches import Copy
 from lacuna.logstore.objects import ObjectStore
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments import SegmentId, SliceInput, WrittenSlice, segment_key, write_segment
 
 #: How long the lease lasts without a renewal, after which other importers copy its partitions.
@@ -103,8 +104,12 @@ class Target:
         A partition moves only if its importer goes, or to an importer that comes.
         """
         topic_id, index = key
-        weights = {each: crc32c(b"%d %d" % (each, index) + topic_id) for each in workers}
-        return max(workers, key=lambda each: (weights[each], each)) == self._lease_id
+
+        def weight(worker: int) -> bytes:
+            # A checksum would not do: those of two names differ by the same bits for every partition.
+            return blake2b(b"%d %d" % (worker, index) + topic_id, digest_size=8).digest()
+
+        return max(workers, key=weight) == self._lease_id
 
     async def ends(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
         """Return the state of each partition."""
@@ -161,31 +166,42 @@ def _slice(stretch: Stretch, extents: bytes) -> ImportedSlice:
 
 
 def _extents(segment_id: SegmentId, copies: Sequence[Copy], written: WrittenSlice) -> bytes:
-    """Return the rows of the extents: runs of batches of one timestamp type, at most 1 MiB unless one is larger."""
+    """Return the rows of the extents, which are runs of batches with the same flags.
+
+    An extent has at most 1 MiB, unless one batch has more.
+    """
     starts = [0]
     size = 0
     for index, (copy, batch_size) in enumerate(zip(copies, written.batch_sizes, strict=True)):
-        is_same = copy.is_log_append_time == copies[starts[-1]].is_log_append_time
+        is_same = _flags(copy) == _flags(copies[starts[-1]])
         if size and (not is_same or size + batch_size > LARGEST_EXTENT_BYTES):
             starts.append(index)
             size = 0
         size += batch_size
     rows = []
     for start, stop in pairwise((*starts, len(copies))):
-        flag = FLAG_LOG_APPEND_TIME if copies[start].is_log_append_time else 0
+        first, last = copies[start], copies[stop - 1]
         rows.append(
             EXTENT_ROW.pack(
                 segment_id.lease_id,
                 segment_id.sequence,
                 written.batch_positions[start],
                 sum(written.batch_sizes[start:stop]),
-                copies[start].base_offset,
-                copies[stop - 1].next_offset,
+                first.base_offset,
+                last.next_offset,
                 max(copy.max_timestamp for copy in copies[start:stop]),
                 -1,
                 -1,
                 0,
-                FLAG_TRUE_OFFSETS | flag,
+                _flags(first),
             )
         )
     return b"".join(rows)
+
+
+def _flags(copy: Copy) -> int:
+    return (
+        FLAG_TRUE_OFFSETS
+        | (FLAG_LOG_APPEND_TIME if copy.is_log_append_time else 0)
+        | (FLAG_ABORTED_BEFORE if copy.is_aborted else 0)
+    )

@@ -3,7 +3,8 @@
 Both are read as a consumer reads them. Stretches of equal length are compared by a checksum over their offsets, keys,
 values, headers and timestamps, whatever batches and codecs they are stored in; only stretches that differ are compared
 record by record. A consumer that reads read_uncommitted finds the same in a copy as one that reads read_committed,
-because what the source has aborted or has not decided is not there.
+because what the source has aborted or has not decided is not there. If aborted records are kept, both are read with the
+same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -84,8 +85,9 @@ class Compared:
 class Verifier:
     """Compares the partitions of mirrors, or of topics that were mirrors."""
 
-    def __init__(self, source: Kafka, target: Kafka) -> None:
+    def __init__(self, source: Kafka, target: Kafka, *, keeps_aborted: bool) -> None:
         self._clusters = (source, target)
+        self._keeps_aborted = keeps_aborted
         self._readers: dict[tuple[str, int], Broker] = {}
 
     async def close(self) -> None:
@@ -107,11 +109,17 @@ class Verifier:
         }
 
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
-        """Compare a partition under both isolation levels."""
+        """Compare a partition under both isolation levels.
+
+        A source that compacts a topic also removes its aborted records, so that these are not compared there.
+        """
         source, target = self._clusters
         records = 0
         for isolation, level in _ISOLATION.items():
-            there = _Side(await self._reader(source, place), place, span, READ_COMMITTED)
+            if is_compacted and self._keeps_aborted and isolation == READ_UNCOMMITTED:
+                continue
+            of_source = isolation if self._keeps_aborted else READ_COMMITTED
+            there = _Side(await self._reader(source, place), place, span, of_source)
             here = _Side(await self._reader(target, place), place, span, isolation)
             comparison = CompactedComparison() if is_compacted else Comparison()
             async for left, right in _side_by_side(there, here, span):
@@ -347,11 +355,12 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
 
 
 async def compare_mirrors(
-    source: Kafka, target: Kafka, selection: Selection
+    source: Kafka, target: Kafka, selection: Selection, *, keeps_aborted: bool = False
 ) -> AsyncIterator[Compared]:
     """Compare the selected topics with their source, and the offsets of groups at the end.
 
-    Without a selection by name, these are the mirrors; a promoted topic must be named.
+    Without a selection by name, these are the mirrors; a promoted topic must be named. With `keeps_aborted`, a
+    read_uncommitted consumer must find aborted records in the copy, too.
     """
     if selection.wanted:
         here = await target.topics()
@@ -364,7 +373,7 @@ async def compare_mirrors(
         if selection.has(name)
         for index in range(len(topic.leaders))
     ]
-    verifier = Verifier(source, target)
+    verifier = Verifier(source, target, keeps_aborted=keeps_aborted)
     try:
         spans = await verifier.spans(places)
         configs = await topic_configs(target, list(found))

@@ -57,8 +57,10 @@ PROTOCOLS: Final = {
     "4.1": ["classic", "consumer"],
     "4.4": ["classic", "consumer"],
 }
-#: An importer ends with such a line if the source is away, or goes away, while it starts.
-_AWAY: Final = re.compile(r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )")
+#: An importer ends with such a line if one of the clusters is away, or goes away, while it starts.
+_AWAY: Final = re.compile(
+    r"the source(?:'s broker \d+)? (?:does not answer at |at \S+: )|no control plane at "
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +74,30 @@ class Plan:
     takeovers: int = 0
     journal: str = "bucket"
     lease_ms: int = 6_000
+    keep_aborted: bool = False
+
+    @property
+    def options(self) -> list[str]:
+        """The importer's options."""
+        return ["--keep-aborted"] if self.keep_aborted else []
 
 
 class Move:
     """A source under load, a deployment, and the importer between them, whose lines go to a log."""
 
-    def __init__(self, source: Broker, target: Deployment, load: SourceLoad, log: Path) -> None:
+    def __init__(
+        self,
+        source: Broker,
+        target: Deployment,
+        load: SourceLoad,
+        log: Path,
+        options: Sequence[str],
+    ) -> None:
         self.source = source
         self.target = target
         self.load = load
         self._log = log
+        self._options = options
         self._importer = self._started()
 
     @property
@@ -93,7 +109,7 @@ class Move:
         places = [f"--from={self.source.bootstrap}", f"--bootstrap={self.target.bootstrap}"]
         with self._log.open("ab") as log:
             return start_process(
-                [*LACUNA, "import", "run", *places, *options],
+                [*LACUNA, "import", "run", *places, *self._options, *options],
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
@@ -151,6 +167,13 @@ class Move:
         self._importer = self._started("--once")
         assert self._importer.wait(10 * SECONDS) == 0, self.said
 
+    def verified(self, *options: str) -> list[str]:
+        """Return the differences that `lacuna import verify` finds."""
+        places = [f"--from={self.source.bootstrap}", f"--bootstrap={self.target.bootstrap}"]
+        command = [*LACUNA, "import", "verify", *places, *options]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        return done.stderr.splitlines() if done.returncode else []
+
     async def _await_ends(self) -> None:
         async with Kafka(Agents(self.source.bootstrap), "the source") as source:
             async with asyncio.timeout(3 * SECONDS):
@@ -190,7 +213,7 @@ def moving(folder: Path, version: str, plan: Plan) -> Iterator[Move]:
         )
         load = SourceLoad(source.bootstrap, PROTOCOLS[version], plan.pause)
         stack.callback(load.stop)
-        move = Move(source, target, load, folder / "importer.log")
+        move = Move(source, target, load, folder / "importer.log", plan.options)
         stack.callback(move.discard)
         yield move
 
@@ -222,14 +245,16 @@ class Findings:
     differences: list[str] = field(default_factory=list)
 
 
-def compare(source: str, target: str, groups: Sequence[str]) -> Findings:
+def compare(
+    source: str, target: str, groups: Sequence[str], *, keep_aborted: bool = False
+) -> Findings:
     """Compare each offset of each partition by a consumer of librdkafka, and the offsets of groups.
 
-    The copy has no aborted records, so consumers of both levels must read what the source's committed ones do.
+    A copy without aborted records must show consumers of both levels what the source shows committed ones.
     """
     found = Findings()
-    there = read_all(source, places(), "read_committed")
     for level in LEVELS:
+        there = read_all(source, places(), level if keep_aborted else "read_committed")
         here = read_all(target, places(), level)
         for place, (end, wanted) in there.items():
             what = f"{place[0]}[{place[1]}] {level}"
@@ -276,7 +301,13 @@ def run(folder: Path, version: str, plan: Plan) -> tuple[Findings, SourceLoad, s
         strike(move, plan)
         move.load.stop()
         move.catch_up()
-        found = compare(move.source.bootstrap, move.target.bootstrap, move.load.groups)
+        found = compare(
+            move.source.bootstrap,
+            move.target.bootstrap,
+            move.load.groups,
+            keep_aborted=plan.keep_aborted,
+        )
+        found.differences += move.verified(*plan.options)
         return found, move.load, move.said
 
 
@@ -291,6 +322,7 @@ def main() -> int:
     parser.add_argument("--takeovers", type=int, default=0, help="of the control plane")
     parser.add_argument("--journal", choices=["postgresql", "bucket"], default="bucket")
     parser.add_argument("--lease-ms", type=int, default=6_000, help="of the control planes")
+    parser.add_argument("--keep-aborted", action="store_true", help="copy aborted records, too")
     given = parser.parse_args()
     end_by_exception()
     plan = Plan(**{each.name: getattr(given, each.name) for each in fields(Plan)})

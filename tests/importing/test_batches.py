@@ -119,6 +119,9 @@ def test_what_is_aborted_and_what_marks_an_end_is_a_hole(is_listed_in_order: boo
     arrived = arrive(log, aborted if is_listed_in_order else aborted[::-1], 0)
     assert offsets(arrived) == [2, 3, 4, 7]
     assert arrived.end_offset == 11
+    kept = arrive(log, aborted, 0, keeps_aborted=True)
+    assert offsets(kept) == [0, 1, 2, 3, 4, 7, 8], "markers are holes nevertheless"
+    assert [each.base_offset for each in kept.copies if each.is_aborted] == [0, 8]
 
 
 def test_a_batch_without_records_is_a_hole() -> None:

@@ -1,10 +1,11 @@
-"""Imports from a running cluster, which is another Lacuna here. In `test_moving_in`, it is Apache Kafka."""
+"""Imports from a running cluster, which is another Lacuna here. In `test_cutover`, it is Apache Kafka."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
+from unittest import mock
 
 import pytest
 from confluent_kafka import (
@@ -45,6 +46,7 @@ from lacuna.importing.cutover import (
 )
 from lacuna.importing.following import Budget
 from lacuna.importing.mirror import Importer, ImportSettings
+from lacuna.importing.target import Target
 from lacuna.importing.topics import Selection
 from lacuna.importing.verifying import compare_mirrors
 from lacuna.operating.control import connect
@@ -470,6 +472,19 @@ def test_an_import_that_ends_by_itself_leaves_nothing_to_one_that_was_killed(
     target.run(die())
     assert imported(there, target, "rest").progress.done == PARTITIONS
     assert differences(there, here, "rest") == []
+
+
+@pytest.mark.parametrize("first", [1, 1_000, 65_535])
+def test_importers_share_the_partitions_evenly(first: int) -> None:
+    workers = range(first, first + 4)
+    targets = [Target(mock.Mock(), mock.Mock()) for _ in workers]
+    for target, lease_id in zip(targets, workers, strict=True):
+        target._lease_id = lease_id
+    keys = [(bytes([topic]) * 16, index) for topic in range(20) for index in range(50)]
+    owners = [[each.owns(key, workers) for each in targets] for key in keys]
+    assert {sum(each) for each in owners} == {1}
+    counts = [sum(column) for column in zip(*owners, strict=True)]
+    assert all(200 <= count <= 300 for count in counts), counts
 
 
 def _shares(importers: Sequence[Importer]) -> float:

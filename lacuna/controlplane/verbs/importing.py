@@ -2,9 +2,11 @@
 
 A topic with the config mirror.source accepts these commits and no others (`slices`). A slice is fenced by the end of
 its partition, which is also where an importer goes on: a commit that is repeated, or comes from a second importer,
-changes nothing. Offsets without records are holes from the start, so no outcome of a transaction is ever needed.
+changes nothing. Offsets without records are holes from the start, and extents that the other cluster has aborted are
+dead from the start, so no outcome of a transaction is ever needed.
 """
 
+from array import array
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,8 +15,12 @@ from lacuna.controlplane.shared.batches import SLICE_VERDICT
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import (
     EXTENT_ROW,
+    FLAG_ABORTED_BEFORE,
     FLAG_LOG_APPEND_TIME,
     FLAG_TRUE_OFFSETS,
+    DeadRanges,
+    from_little_endian,
+    to_little_endian,
 )
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.rights import Need, on_topics
@@ -33,8 +39,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 #: The values of producer id, producer epoch, transaction and flags that imported extents can have.
 _DECIDED: Final = frozenset(
-    (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, FLAG_TRUE_OFFSETS | log_append_time)
+    (NO_PRODUCER_ID, NO_PRODUCER_EPOCH, 0, FLAG_TRUE_OFFSETS | log_append_time | aborted)
     for log_append_time in (0, FLAG_LOG_APPEND_TIME)
+    for aborted in (0, FLAG_ABORTED_BEFORE)
 )
 
 #: The row of an extent: its values in the order of the table's columns.
@@ -123,10 +130,13 @@ def replay_import_recorded(state: State, record: ImportRecorded, now_ms: int) ->
     extents = 0
     for each in record.slices:
         partition = state.partitions[key_of(each.partition)]
-        extents += _append(partition, each, now_ms)
+        rows = list(EXTENT_ROW.iter_unpack(each.extents))
+        extents += len(rows)
+        killed = _append(partition, each, rows, now_ms)
         delta = state.changed(partition)
         if delta is not None:
             delta.appended = each.extents
+            delta.dead = to_little_endian(killed)
     segment = record.segment
     if record.object_size:
         key = (segment.lease_id, segment.sequence)
@@ -134,20 +144,25 @@ def replay_import_recorded(state: State, record: ImportRecorded, now_ms: int) ->
     state.leases[segment.lease_id].remember(segment.sequence, record.verdicts.SerializeToString())
 
 
-def _append(partition: Partition, imported: ImportedSlice, now_ms: int) -> int:
-    """Append the extents of a slice, move the high watermark to its end, and return how many extents there were."""
+def _append(
+    partition: Partition, imported: ImportedSlice, rows: Sequence[_Row], now_ms: int
+) -> "array[int]":
+    """Append the extents of a slice, move the high watermark to its end, and return the ranges that are dead."""
     partition.note_stable(now_ms)
     is_first = not len(partition.extents)
-    count = 0
-    for row in EXTENT_ROW.iter_unpack(imported.extents):
+    aborted = DeadRanges()
+    for row in rows:
         partition.extents.append_row(row)
-        partition.size_bytes += row[3]
-        count += 1
+        _, _, _, size, base_offset, next_offset, *_, flags = row
+        partition.size_bytes += size
+        if flags & FLAG_ABORTED_BEFORE:
+            aborted.add(base_offset, next_offset)
     partition.high_watermark = imported.end_offset
     partition.next_epoch = imported.next_epoch
+    killed = partition.kill(from_little_endian("q", aborted.pairs()))
     if is_first:
         account(partition)  # what lies before the first record was never live here
-    return count
+    return killed
 
 
 def _needs(command: ImportSegment, state: State) -> Iterator[Need]:

@@ -56,7 +56,10 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
         if min_age_ms > 0:
             end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
         cleaned_to = state.cleanings.end_offset(partition.key, now_ms)
-        run = _find_run(partition, command, bytes_left, cleaned_to, end_offset, avoided)
+        keeps_dead = bool(state.topics[partition.key[0]].mirror_source)
+        run = _find_run(
+            partition, command, bytes_left, cleaned_to, end_offset, avoided, keeps_dead=keeps_dead
+        )
         if run is not None:
             plan = _plan(partition, *run)
             plan.superseded_to = _superseded_to(turn, partition, *run)
@@ -90,6 +93,8 @@ def _find_run(
     cleaned_to: int,
     end_offset: int,
     avoided: Set[SegmentKey],
+    *,
+    keeps_dead: bool,
 ) -> tuple[int, int] | None:
     """Return the indexes [start, stop) of the first run in [cleaned_to, end_offset) that is worth merging, or None.
 
@@ -98,6 +103,8 @@ def _find_run(
     records. Its live bytes are at most `max_bytes`, and none of them is in one of the `avoided` segments. Only the
     newest MERGE_WINDOW extents are examined. Older ones were examined before, and re-enter the window as newer ones
     are merged.
+
+    A mirror keeps its dead extents, since its importer was told to copy aborted records: a run of it ends before one.
     """
     extents = partition.extents
     end = extents.first_ending_after(end_offset)
@@ -111,8 +118,10 @@ def _find_run(
     for index in range(start, end):
         size = extents.sizes[index]
         is_dead = not is_live[index - start]
-        is_candidate = is_dead or (
-            (size < command.small_bytes or hot[index - start])
+        is_candidate = (
+            not keeps_dead
+            if is_dead
+            else (size < command.small_bytes or hot[index - start])
             and (not avoided or (extents.lease_ids[index], extents.sequences[index]) not in avoided)
         )
         added = 0 if is_dead else size

@@ -14,7 +14,11 @@ from itertools import accumulate, islice
 from operator import sub
 from typing import Final, TypeVar
 
-from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.extents import (
+    FLAG_ABORTED_BEFORE,
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRUE_OFFSETS,
+)
 from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.pipeline.audit.findings import Finding, Hit, Kind
 from lacuna.pipeline.audit.tables import ExtentRow, Outcome, Rows, bounds_of, rows_of
@@ -22,7 +26,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 T = TypeVar("T")
 
-_KNOWN_FLAGS: Final = FLAG_LOG_APPEND_TIME | FLAG_TRUE_OFFSETS
+_KNOWN_FLAGS: Final = FLAG_LOG_APPEND_TIME | FLAG_TRUE_OFFSETS | FLAG_ABORTED_BEFORE
 #: The most findings that one check reports for one partition.
 _MOST: Final = 10
 
@@ -152,11 +156,12 @@ def _contradicts_itself(row: ExtentRow) -> bool:
         or row.position < 0
         or is_transactional != (row.producer_id >= 0)
         or (is_transactional and row.flags & FLAG_TRUE_OFFSETS != 0)
+        or (row.flags & FLAG_ABORTED_BEFORE != 0 and row.outcome != Outcome.ABORTED)
     )
 
 
 def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that dead ranges are in order and consist of whole transactional extents."""
+    """Checks that dead ranges are in order and consist of whole extents, of transactions or aborted at a source."""
     edge = 0
     disordered = []
     for first, end in zip(log.dead.firsts, log.dead.ends, strict=True):
@@ -169,9 +174,14 @@ def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
         return
     for row in _some(row for row in rows if _is_cut(log, row)):
         yield _of_extent(log, Kind.OUTCOME, row, "a dead range ends within an extent")
-    for row in _some(row for row in rows if row.outcome == Outcome.ABORTED and not row.transaction):
+    for row in _some(filter(_is_aborted_by_nobody, rows)):
         yield _of_extent(log, Kind.OUTCOME, row, "an extent without a transaction is aborted")
     yield from _check_dead_are_filled(log)
+
+
+def _is_aborted_by_nobody(row: ExtentRow) -> bool:
+    is_of_any = row.transaction or row.flags & FLAG_ABORTED_BEFORE
+    return row.outcome == Outcome.ABORTED and not is_of_any
 
 
 def _is_cut(log: PartitionLog, row: ExtentRow) -> bool:

@@ -6,7 +6,11 @@ import pytest
 
 from lacuna.controlplane.shared.batches import SLICE_VERDICT
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import EXTENT_ROW, FLAG_TRUE_OFFSETS
+from lacuna.controlplane.shared.extents import (
+    EXTENT_ROW,
+    FLAG_ABORTED_BEFORE,
+    FLAG_TRUE_OFFSETS,
+)
 from lacuna.controlplane.state.front import check_front
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.log_pb2 import (
@@ -102,6 +106,29 @@ def test_s1_s3_records_keep_their_offsets_and_what_lies_between_is_a_hole(
     ]
     assert (cluster.bounds(), found.size_bytes, found.next_epoch) == ((0, 31, 31), 300, 4)
     assert len(cluster.state.segments) == 2
+    cluster.check()
+
+
+def test_s14_what_the_source_has_aborted_is_dead_and_stays_until_the_mirror_is_promoted(
+    cluster: Importer,
+) -> None:
+    aborted = FLAG_TRUE_OFFSETS | FLAG_ABORTED_BEFORE
+    assert cluster.take(cluster.imported(0, 3, (0, 1), (1, 3))) == ErrorCode.NONE
+    assert cluster.take(cluster.imported(3, 9, (4, 6), (6, 8), flags=aborted)) == ErrorCode.NONE
+    assert cluster.take(cluster.imported(9, 10, (9, 10))) == ErrorCode.NONE
+    found = cluster.found("a-0")
+    assert (list(found.dead.firsts), list(found.dead.ends)) == ([4], [8])
+    plan = PlanMerge(
+        lease_id=cluster.lease_id, max_bytes=1 << 20, small_bytes=1 << 10, min_extents=2
+    )
+    (live,) = cluster.do("plan_merge", plan).partitions
+    assert list(live.extents.base_offsets) == [0, 1]
+    alter = AlterTopicConfigs(
+        name="a", changes=[ConfigChange(name="mirror.source", operation=DELETE)]
+    )
+    cluster.do("alter_topic_configs", alter)
+    (every,) = cluster.do("plan_merge", plan).partitions
+    assert list(every.extents.base_offsets) == [0, 1, 4, 6, 9]
     cluster.check()
 
 
