@@ -99,6 +99,10 @@ async def merges_page(site: Site, request: Request) -> Response:
     )
 
 
+#: The importers that the page of imports shows.
+_MOST_IMPORTERS: Final = 100
+
+
 async def imports_page(site: Site, request: Request) -> Response:
     """Answer with the importers that run, by their last reports, and the mirrors."""
     control = site.sources.control
@@ -114,10 +118,12 @@ async def imports_page(site: Site, request: Request) -> Response:
         key=lambda each: each[0].name,
     )
     paging = Paging.of(request.query_params, len(mirrors))
+    importers = (await site.sources.describe_cluster()).importers
     return site.render(
         request,
         "imports.html",
-        importers=(await site.sources.describe_cluster()).importers,
+        importers=importers[:_MOST_IMPORTERS],
+        importers_left_out=len(importers[_MOST_IMPORTERS:]),
         rows=mirrors[paging.first : paging.stop],
         paging=paging,
     )

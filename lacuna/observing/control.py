@@ -29,8 +29,6 @@ from lacuna.observing.metric import Metric, counter, counters, gauge, gauges
 _MOST_PARTITIONS: Final = 50
 #: Partitions of groups with metrics of their own. For all others, there are only the sums of their groups.
 _MOST_GROUP_PARTITIONS: Final = 10_000
-#: Importers whose reports are summed up.
-_MOST_IMPORTERS: Final = 1_000
 #: Positions that are examined, which takes half a second. The others are counted.
 _MOST_LAGS: Final = 50_000
 #: Partitions in which extents to merge are counted, which takes a second if there are many small extents.
@@ -263,7 +261,7 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
 def _imports(seen: _Summed, value: Callable[[ImportReport], int]) -> list[tuple[str, int]]:
     """Return the sum of a value over the importers of each source."""
     sums: Counter[str] = Counter()
-    for report in islice(seen.state.import_reports.values(), _MOST_IMPORTERS):
+    for report in seen.state.import_reports.values():
         sums[report.source] += value(report)
     return sorted(sums.items())
 

@@ -92,8 +92,8 @@ SHOWN_EXTENTS: Final = 65_536
 
 #: Reports of agents that have more bytes are dropped.
 MAX_REPORT_BYTES: Final = 65_536
-#: The most importers of one source that share its partitions. Others wait.
-MOST_WORKERS: Final = 1_000
+#: The most importers whose reports are kept, so that they copy partitions. Others wait.
+MOST_IMPORTERS: Final = 1_000
 
 #: The most extents of a compaction plan, which is then a message of 20 MB.
 COMPACTION_EXTENTS: Final = 250_000

@@ -10,7 +10,7 @@ from lacuna.controlplane.state.settings import (
     LONGEST_JOB_LEASE_MS,
     MAX_PER_TICK,
     MAX_REPORT_BYTES,
-    MOST_WORKERS,
+    MOST_IMPORTERS,
 )
 from lacuna.controlplane.state.state import NO_NODE, Lease, State
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -98,21 +98,23 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
             turn.state.reports[lease.lease_id] = kept
     answer = LeaseRenewed(is_journal_shared=turn.state.is_journal_shared)
     if command.HasField("import_report") and command.ByteSize() <= MAX_REPORT_BYTES:
-        answer.workers.extend(_workers(turn.state, lease.lease_id, command.import_report))
+        answer.workers.extend(_workers(turn, lease.lease_id, command.import_report))
     return Reply(lease_renewed=answer)
 
 
-def _workers(state: State, lease_id: int, report: ImportReport) -> list[int]:
+def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
     """Keep the report of an importer, and return the leases of all that copy the same topics from its source."""
-    kept = ImportReport()
-    kept.CopyFrom(report)
-    state.import_reports[lease_id] = kept
-    workers = (
+    state = turn.state
+    if lease_id in state.import_reports or len(state.import_reports) < MOST_IMPORTERS:
+        kept = ImportReport()
+        kept.CopyFrom(report)
+        state.import_reports[lease_id] = kept
+        state.import_sessions[lease_id] = turn.context.session
+    return sorted(
         each
         for each, other in state.import_reports.items()
         if (other.source, other.topics) == (report.source, report.topics)
     )
-    return sorted(workers)[:MOST_WORKERS]
 
 
 def release_lease(turn: Turn, command: ReleaseLease) -> Reply:

@@ -83,7 +83,13 @@ def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
 
 
 def end_session(state: State, session: int, now_ms: int) -> None:
-    """Record that a session ended. Leases without another session will soon be hidden."""
+    """Record that a session ended. Agents without another session will soon be hidden.
+
+    Importers leave their partitions to others at once. One that is alive soon reports again, over another session.
+    """
+    for lease_id, of_report in list(state.import_sessions.items()):
+        if of_report == session:
+            _forget_importer(state, lease_id)
     for lease_id, sessions in list(state.lease_sessions.items()):
         sessions.discard(session)
         if not sessions:
@@ -128,10 +134,15 @@ def _is_known(state: State, lease_id: int) -> bool:
     )
 
 
+def _forget_importer(state: State, lease_id: int) -> None:
+    state.import_reports.pop(lease_id, None)
+    state.import_sessions.pop(lease_id, None)
+
+
 def forget(state: State, lease_id: int) -> None:
     """Drop the sessions of a lease that has ended, and the report of its agent or importer."""
     state.reports.pop(lease_id, None)
-    state.import_reports.pop(lease_id, None)
+    _forget_importer(state, lease_id)
     state.lease_sessions.pop(lease_id, None)
     state.absences.discard(lease_id)
     state.hidden_leases.discard(lease_id)

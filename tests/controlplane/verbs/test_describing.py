@@ -2,6 +2,7 @@
 
 import pytest
 
+from lacuna.controlplane import machine
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS, MAX_REPORT_BYTES
 from lacuna.controlplane.v1.cluster_pb2 import (
     AgentReport,
@@ -14,8 +15,9 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     ReleaseLease,
     RenewLease,
 )
+from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
-from lacuna.controlplane.verbs import describing
+from lacuna.controlplane.verbs import agents, describing
 from tests.controlplane.verbs.cluster import Cluster, collect
 from tests.controlplane.verbs.script import run
 from tests.controlplane.verbs.test_merging import MIXED, merge
@@ -66,10 +68,15 @@ def test_importers_of_a_source_learn_of_each_other_when_they_report() -> None:
     leases = [cluster.do("open_lease", OpenLease()).lease_id for _ in range(3)]
     records = len(cluster.journal)
 
-    def report(lease_id: int, source: str, lag: int, topics: str = "") -> list[int]:
+    def report(
+        lease_id: int, source: str, lag: int, topics: str = "", session: int = 7
+    ) -> list[int]:
         told = ImportReport(source=source, lag=lag, topics=topics)
-        renewed = cluster.do("renew_lease", RenewLease(lease_id=lease_id, import_report=told))
-        return list(renewed.workers)
+        command = Command(renew_lease=RenewLease(lease_id=lease_id, import_report=told))
+        context = cluster.context()._replace(session=session)
+        reply = machine.handle(cluster.state, command, context).reply
+        assert reply is not None
+        return list(reply.lease_renewed.workers)
 
     one, two, other = leases
     assert report(two, "a", 1) == [two]
@@ -82,6 +89,20 @@ def test_importers_of_a_source_learn_of_each_other_when_they_report() -> None:
     assert found == [(one, 2), (two, 4), (other, 3)]
     cluster.do("release_lease", ReleaseLease(lease_id=one))
     assert report(two, "a", 5) == [two]
+    assert report(other, "a", 5, session=8) == [two, other]
+    assert report(two, "a", 6, session=9) == [two, other]
+    for ended, left in ((7, [two, other]), (8, [two]), (9, [])):
+        machine.end_session(cluster.state, ended, cluster.now_ms)
+        assert [each.lease_id for each in _described(cluster).importers] == left
+
+
+def test_importers_beyond_the_bound_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agents, "MOST_IMPORTERS", 1)
+    cluster = Cluster(agents=0)
+    first, second = (cluster.do("open_lease", OpenLease()).lease_id for _ in range(2))
+    for lease_id in (first, second, first):
+        renewal = RenewLease(lease_id=lease_id, import_report=ImportReport(source="a"))
+        assert list(cluster.do("renew_lease", renewal).workers) == [first]
 
 
 def test_sums_over_the_partitions() -> None:
