@@ -7,6 +7,7 @@ python -m tests.simulation --two-leaders --seeds 10000    short histories with t
 python -m tests.simulation --roaming --seeds 10000        short histories of a group whose members come and go
 python -m tests.simulation --sharing --seeds 10000        short histories of a share group
 python -m tests.simulation --streaming --seeds 10000      short histories of a streams group
+python -m tests.simulation --importing --seeds 10000      short histories of importers that are killed
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tests.simulation.hot import HOT_SAFEGUARDS
 from tests.simulation.safeguards import ALL, SAFEGUARDS, seeds_until_found
 from tests.simulation.world import (
     FORMS,
+    IMPORTING,
     ROAMING,
     SHARING,
     STREAMING,
@@ -91,6 +93,13 @@ def main() -> None:
         action="store_const",
         const=STREAMING.name,
         help="short histories of a streams group whose members leave and join again, while answers get lost",
+    )
+    parser.add_argument(
+        "--importing",
+        dest="form",
+        action="store_const",
+        const=IMPORTING.name,
+        help="short histories of two importers of one topic, which are killed again and again",
     )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")

@@ -101,10 +101,19 @@ class Cast:
     def _draw_importers(self, draw: random.Random) -> None:
         """Draw two importers of one mirror, of which only one makes progress at a time."""
         if draw.random() < 0.5:
-            log = importers.Log(draw, self.history)
+            log = importers.Log(draw, self.history, importers.BATCHES)
             self.all_places.append(importers.PLACE)
-            for name in ("importer", "other-importer")[: draw.choice((1, 2, 2))]:
+            for name in importers.NAMES[: draw.choice((1, 2, 2))]:
                 self._add_job(name, log.copy)
+
+    def draw_importers(self, draw: random.Random) -> None:
+        """Draw two importers of one mirror, which nothing compacts, and its readers."""
+        self.places = self.all_places = [importers.PLACE]
+        log = importers.Log(draw, self.history, importers.LONG_BATCHES, is_kept=True)
+        for name in importers.NAMES:
+            self._add_job(name, log.copy)
+        self._add("committed", self._consumer(1))
+        self._add("uncommitted", self._consumer(0))
 
     def draw_few(self, draw: random.Random) -> None:
         """Draw the minimum that can detect lost, duplicate or torn records, and outdated answers."""

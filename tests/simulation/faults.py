@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lacuna.controlplane.journal.place import BUCKET
-from tests.simulation import database
+from tests.simulation import database, importers
 from tests.simulation.journal import DiskWeather
 from tests.simulation.planes import DATABASE, DISK, SHARED, LonePlane, SharedPlanes
 from tests.simulation.store import MISSING
@@ -81,17 +81,21 @@ def _store(name: str) -> Apply:
     )
 
 
-def _pause_at_put(world: World, fault: Fault) -> None:
-    """Pause a process after its next PUT has succeeded but before it learns so, or in a second."""
-    waiting = world.around.bucket.when_put
-    host = world.host(fault.target)
+def _at_put(call: str) -> Apply:
+    """Strike a process after its next PUT has succeeded but before it learns so, or in a second."""
 
-    def pause() -> None:
-        if waiting.pop(host.name, None) is not None:
-            host.pause(fault.lasts)
+    def apply(world: World, fault: Fault) -> None:
+        waiting = world.around.bucket.when_put
+        host = world.host(fault.target)
 
-    waiting[host.name] = pause
-    world.loop.call_in(world.loop.world, 1.0, pause)
+        def strike() -> None:
+            if waiting.pop(host.name, None) is not None:
+                getattr(host, call)(fault.lasts)
+
+        waiting[host.name] = strike
+        world.loop.call_in(world.loop.world, 1.0, strike)
+
+    return apply
 
 
 def _damage(world: World, fault: Fault) -> None:
@@ -260,6 +264,10 @@ def _anybody(randomness: random.Random, machines: Machines) -> str:
     return randomness.choice([*machines.servers, *machines.servers, *machines.clients])
 
 
+def _importer(randomness: random.Random, _: Machines) -> str:
+    return randomness.choice(importers.NAMES)
+
+
 def _two(randomness: random.Random, machines: Machines) -> str:
     one = randomness.choice(machines.servers)
     others = [each for each in [*machines.servers, *machines.clients] if each != one]
@@ -284,7 +292,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "stop": Kind(_host("stop"), 2, (0.2, 3.0), _server),
     "pause": Kind(_host("pause"), 5, (0.3, 25.0), _anybody),
     # Past an agent's lease, and perhaps the grace after which what it left is collected.
-    "long pause": Kind(_pause_at_put, 5, (4.0, 28.0), _agent),
+    "long pause": Kind(_at_put("pause"), 5, (4.0, 28.0), _agent),
     "clock jumps": Kind(_clock, 2, (0.0, 0.0), _server),
     "clock drifts": Kind(_drift, 1, (2.0, 15.0), _server),
     "clock leaps": Kind(_leap, 2, (0.5, 20.0), _plane),
@@ -318,7 +326,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     "database fails over": Kind(_host("power_off"), 2, (0.5, 10.0), _database, [DATABASE]),
     "standby cut off": Kind(_cut_standby, 2, (0.3, 6.0), _database, [DATABASE]),
     # A journal in the bucket.
-    "pause at PUT": Kind(_pause_at_put, 4, (0.5, 20.0), _leader, [BUCKET]),
+    "pause at PUT": Kind(_at_put("pause"), 4, (0.5, 20.0), _leader, [BUCKET]),
     "store conflicts": Kind(_store("conflicts"), 3, (0.5, 10.0), _nobody, [BUCKET]),
     "journal stalls": Kind(_store("stalls"), 3, (0.5, 10.0), _nobody, [BUCKET]),
 }
@@ -370,6 +378,27 @@ AMONG_MEMBERS: Final[Mapping[str, Kind]] = {
         ("store puts late", 1, (0.3, 2.0)),
         ("store loses replies", 1, (0.3, 2.0)),
         ("clock jumps", 1, (0.0, 0.0)),
+    )
+}
+
+
+#: Those of a short history of importers: most of them kill one, often between its PUT and its commit.
+AMONG_IMPORTERS: Final[Mapping[str, Kind]] = {
+    "kill importer": Kind(_host("kill"), 8, (0.1, 2.0), _importer),
+    "kill importer at PUT": Kind(_at_put("kill"), 12, (0.1, 2.0), _importer),
+    "pause importer at PUT": Kind(_at_put("pause"), 6, (0.3, 20.0), _importer),
+} | {
+    name: KINDS[name]._replace(weight=weight, lasts=lasts)
+    for name, weight, lasts in (
+        ("kill", 3, (0.1, 2.0)),
+        ("cut", 3, (0.3, 6.0)),
+        ("resets", 3, (0.3, 2.0)),
+        ("store puts late", 3, (0.3, 4.0)),
+        ("store loses replies", 3, (0.3, 4.0)),
+        ("slow disk", 2, (0.3, 2.0)),
+        ("kill leader", 3, (0.1, 1.0)),
+        ("pause leader", 3, (0.1, 5.0)),
+        ("two leaders", 3, (0.3, 2.0)),
     )
 }
 

@@ -79,6 +79,8 @@ class History:
         self.transactions: list[Transaction] = []
         #: (place, offset, value) of what was acknowledged outside of transactions.
         self.acknowledged: list[tuple[Place, int, bytes]] = []
+        #: (place, offset, value) of what is aborted and must stay readable.
+        self.kept: list[tuple[Place, int, bytes]] = []
         self._of_value: dict[bytes, Transaction | None] = {}
         self._placed: dict[tuple[Place, int], bytes] = {}
         #: What a producer gave up that does not number its batches: it may get in at any later time, as on Kafka.
@@ -112,9 +114,11 @@ class History:
         self._of_value[value] = transaction
         self._place_of[value] = place
 
-    def given(self, value: bytes, place: Place, offset: int) -> None:
+    def given(
+        self, value: bytes, transaction: Transaction | None, place: Place, offset: int
+    ) -> None:
         """A value exists at an offset in another cluster, and may be copied to that offset only."""
-        self.sent(value, None, place)
+        self.sent(value, transaction, place)
         self._place(place, offset, value, "another cluster")
 
     def began(self, transaction: Transaction, producer_id: int, epoch: int) -> None:
@@ -288,9 +292,15 @@ class History:
                 continue
             if (offset, value) not in read_there.index:
                 self.wrong(f"{value!r} was acknowledged at {_at(place, offset)} and is lost")
+        self._check_kept(uncommitted)
         for transaction in self.transactions:
             self._check_transaction(transaction, committed)
             self._check_cuts(transaction, committed)
+
+    def _check_kept(self, uncommitted: dict[Place, Read]) -> None:
+        for place, offset, value in self.kept:
+            if (offset, value) not in uncommitted[place].index:
+                self.wrong(f"{value!r} at {_at(place, offset)} is aborted, and is not kept")
 
     def _check_rows(self, place: Place, read: Read) -> None:
         offsets = [offset for offset, _ in read.rows]

@@ -1,7 +1,7 @@
 """Importers of the simulation: they copy the log of another cluster into a mirror, two at once.
 
-They write and commit with the product's `Target`. The log is drawn, with holes. Each value has one offset, which
-`History` knows from the start, so a record at another offset or a second time is a contradiction.
+They write and commit with the product's `Target`. The log is drawn, with holes and aborted records. Each value has one
+offset, which `History` knows from the start, so a record at another offset or a second time is a contradiction.
 """
 
 from __future__ import annotations
@@ -19,35 +19,48 @@ from lacuna.logstore.objects import ObjectStoreError
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.pipeline.errors import PipelineError
 from tests.simulation.compactor import Job
-from tests.simulation.history import History, Place
+from tests.simulation.history import History, Place, Transaction
 
 TOPIC: Final = "mirror"
 PLACE: Final[Place] = (TOPIC, 0)
 SOURCE: Final = "other/topic"
 CONFIGS: Final = {"mirror.source": SOURCE}
+NAMES: Final = ("importer", "other-importer")
 BATCHES: Final = 60
+LONG_BATCHES: Final = 400
 
 
 class Log:
-    """The log of the other cluster: batches with holes between them."""
+    """The log of the other cluster: batches with holes between them, some of them aborted.
 
-    def __init__(self, draw: random.Random, history: History) -> None:
+    With `is_kept`, what is aborted stays readable, since no job compacts the mirror.
+    """
+
+    def __init__(
+        self, draw: random.Random, history: History, batches: int, *, is_kept: bool = False
+    ) -> None:
         self._history = history
+        self._is_kept = is_kept
         self._batches: list[tuple[Copy, list[bytes]]] = []
+        aborted = Transaction("an aborted transaction of the other cluster")
         end = number = 0
-        for _ in range(BATCHES):
+        for _ in range(batches):
             end += draw.choice((0, 0, 1, 5))  # what was aborted there, or a marker
             values = [b"m@other:%d" % (number + index) for index in range(draw.choice((1, 2, 5)))]
             number += len(values)
-            self._batches.append((_copy(end, values), values))
+            is_aborted = draw.random() < 0.3
+            self._batches.append((_copy(end, values, is_aborted=is_aborted), values))
             for offset, value in enumerate(values, end):
-                history.given(value, PLACE, offset)
+                history.given(value, aborted if is_aborted else None, PLACE, offset)
             end += len(values)
 
     def after(
         self, key: PartitionKey, offset: int, most: int
-    ) -> tuple[Stretch, list[tuple[int, bytes]]] | None:
-        """Return what follows an offset, at most so many batches, and its records; None at the end."""
+    ) -> tuple[Stretch, list[tuple[int, bytes, bool]]] | None:
+        """Return what follows an offset, at most so many batches, and its records; None at the end.
+
+        A record is its offset, its value, and whether it is aborted.
+        """
         taken = [each for each in self._batches if each[0].base_offset >= offset][:most]
         if not taken:
             return None
@@ -55,7 +68,7 @@ class Log:
         following = (copy for copy, _ in self._batches if copy.base_offset >= last.next_offset)
         end = next((copy.base_offset for copy in following), last.next_offset + 3)
         records = [
-            (record_offset, value)
+            (record_offset, value, copy.is_aborted)
             for copy, values in taken
             for record_offset, value in enumerate(values, copy.base_offset)
         ]
@@ -65,17 +78,17 @@ class Log:
     async def copy(self, job: Job) -> None:
         """Copy some of it from where the mirror ends.
 
-        Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died.
+        An importer that dies leaves its lease. Raises PipelineError, ControlPlaneUnavailable, CommandRefused, Died.
         """
         target = Target(job.control, job.store)
         await target.open()
         try:
             await self._copy(job, target)
         except (TargetFailed, ObjectStoreError) as error:
-            raise PipelineError(str(error)) from error
-        finally:
             with suppress(ControlPlaneUnavailable, CommandRefused):
                 await target.close()
+            raise PipelineError(str(error)) from error
+        await target.close()
 
     async def _copy(self, job: Job, target: Target) -> None:
         topics = await job.topics()
@@ -91,11 +104,13 @@ class Log:
             (code,) = await target.commit(command)
             job.history.counts[f"imports: {ErrorCode(code).name}"] += 1
             if code == ErrorCode.NONE:
-                for offset, value in records:
-                    job.history.acknowledge(PLACE, offset, value, is_in_transaction=False)
+                for offset, value, is_aborted in records:
+                    job.history.acknowledge(PLACE, offset, value, is_in_transaction=is_aborted)
+                    if is_aborted and self._is_kept:
+                        job.history.kept.append((PLACE, offset, value))
 
 
-def _copy(base_offset: int, values: list[bytes]) -> Copy:
+def _copy(base_offset: int, values: list[bytes], *, is_aborted: bool) -> Copy:
     records = tuple(NewRecord(offset_delta=i, value=value) for i, value in enumerate(values))
     data = BatchToWrite(records=records, base_offset=base_offset).encode()
-    return Copy(data, base_offset, base_offset + len(values), -1, False)
+    return Copy(data, base_offset, base_offset + len(values), -1, False, is_aborted)

@@ -61,6 +61,7 @@ from lacuna.controlplane.verbs import (
     dead_letters,
     housekeeping,
     importing,
+    merging,
     outcomes,
     swapping,
     topics,
@@ -74,6 +75,7 @@ from lacuna.controlplane.verbs.groups import (
 from lacuna.controlplane.verbs.groups.consumer import reconcile
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+from lacuna.importing import target
 from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.forms import interpreted
@@ -471,6 +473,21 @@ def _aborted_supersede() -> AbstractContextManager[Any]:
     return patch(cleaning, "_live_pieces", pieces)
 
 
+def _without_outcomes() -> AbstractContextManager[Any]:
+    """Importers do not say what the source has aborted."""
+    return patch(target, "FLAG_ABORTED_BEFORE", 0)
+
+
+def _merged_like_others() -> AbstractContextManager[Any]:
+    """Merges remove the aborted records of mirrors, as those of other topics."""
+    find = merging._find_run
+
+    def found(*args: Any, keeps_dead: bool) -> tuple[int, int] | None:
+        return find(*args, keeps_dead=False)
+
+    return patch(merging, "_find_run", found)
+
+
 #: Name → what takes it away. The names are those of docs/simulation.md.
 SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "durable replies": _early_replies,
@@ -516,7 +533,6 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "aborted records in a pass": _aborted_supersede,
     "tombstones over damage": lambda: patch(cleaning._Pass, "is_whole", True),
     "patience with a refusal": lambda: patch(Node, "_is_refused_for_good", lambda _: True),
-    "end of a mirror": lambda: patch(importing, "_judge", lambda *_: ErrorCode.NONE),
     "late ticks": lambda: patch(Runtime, "_note_pause", lambda _: False),
 }
 
@@ -542,12 +558,20 @@ STREAMS_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "tasks told again": lambda: patch(LiveStreamsGroup, "has_heard", lambda *_: True),
 }
 
+#: The same, found by histories of importers that are killed.
+IMPORT_SAFEGUARDS: Final[Mapping[str, Remove]] = {
+    "end of a mirror": lambda: patch(importing, "_judge", lambda *_: ErrorCode.NONE),
+    "outcomes of a mirror": _without_outcomes,
+    "aborted records of a mirror": _merged_like_others,
+}
+
 #: All of them, and what form of history finds them.
 ALL: Final = {
     **{name: (remove, world.WHOLE) for name, remove in SAFEGUARDS.items()},
     **{name: (remove, world.ROAMING) for name, remove in MEMBER_SAFEGUARDS.items()},
     **{name: (remove, world.SHARING) for name, remove in SHARE_SAFEGUARDS.items()},
     **{name: (remove, world.STREAMING) for name, remove in STREAMS_SAFEGUARDS.items()},
+    **{name: (remove, world.IMPORTING) for name, remove in IMPORT_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in LEADER_SAFEGUARDS.items()},
     **{name: (remove, world.TWO_LEADERS) for name, remove in HOT_SAFEGUARDS.items()},
 }

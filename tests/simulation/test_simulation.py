@@ -22,6 +22,7 @@ from tests.simulation.safeguards import seeds_until_found
 from tests.simulation.traced import traced
 from tests.simulation.world import (
     FORMS,
+    IMPORTING,
     ROAMING,
     SHARING,
     STREAMING,
@@ -87,6 +88,13 @@ def test_what_a_share_group_accepted_is_never_delivered_again() -> None:
     result = World(1, form=SHARING).run()
     assert result.violations == []
     assert result.counts["shared records finished"] > 100
+
+
+def test_a_mirror_is_the_source_whatever_happens_to_its_importers() -> None:
+    result = World(1, form=IMPORTING).run()
+    assert result.violations == []
+    assert result.counts["fault: kill importer at PUT"]
+    assert result.counts["imports: NONE"] > 20
 
 
 def test_two_lead_in_short_histories() -> None:
@@ -176,6 +184,9 @@ SOON_FOUND: Final = (
     "hot extents moved once",
     "skipping of aborted records",
     "tasks of other members",
+    "end of a mirror",
+    "outcomes of a mirror",
+    "aborted records of a mirror",
     "journal of a hot read",
 )
 

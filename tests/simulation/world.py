@@ -126,7 +126,21 @@ SHARING: Final = Form(
     kinds=faults.KINDS,
 )
 
-FORMS: Final = {form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING, STREAMING, SHARING)}
+#: Two importers of one mirror that are killed again and again.
+IMPORTING: Final = Form(
+    name="importing",
+    option="--importing ",
+    journals=(DISK, *SHARED),
+    agents=(1, 2),
+    draw_cast=Cast.draw_importers,
+    faulty_seconds=10.0,
+    fault_counts=(4, 6, 8),
+    kinds=faults.AMONG_IMPORTERS,
+)
+
+FORMS: Final = {
+    form.name: form for form in (WHOLE, TWO_LEADERS, ROAMING, STREAMING, SHARING, IMPORTING)
+}
 
 
 @dataclass(slots=True)
