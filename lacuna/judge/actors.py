@@ -61,6 +61,8 @@ class Chances:
     abandoned: float = 0.05
     repeated: float = 0.08
     overtaken: float = 0.05
+    #: How often a producer asks for a last stable offset before it ends its transaction.
+    curious: float = 0.1
     #: How often a member of a share group holds its records for a while.
     slow: float = 0.2
     #: How often a producer does not wait until the other one of its id has ended, and fences it.
@@ -128,6 +130,17 @@ class Actor:
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Repeat a request without effects until it is answered. Raises Refused, Vague and Lost."""
         return await Persistence(self.client, self.world.patience).persist(attempt)
+
+    async def ask(self, place: str, what: str) -> int:
+        """Ask for one end of a log, and record it. Raises Refused, Vague and Lost."""
+        isolation = READ_COMMITTED if what == LSO else READ_UNCOMMITTED
+        timestamp = consumer.EARLIEST if what == START else consumer.LATEST
+        start = self.world.now()
+        offset = await self.patiently(
+            lambda: consumer.bound(self.client, place, isolation, timestamp)
+        )
+        self.record(BOUNDS, start, OK, [Bound(place, what, offset)])
+        return offset
 
     async def run(self) -> None:
         """Act until the workload ends. A failed step is counted, and the actor goes on."""
@@ -256,17 +269,6 @@ class Prober(Actor):
         if self.world.random.random() < 0.1:
             await self.ask(place, START)
         await asyncio.sleep(self.world.random.random() * 0.03)
-
-    async def ask(self, place: str, what: str) -> int:
-        """Ask for one end of a log, and record it."""
-        isolation = READ_COMMITTED if what == LSO else READ_UNCOMMITTED
-        timestamp = consumer.EARLIEST if what == START else consumer.LATEST
-        start = self.world.now()
-        offset = await self.patiently(
-            lambda: consumer.bound(self.client, place, isolation, timestamp)
-        )
-        self.record(BOUNDS, start, OK, [Bound(place, what, offset)])
-        return offset
 
 
 class Sharer(Actor):

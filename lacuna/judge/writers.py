@@ -11,6 +11,7 @@ from lacuna.judge.consumer import READ_COMMITTED
 from lacuna.judge.history import (
     FAIL,
     INIT,
+    LSO,
     OK,
     SEND,
     SERIAL,
@@ -143,6 +144,8 @@ class Writer(Writing):
                 for _ in range(random.randint(1, 2)):
                     values = [self.value() for _ in range(random.randint(1, 4))]
                     await self.send(producer, place, values, parts)
+                if random.random() < self.world.chances.curious:
+                    await self.ask(place, LSO)
         except FAILURES:
             await self.give_up(producer, TXN, start, parts)
             raise

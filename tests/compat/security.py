@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.agent.security.issuer import AUDIENCE, NAME, Issuer
 from tests.certificates import Authority
 
-MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER"
+MECHANISMS = "SCRAM-SHA-512,OAUTHBEARER,PLAIN"
 USER, PASSWORD = "alice", "secret"
 _TOKEN_SECONDS = 4 * 3600.0
 _MODULES = "org.apache.kafka.common.security"
@@ -28,6 +28,7 @@ ssl.keystore.type=PEM
 ssl.keystore.location={folder}/keystore.pem
 sasl.enabled.mechanisms={mechanisms}
 listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config={modules}.scram.ScramLoginModule required;
+listener.name.sasl_ssl.plain.sasl.jaas.config={modules}.plain.PlainLoginModule required user_{user}="{password}";
 listener.name.sasl_ssl.oauthbearer.sasl.jaas.config={modules}.oauthbearer.OAuthBearerLoginModule required;
 listener.name.sasl_ssl.oauthbearer.sasl.server.callback.handler.class={modules}.oauthbearer.{package}OAuthBearerValidatorCallbackHandler
 listener.name.sasl_ssl.oauthbearer.sasl.oauthbearer.jwks.endpoint.url=file://{folder}/keys.json
@@ -97,6 +98,8 @@ def _filled(text: str, folder: str, **more: str) -> str:
     return text.format(
         folder=folder,
         mechanisms=MECHANISMS,
+        user=USER,
+        password=PASSWORD,
         issuer=NAME,
         audience=AUDIENCE,
         modules=_MODULES,

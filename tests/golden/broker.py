@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -93,8 +94,17 @@ class Broker:
 
     def start(self) -> None:
         """Start it, and wait until it listens."""
+        self.launch()
+        self.await_port()
+
+    def launch(self) -> None:
+        """Start it. One of several controllers listens only once most of them run."""
         with self._log.open("ab") as out:
             self._process = subprocess.Popen(self._command, stdout=out, stderr=subprocess.STDOUT)
+
+    def await_port(self) -> None:
+        """Wait until it listens."""
+        assert self._process is not None
         _await_port(self._process, self._port, self._log)
 
     def end(self, number: signal.Signals = signal.SIGTERM) -> None:
@@ -134,11 +144,59 @@ def broker(
     """Run the broker as `kafka` does. Yield it, so that it can be restarted."""
     directory.mkdir(parents=True, exist_ok=True)
     libs = jars(directory, version)
+    free, controller = lasting_ports(2)
+    made = _formatted(directory, libs, heap, secured, extra, port or free, controller)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.end()
+
+
+@contextlib.contextmanager
+def brokers(
+    directory: pathlib.Path, libs: pathlib.Path, heap: str, secured: Sequence[Secured]
+) -> Iterator[list[Broker]]:
+    """Run a cluster whose brokers, one for each secured listener, are all controllers. Yield the brokers in order.
+
+    Each partition has a replica on every broker.
+    """
+    count = len(secured)
+    ports = lasting_ports(2 * count)
+    voters = ",".join(f"{node}@127.0.0.1:{port}" for node, port in enumerate(ports[count:], 1))
+    names = re.findall(r"^(\S+\.replication\.factor)=", PROPERTIES, re.MULTILINE)
+    replicas = "".join(f"{name}={count}\n" for name in names)
+    made = []
+    for node, (port, controller, listener) in enumerate(
+        zip(ports[:count], ports[count:], secured, strict=True), 1
+    ):
+        extra = f"node.id={node}\ncontroller.quorum.voters={voters}\n{replicas}"
+        folder = directory / f"broker-{node}"
+        folder.mkdir(parents=True)
+        made.append(_formatted(folder, libs, heap, listener, extra, port, controller))
+    with contextlib.ExitStack() as stack:
+        for each in made:
+            # The last of several controllers would wait for the others in vain.
+            stack.callback(each.end, signal.SIGKILL)
+            each.launch()
+        for each in made:
+            each.await_port()
+        yield made
+
+
+def _formatted(
+    directory: pathlib.Path,
+    libs: pathlib.Path,
+    heap: str,
+    secured: Secured | None,
+    extra: str,
+    port: int,
+    controller: int,
+) -> Broker:
+    """Return a broker with fresh data, which has not been started."""
     data = directory / "data"
     shutil.rmtree(data, ignore_errors=True)
     data.mkdir()
-    free, controller = lasting_ports(2)
-    port = port or free
     properties = directory / "server.properties"
     second = f",SASL_SSL://127.0.0.1:{secured.port}" if secured else ""
     text = (PROPERTIES + extra).format(port=port, controller=controller, data=data, second=second)
@@ -161,12 +219,7 @@ def broker(
     subprocess.run(storage, check=True, stdout=subprocess.DEVNULL)
     log = directory / "broker.log"
     log.unlink(missing_ok=True)
-    made = Broker([*java, "kafka.Kafka", str(properties)], port, log)
-    try:
-        made.start()
-        yield made
-    finally:
-        made.end()
+    return Broker([*java, "kafka.Kafka", str(properties)], port, log)
 
 
 def main() -> None:

@@ -609,6 +609,7 @@ class StableOffsetsIgnoreTransactions(Lie):
     """The last stable offset is the high watermark."""
 
     kinds = frozenset({"lso past an open transaction"})
+    chances = Chances(curious=1)
 
     def request(self, key: int, request: Any) -> Any:
         return (
