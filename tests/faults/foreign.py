@@ -182,6 +182,8 @@ class Follower(ForeignProcess):
         self.events: list[tuple[str, list[int]]] = []
         #: When records of each partition came, by the monotonic clock.
         self.times: dict[int, list[float]] = {p: [0.0] for p in range(partitions)}
+        #: When it got partitions.
+        self.assigned: list[float] = []
 
     def hear(self, what: str, value: Any) -> None:
         if what == "record":
@@ -190,6 +192,8 @@ class Follower(ForeignProcess):
             self.times[partition].append(time.monotonic())
             self.progress.add()
         else:
+            if what == "assigned":
+                self.assigned.append(time.monotonic())
             self.events.append((what, value))
 
     def await_more(self, count: int) -> None:

@@ -1,13 +1,18 @@
-"""Consumers that run change over to the copy: librdkafka, kafka-clients and franz-go, in groups of both protocols."""
+"""Apache Kafka 4.4 as a source: under load and faults, and when consumers of three clients change over to the copy.
+
+`python -m tests.importing.moving_in` runs the first at full size.
+"""
 
 from __future__ import annotations
 
 import itertools
-import subprocess
+import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +21,7 @@ from confluent_kafka import Producer
 
 from tests.faults.foreign import Follower
 from tests.forked import LACUNA, ForkedCluster, start_process
+from tests.importing.moving_in import Plan, run
 from tests.importing.sources import SECONDS, apache_kafka, created
 
 PARTITIONS: Final = 4
@@ -63,14 +69,12 @@ class Writer:
                 producer.abort_transaction(SECONDS)
 
 
-def followed(bootstrap: str) -> list[Follower]:
-    followers = [
+def followers(bootstrap: str) -> list[Follower]:
+    """Return followers that have not been started. Their programs are built."""
+    return [
         Follower(kind, bootstrap, TOPIC, PARTITIONS, f"{kind}-{protocol}", protocol)
         for kind, protocol in GROUPS
     ]
-    for each in followers:
-        each.start()
-    return followers
 
 
 def values(follower: Follower) -> Iterator[bytes]:
@@ -97,20 +101,24 @@ def test_each_record_is_read_once_over_both_clusters(tmp_path: Path) -> None:
         importer = start_process(importing(source, target, "run"))
         try:
             writer = Writer(source)
-            before = followed(source)
+            before, after = followers(source), followers(target)
+            for each in before:
+                each.start()
             for each in before:
                 each.await_more(40)
             writer.stop()
             for each in before:
                 await_all(each, len(writer.committed))
-            began = time.monotonic()
-            for each in before:
-                each.stop()
+            times = [time.monotonic()]
+            with ThreadPoolExecutor(len(before)) as pool:
+                list(pool.map(Follower.stop, before))
+            times.append(time.monotonic())
             promotion = importing(source, target, "promote", "--all", "--wait", "30s")
-            subprocess.run(promotion, check=True, timeout=SECONDS)
-            promoted = time.monotonic()
+            assert start_process(promotion).wait(SECONDS) == 0
+            times.append(time.monotonic())
             second = Writer(target, first=1_000_000)
-            after = followed(target)
+            for each in after:
+                each.start()
             for each in after:
                 each.await_more(40)
             second.stop()
@@ -121,12 +129,37 @@ def test_each_record_is_read_once_over_both_clusters(tmp_path: Path) -> None:
             importer.kill()
             importer.wait()
         wanted = sorted([*writer.committed, *second.committed])
-        sys.stdout.write(
-            f"promoted in {promoted - began:.2f} s after the consumers were told to stop\n"
-        )
         for old, new in zip(before, after, strict=True):
             assert (old.fatal, new.fatal) == ([], [])
             assert sorted([*values(old), *values(new)]) == wanted, old.name
-            last = max(max(times) for times in old.times.values())
-            first = min(min(times[1:]) for times in new.times.values() if times[1:])
-            sys.stdout.write(f"{old.name}: a pause of {first - last:.2f} s\n")
+            print_pause(old, new, times)
+
+
+def print_pause(old: Follower, new: Follower, times: Sequence[float]) -> None:
+    """Print how long a consumer had no record, and the parts of that time.
+
+    `times` are those at which the consumers were told to stop, had stopped, and the topics were promoted.
+    """
+    last = max(max(each) for each in old.times.values())
+    first = min(min(each[1:]) for each in new.times.values() if each[1:])
+    parts = [last, *times, new.assigned[0], first]
+    names = ("others read", "stopped", "promoted", "got partitions", "got a record")
+    shown = ", ".join(
+        f"{name} {after - before:.2f}"
+        for name, (before, after) in zip(names, pairwise(parts), strict=True)
+    )
+    sys.stdout.write(f"{old.name}: a pause of {first - last:.2f} s: {shown}\n")
+
+
+@pytest.mark.slow
+@pytest.mark.java
+def test_apache_kafka_is_copied_exactly_whatever_is_killed(tmp_path: Path) -> None:
+    plan = Plan(seconds=5, pause=0.1, kills=2, restarts=1, takeovers=1, keep_aborted=True)
+    found, load, said = run(tmp_path, "4.4", plan)
+    assert (found.differences, load.failures) == ([], [])
+    assert (found.partitions, bool(found.records), bool(found.offsets)) == (38, True, True)
+    assert load.committed
+    assert load.aborted
+    assert not re.findall(r"^\S+ cannot .*", said, re.MULTILINE), (
+        "a topic or a partition was stopped"
+    )
