@@ -47,6 +47,9 @@ LEAST_FILES: Final = 8
 _MOST_BYTES: Final = 1 << 30
 _MOST_FILES: Final = 1_000
 _MOST_EXPIRED: Final = 100
+#: The snapshot of each table in which there is nothing to merge, so that runs without new records read no manifests.
+_MOST_TABLES: Final = 10_000
+_nothing_in: dict[tuple[str, int], int] = {}
 #: The share of deleted rows with which a file is written again.
 _WORN_SHARE: Final = 1 / 4
 #: Snapshots are deleted once this share of all are too old. To find what only they use, a run reads the manifests of
@@ -78,9 +81,20 @@ class Maintenance:
             except NoSuchTableError:
                 return
             if self.merges:
-                merge_small_files(table, self.file_bytes, self.compression, self.sort_by)
+                self._merge(table)
             if self.expire_ms is not None:
                 expire_snapshots(table, self.expire_ms, self.kept)
+
+    def _merge(self, table: Table) -> None:
+        """Merges, unless an earlier run of this process found nothing to merge in the same snapshot."""
+        place = (table.location(), self.file_bytes)
+        if (now := table.metadata.current_snapshot_id) is None or _nothing_in.get(place) == now:
+            return
+        if merge_small_files(table, self.file_bytes, self.compression, self.sort_by):
+            return
+        _nothing_in[place] = now
+        if len(_nothing_in) > _MOST_TABLES:
+            del _nothing_in[next(iter(_nothing_in))]
 
 
 def merge_small_files(

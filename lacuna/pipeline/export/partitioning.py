@@ -5,7 +5,7 @@
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -114,24 +114,47 @@ class Divider:
         ]
 
     def divide(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """Yields the rows of each partition, in their order, with the name of a folder for them."""
-        values = [self._values(rows, path, change) for path, change in self._terms]
-        places: dict[tuple[Any, ...], list[int]] = {}
-        for row, key in enumerate(zip(*values, strict=True)):
-            places.setdefault(key, []).append(row)
-        for key, found in places.items():
-            folder = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-            yield f"{folder}/", rows if len(places) == 1 else rows.take(pa.array(found, pa.int64()))
+        """Yields the rows of each partition, in their order, with the name of a folder for them.
 
-    def _values(
-        self, rows: pa.RecordBatch, path: list[str], change: Callable[[Any], Any]
-    ) -> list[Any]:
-        column = rows.column(path[0])
-        for name in path[1:]:
-            column = pc.struct_field(column, name)
-        found = column.dictionary_encode()
-        values = [change(value) for value in found.dictionary.to_pylist()]
-        return [None if index is None else values[index] for index in found.indices.to_pylist()]
+        Python's work grows with the number of different values, not with that of rows.
+        """
+        codes, keys = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows), [()]
+        for path, change in self._terms:
+            codes, keys = _refined(codes, keys, *_values(rows, path, change))
+        if len(keys) > 1:
+            order = pc.sort_indices(codes)  # keeps the order of equal ones
+            rows, codes = rows.take(order), codes.take(order)
+        begin = 0
+        for each in pc.value_counts(codes).to_pylist():
+            folder = hashlib.sha256(repr(keys[each["values"]]).encode()).hexdigest()[:16]
+            yield f"{folder}/", rows.slice(begin, each["counts"])
+            begin += each["counts"]
+
+
+def _values(
+    rows: pa.RecordBatch, path: Sequence[str], change: Callable[[Any], Any]
+) -> tuple[pa.Array, list[Any]]:
+    """A number for each row, and the value of the partition field that each number stands for."""
+    column = rows.column(path[0])
+    for name in path[1:]:
+        column = pc.struct_field(column, name)
+    found = column.dictionary_encode()
+    numbers: dict[Any, int] = {}
+    of_each = [
+        numbers.setdefault(change(value), len(numbers)) for value in found.dictionary.to_pylist()
+    ]
+    null = numbers.setdefault(None, len(numbers)) if found.null_count else 0
+    codes = pc.fill_null(pa.array(of_each, pa.int64()).take(found.indices), null)
+    return codes, list(numbers)
+
+
+def _refined(
+    codes: pa.Array, keys: Sequence[tuple[Any, ...]], finer: pa.Array, values: Sequence[Any]
+) -> tuple[pa.Array, list[tuple[Any, ...]]]:
+    """Divides groups of rows by the values of one more field. Returns a number for each row, and the key of each."""
+    found = pc.add(pc.multiply(codes, len(values)), finer).dictionary_encode()
+    pairs = (divmod(each, len(values)) for each in found.dictionary.to_pylist())
+    return found.indices.cast(pa.int64()), [(*keys[old], values[new]) for old, new in pairs]
 
 
 def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Final
 from urllib.parse import urlencode, urlsplit
 
@@ -322,10 +323,15 @@ def catalog_of(settings: ExportSettings) -> Catalog:
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """Opens the catalog `name` with these pyiceberg properties. Raises DestinationError."""
+    """The catalog `name` with these pyiceberg properties, which stays open for later runs. Raises DestinationError."""
     where = properties.get("uri") or properties.get("type") or name
     with iceberg_errors(f"the catalog {where}"):
-        return load_catalog(name, **properties)
+        return _catalog(name, frozenset(properties.items()))
+
+
+@lru_cache(maxsize=8)
+def _catalog(name: str, properties: frozenset[tuple[str, str]]) -> Catalog:
+    return load_catalog(name, **dict(properties))
 
 
 def offsets_of(table: Table) -> Mapping[int, int]:

@@ -216,7 +216,7 @@ class CutsTable:
     def with_newest(cls, settings: ExportSettings) -> tuple[Self, Mapping[str, int]]:
         """The table, and the snapshots of its newest cut by table. Raises DestinationError, PipelineError."""
         cuts = cls.of(settings)
-        found = cuts.complete()
+        found = cuts._read(newest=True)
         return cuts, found[-1].states if found else {}
 
     @property
@@ -259,12 +259,19 @@ class CutsTable:
 
     def complete(self) -> list[CompleteCut]:
         """The complete cuts, oldest first, with the states by the names of tables. Raises DestinationError."""
+        return self._read(newest=False)
+
+    def _read(self, *, newest: bool) -> list[CompleteCut]:
         with iceberg_errors(f"the table {self.name}"):
             try:
                 table = self.catalog.load_table((self.settings.namespace, CUTS))
             except NoSuchTableError:
                 return []
-            rows = table.scan().to_arrow().to_pylist()
+            snapshot = table.current_snapshot()
+            summary = None if snapshot is None else snapshot.summary
+            token = summary.get(TOKEN) if summary is not None and newest else None
+            scan = table.scan() if token is None else table.scan(row_filter=f"cut = '{token}'")
+            rows = scan.to_arrow().to_pylist()
         states: dict[tuple[datetime, str], dict[str, int]] = {}
         for row in rows:
             states.setdefault((row["at"], row["cut"]), {})[row["table_name"]] = row["snapshot_id"]

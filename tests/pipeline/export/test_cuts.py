@@ -196,6 +196,7 @@ def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.M
     assert found[-1] == CompleteCut(id="cut 8", at_ms=8_000, states={"a": 8, "b": 4})
     assert [each.id for each in found] == [f"cut {number}" for number in range(9)][-len(found) :]
     assert 5 <= len(found) < 5 + 3
+    assert together.CutsTable.with_newest(cuts.settings)[1] == {"a": 8, "b": 4}
     snapshot = _catalog(tmp_path).load_table("lacuna.lacuna_cuts").current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
