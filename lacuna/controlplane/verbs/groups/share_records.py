@@ -186,8 +186,7 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
         step = progress.step(key)
         if step is not None:
             steps.append(step)
-        if progress.counts:
-            turn.groups.shared += progress.counts
+        turn.groups.shared.update(progress.counts)
         for run in progress.runs:
             if run.state is RecordState.ACQUIRED:
                 expiries.append(run.locked_until_ms)
@@ -479,7 +478,7 @@ def journal_steps(
     for key, progress in changed:
         if (step := progress.step(key)) is not None:
             steps.append(step)
-        turn.groups.shared += progress.counts
+        turn.groups.shared.update(progress.counts)
     if steps:
         record = SharePartitionsStep(group_id=group_id, partitions=steps)
         turn.journal_group(GroupRecord(share_partitions_step=record))
