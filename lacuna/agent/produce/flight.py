@@ -16,16 +16,23 @@ from lacuna.controlplane.shared.batches import (
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import CommitSegment
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentIdMessage
+from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import SegmentId
 from lacuna.logstore.segments.writer import SliceInput, WrittenSegment
 
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One flush and its batches. `ended` completes when the flush has ended, for the next one."""
+    """One flush and its batches.
+
+    The next one waits for `sent`, and for `ended` if the control plane has not decided this one. `sent` is another
+    future once the commit must be sent again in its turn.
+    """
 
     batches: list[PendingBatch]
-    previous: "asyncio.Future[None] | None"
+    #: None for the first flush, and once this one has ended
+    previous: "Flight | None"
+    sent: "asyncio.Future[None]"
     ended: "asyncio.Future[None]"
     segment_id: SegmentId | None = None
     #: the batches in the segment by partition, in the order of its slices
@@ -40,6 +47,47 @@ class Flight:
     def is_small(self) -> bool:
         """Whether its PUT takes little longer than the sync."""
         return sum(len(batch.part) for batch in self.batches) <= SMALL_BYTES
+
+    async def turn(self) -> None:
+        """Wait until the previous flush has sent its commit or has ended."""
+        while self.previous is not None and not self.previous.sent.done():
+            await self.previous.sent
+
+    async def is_first(self) -> None:
+        """Wait until the previous flush has ended."""
+        if self.previous is not None:
+            await self.previous.ended
+
+    def send(self) -> None:
+        """Let the next flush send its commit, since this one's is sent or never will be."""
+        if not self.sent.done():
+            self.sent.set_result(None)
+
+    def hold_next(self) -> None:
+        """Let the next flush wait again, since this one's commit was refused and is sent again."""
+        self.sent = self.ended.get_loop().create_future()
+
+    def end(self) -> None:
+        """Let the next flush go on: this one is decided or has failed."""
+        self.send()
+        self.ended.set_result(None)
+        self.previous = None
+
+    def follows(self) -> int:
+        """Return the sequence of the previous flush if its commit is sent but not answered yet, or 0."""
+        before = self._before
+        return 0 if before is None else before.sequence
+
+    def has_lease_of_previous(self) -> bool:
+        """Whether the previous flush, unless it has ended, was written under the same lease."""
+        before, own = self._before, self.segment_id
+        return not before or not own or lease_of(before.lease_id) == lease_of(own.lease_id)
+
+    @property
+    def _before(self) -> SegmentId | None:
+        """The segment of the previous flush, unless that has ended."""
+        previous = self.previous
+        return None if previous is None or previous.ended.done() else previous.segment_id
 
     def group(self) -> list[SliceInput]:
         """Group the batches by partition, keeping those of each producer in order."""

@@ -1,15 +1,18 @@
 """Flushes: write the batches of many producers as one segment, commit it, and settle the batches.
 
-    queue → write_segment → put (threads, several at once) → CommitSegment (one after another) → verdicts
+    queue → write_segment → put (threads, several at once) → CommitSegment (in the order of the queue) → verdicts
 
 A small flush becomes a hot segment (hot.py): it is not put, and its bytes travel with its commit. It does not wait for
 the budget of requests.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
 queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py), unless
-`flush_interval_ms` is set; a flush that has waited starts beside others. Commits are sent in the order of the queue. If
-a flush fails, the later batches of its producers fail with it, so that a batch is never committed before one that its
-producer sent earlier (S12).
+`flush_interval_ms` is set; a flush that has waited starts beside others. A hot one starts beside others a few
+milliseconds after the last one, so that the next append to the journal takes it along (adr/0071).
+
+A batch is never committed before one that its producer sent earlier (S12). Commits are sent in the order of the queue,
+before the earlier ones are answered. Each names the one before, and the control plane refuses it until that one is
+decided. It is then sent again. If a flush fails, the later batches of its producers fail with it.
 """
 
 import asyncio
@@ -62,6 +65,10 @@ log = logging.getLogger("lacuna.agent.produce")
 # A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
 _MAX_ITERATIONS = 8
 _FIRST_RETRY_SECONDS = 0.05
+#: A hot flush begins beside others this long after the last one. Most appends to a disk are durable by then.
+_APART_SECONDS: Final = 0.005
+#: As many flushes in flight at most. A lease remembers the answers to twice as many commits.
+_MOST_FLIGHTS: Final = 32
 _MAX_RETRY_SECONDS = 1.0
 
 
@@ -142,6 +149,9 @@ class StoreHealth:
         return self._why if until >= self._since + _FAILED_SECONDS else ""
 
 
+#: The errors of a commit that is not lost, and of one that can be sent again.
+_ANSWERS: Final = (ErrorCode.NONE, ErrorCode.HOT_REFUSED, ErrorCode.OUT_OF_TURN)
+
 #: Called for a segment with its id, and with (topic id, partition), position and bytes of every batch.
 Written = Callable[[SegmentId, Iterable[tuple[PartitionKey, int, memoryview | bytes]]], None]
 
@@ -180,9 +190,13 @@ class Flusher:
         self.hot = HotFlushes(store, lease, settings)
         self.copies = HotCopies(hot.inner, control.cluster, lease, self._executor, settings)
         self._store_health = StoreHealth()
-        self._last_ended: asyncio.Future[None] | None = None
+        #: The newest flight.
+        self._last: Flight | None = None
+        #: When the next hot flush may begin beside others, in loop time.
+        self._beside_at = -inf
         self._start: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._beside: asyncio.TimerHandle | None = None
         self._is_closed = False
 
     @property
@@ -216,8 +230,9 @@ class Flusher:
             if self._flights:
                 flying = [task for task in self._flights.values() if task is not None]
                 await asyncio.wait(flying, return_when=asyncio.FIRST_COMPLETED)
-        if self._start is not None:
-            self._start.cancel()
+        for handle in (self._start, self._beside):
+            if handle is not None:
+                handle.cancel()
         self._stop_waiting()
         await self.copies.close()
         self._executor.shutdown(wait=False)
@@ -231,15 +246,19 @@ class Flusher:
         if self._start is not None or (self._timer is not None and not is_full):
             return
         self._stop_waiting()
-        if not self._buffer or self._puts_now >= self._settings.max_flushes:
+        if not self._buffer or not self._has_room():
             return
         loop = asyncio.get_running_loop()
         if is_full:
             self._start = loop.call_soon(self._begin)
         elif seconds := self._wait():
             self._timer = loop.call_later(seconds, self._waited)
-        elif self._may_begin() and self._is_worth_a_flush():
+        elif not self._may_begin():
+            return
+        elif self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+        elif self._beside is None and self.hot.takes(self._buffer.queued_bytes):
+            self._beside = loop.call_at(self._beside_at, self._begin_beside)
 
     def _wait(self) -> float:
         """Return how long, in seconds, the queued batches must wait for others, apart from flushes in flight."""
@@ -267,6 +286,10 @@ class Flusher:
             self._timer.cancel()
             self._timer = None
 
+    def _has_room(self) -> bool:
+        """Whether there may be one more flush."""
+        return self._puts_now < self._settings.max_flushes and len(self._flights) < _MOST_FLIGHTS
+
     def _may_begin(self) -> bool:
         """Whether a flush may begin beside the PUTs under way.
 
@@ -277,11 +300,18 @@ class Flusher:
 
     def _is_worth_a_flush(self) -> bool:
         """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
-        then.
+        then, or for the time between two hot ones.
 
         A flush costs its PUT, its commit and two syncs, however little it contains.
         """
-        return not self._flights or self._buffer.queued_bytes > SMALL_BYTES
+        if not self._flights or self._buffer.queued_bytes > SMALL_BYTES:
+            return True
+        is_time = self._beside_at <= asyncio.get_running_loop().time()
+        return is_time and self.hot.takes(self._buffer.queued_bytes)
+
+    def _begin_beside(self) -> None:
+        self._beside = None
+        self._schedule()
 
     def _gather(self, burst: Burst) -> None:
         """Begin the flush once no more batches arrive, so that a burst of requests shares it."""
@@ -293,14 +323,14 @@ class Flusher:
     def _begin(self) -> None:
         self._start = None
         self._stop_waiting()
-        if not self._buffer or self._puts_now >= self._settings.max_flushes:
+        if not self._buffer or not self._has_room():
             return
         loop = asyncio.get_running_loop()
-        flight = Flight(
-            self._buffer.take(self._settings.flush_bytes), self._last_ended, loop.create_future()
-        )
+        batches = self._buffer.take(self._settings.flush_bytes)
+        flight = Flight(batches, self._last, loop.create_future(), loop.create_future())
         flight.is_hot = self.hot.takes(sum(len(batch.part) for batch in flight.batches))
-        self._last_ended = flight.ended
+        self._last = flight
+        self._beside_at = loop.time() + _APART_SECONDS
         self._puts_now += 1
         if self.budget is not None and not flight.is_hot:
             self.budget.take()
@@ -312,23 +342,17 @@ class Flusher:
         self._schedule()
 
     async def _fly(self, flight: Flight) -> None:
-        """Run one flush: put, wait for the previous flush, commit, settle."""
+        """Run one flush: put, wait until the previous flush has sent its commit, commit, settle, and end in order."""
         failure: Verdict | None = MAYBE_PERSISTED
         metrics, on_flush = self.metrics, self.metrics.on_flush
         began = put = perf_counter() if on_flush is not None else 0.0
         try:
             written = await self._put(flight)
             put = perf_counter() if on_flush is not None else 0.0
-            if flight.previous is not None:
-                await flight.previous
-            if isinstance(written, Verdict):
-                failure = written
-            elif next(iter(self._flights)) is flight:
-                failure = await self._commit(flight, written)
-            else:
-                raise FlushOrderBroken(f"{flight.segment_id} would overtake an earlier flush")
-        except Exception:
-            _report(flight)
+            await flight.turn()
+            failure = await self._outcome(flight, written)
+            # If this one failed, the next one must not go on while an earlier one is undecided.
+            await flight.is_first()
         finally:
             if failure is not None:
                 self._fail(flight, failure)
@@ -345,8 +369,22 @@ class Flusher:
                 )
                 on_flush(seen)
             del self._flights[flight]
-            flight.ended.set_result(None)
+            flight.end()
+            if self._last is flight:
+                self._last = None
             self._schedule()
+
+    async def _outcome(self, flight: Flight, written: WrittenSegment | Verdict) -> Verdict | None:
+        """Commit a segment, and settle its batches; return a Verdict if all failed."""
+        if isinstance(written, Verdict):
+            return written
+        try:
+            if flight.previous is None and next(iter(self._flights)) is not flight:
+                raise FlushOrderBroken(f"{flight.segment_id} would overtake an earlier flush")
+            return await self._commit(flight, written)
+        except Exception:
+            _report(flight)
+            return MAYBE_PERSISTED
 
     async def _put(self, flight: Flight) -> WrittenSegment | Verdict:
         """Write the segment; return a Verdict if that failed."""
@@ -401,6 +439,10 @@ class Flusher:
 
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
         """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
+        if not flight.has_lease_of_previous():
+            await (
+                flight.is_first()
+            )  # under another lease, this one may be accepted and the one before refused
         placed = placed_batches(flight, written)
         self._moves.mark(batch for batch, _ in placed)
         command, batches = commit_command(written, placed)
@@ -408,22 +450,31 @@ class Flusher:
             return None
         if flight.is_hot:
             command.hot = flight.hot
+        command.follows = flight.follows()
         if self._on_written is not None:
             # Before the commit, since tailing consumers learn of it before its reply arrives here.
             self._on_written(
                 written.segment_id,
                 [(batch.key, position, batch.part) for batch, position in placed],
             )
+        flight.send()  # the next one is woken later, and sends its commit behind this one
         reply = await self._call(flight, command)
         if isinstance(reply, Verdict):
             return reply
-        if reply.error_code == ErrorCode.HOT_REFUSED:
-            return await self._commit_cold(flight)
+        if reply.error_code != ErrorCode.NONE:
+            return await self._commit_again(flight, written, reply.error_code)
         if flight.is_hot:
             self.metrics.hot_flushes += 1
             self.copies.committed(written.segment_id, flight.hot)
         self.metrics.batches += len(placed)
         self.metrics.bytes_written += written.size
+        self._settle(flight, batches, reply)
+        return None
+
+    def _settle(
+        self, flight: Flight, batches: list[list[PendingBatch]], reply: SegmentCommitted
+    ) -> None:
+        """Settle the batches of a commit, slice by slice, by its answer."""
         answers = BATCH_VERDICT.iter_unpack(reply.batches)
         slices = SLICE_VERDICT.iter_unpack(reply.slices)
         for sent, (refusal, _, log_start_offset) in zip(batches, slices, strict=True):
@@ -434,7 +485,16 @@ class Flusher:
                     code, base_offset, append_time = next(answers)
                     verdict = Verdict(code, base_offset, append_time, log_start_offset)
                     batch.settle(self._heard(flight, batch, verdict))
-        return None
+
+    async def _commit_again(
+        self, flight: Flight, written: WrittenSegment, error_code: int
+    ) -> Verdict | None:
+        """Commit a segment that the control plane refused before it decided about its batches."""
+        flight.hold_next()
+        if error_code == ErrorCode.HOT_REFUSED:
+            return await self._commit_cold(flight)
+        await flight.is_first()
+        return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
         """Put a segment that the control plane did not take as a hot one, and commit it."""
@@ -498,7 +558,7 @@ class Flusher:
             flight.is_repeated |= self._control.cluster.sessions != sessions
             if reply is None:
                 return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
-            if reply.error_code in (ErrorCode.NONE, ErrorCode.HOT_REFUSED):
+            if reply.error_code in _ANSWERS:
                 return reply
             if reply.error_code == ErrorCode.LEASE_EXPIRED:
                 self._lease.report_expired(command.segment.lease_id)
@@ -518,9 +578,11 @@ class Flusher:
             batch.settle(verdict)
         for other in self._flights:
             if other is not flight:
+                # It may be committed if this one is, whose outcome is unknown then.
+                later = MAYBE_PERSISTED if other.sent.done() else NOT_PERSISTED
                 for batch in other.batches:
                     if batch.producer_key in failed:
-                        batch.settle(NOT_PERSISTED)
+                        batch.settle(later)
         for batch in self._buffer.remove(failed):
             batch.settle(NOT_PERSISTED)
 

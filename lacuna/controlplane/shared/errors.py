@@ -6,6 +6,7 @@ from enum import IntEnum
 class ErrorCode(IntEnum):
     """All error codes of Kafka 4.4's protocol. Those below -1 are Lacuna's."""
 
+    OUT_OF_TURN = -1005
     HOT_REFUSED = -1004
     PIN_EXPIRED = -1003
     PLAN_STALE = -1002

@@ -132,20 +132,22 @@ class ExtentSwap(_message.Message):
     def __init__(self, first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ...) -> None: ...
 
 class CommitSegment(_message.Message):
-    __slots__ = ("segment", "object_size", "slices", "batches", "transactional_ids", "hot")
+    __slots__ = ("segment", "object_size", "slices", "batches", "transactional_ids", "hot", "follows")
     SEGMENT_FIELD_NUMBER: _ClassVar[int]
     OBJECT_SIZE_FIELD_NUMBER: _ClassVar[int]
     SLICES_FIELD_NUMBER: _ClassVar[int]
     BATCHES_FIELD_NUMBER: _ClassVar[int]
     TRANSACTIONAL_IDS_FIELD_NUMBER: _ClassVar[int]
     HOT_FIELD_NUMBER: _ClassVar[int]
+    FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     segment: SegmentId
     object_size: int
     slices: bytes
     batches: bytes
     transactional_ids: _containers.RepeatedScalarFieldContainer[str]
     hot: bytes
-    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., transactional_ids: _Optional[_Iterable[str]] = ..., hot: _Optional[bytes] = ...) -> None: ...
+    follows: int
+    def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ..., slices: _Optional[bytes] = ..., batches: _Optional[bytes] = ..., transactional_ids: _Optional[_Iterable[str]] = ..., hot: _Optional[bytes] = ..., follows: _Optional[int] = ...) -> None: ...
 
 class SegmentCommitted(_message.Message):
     __slots__ = ("error_code", "slices", "batches")

@@ -51,6 +51,8 @@ def answered(turn: Turn, segment: SegmentId) -> SegmentCommitted | None:
 def _decide(turn: Turn, command: CommitSegment) -> Reply:
     """Decide the slices of a segment that was not committed before."""
     segment, state = command.segment, turn.state
+    if not _is_in_turn(state, command):
+        return Reply(segment_committed=SegmentCommitted(error_code=ErrorCode.OUT_OF_TURN))
     if is_hot(segment.lease_id):
         if not 0 < len(command.hot) <= MOST_HOT_BYTES:
             raise MalformedCommand(
@@ -82,6 +84,15 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
         record.started_transactions.extend(started.values())
     turn.journal(journalled)
     return Reply(segment_committed=record.verdicts)
+
+
+def _is_in_turn(state: State, command: CommitSegment) -> bool:
+    """Whether the commit that must come first was decided.
+
+    It was not if it was refused as a hot segment, or if it was lost in a takeover. A producer may have batches in both.
+    """
+    lease = state.leases[lease_of(command.segment.lease_id)]
+    return not command.follows or command.follows in lease.recent
 
 
 def replay_segment_recorded(state: State, record: SegmentRecorded, now_ms: int) -> None:

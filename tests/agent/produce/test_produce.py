@@ -14,9 +14,10 @@ from lacuna.agent.fetch.answers import READ_UNCOMMITTED
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.state.hot import MAX_HOT_BYTES
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
+from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.logstore.objects import Part
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.crc import crc32c
@@ -416,7 +417,7 @@ async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
         log.store.put = held_put  # type: ignore[method-assign]
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await iterations()
-        flusher._last_ended = None
+        flusher._last = None
         overtaking = asyncio.ensure_future(log.produce(batch))
         async with asyncio.timeout(60):
             assert (await overtaking).error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -483,6 +484,41 @@ async def test_a_little_waits_for_the_commit_before_it_and_much_does_not() -> No
         answers.set()
         assert [(await each).base_offset for each in sent] == [0, 1, 2, 3, 4]
         assert await puts() == 2
+
+
+async def test_s12_a_hot_flush_is_sent_behind_one_that_is_refused_and_committed_behind_it() -> None:
+    """The second is sent before the first is answered. The first is then put, and the second is sent again."""
+    async with open_log(produce=ProduceSettings(hot_bytes=1 << 16)) as log:
+        await log.create_topic("t")
+        writer = await log.writer()
+        intake, call, commits = log.plane.state.hot_intake, log.control.call, list[CommitSegment]()
+        answers = asyncio.Event()
+
+        async def held_call(command: Command) -> Reply:
+            if not command.HasField("commit_segment"):
+                return await call(command)
+            commit = command.commit_segment
+            commits.append(commit)
+            intake.max_bytes = 0 if len(commits) == 1 else MAX_HOT_BYTES
+            reply = await call(command)
+            await answers.wait()
+            return reply
+
+        log.control.call = held_call  # type: ignore[method-assign]
+        sent = []
+        async with asyncio.timeout(60):
+            for number in range(2):
+                sent.append(asyncio.ensure_future(log.produce(writer.batch(b"%d" % number))))
+                while len(commits) <= number:
+                    await asyncio.sleep(0.001)
+        assert not any(each.done() for each in sent)
+        assert commits[1].follows == commits[0].segment.sequence
+        answers.set()
+        async with asyncio.timeout(60):
+            assert [(await each).base_offset for each in sent] == [0, 1]
+        assert [bool(each.hot) for each in commits] == [True, True, False, True]
+        assert commits[3].segment == commits[1].segment
+        assert log.produce_service.flusher.metrics.flushes_failed == 0
 
 
 async def test_a_lost_commit_reply_is_asked_for_again_with_the_same_segment() -> None:

@@ -28,7 +28,9 @@ from tests.controlplane.verbs.cluster import Cluster, add_batch
 from tests.controlplane.verbs.test_merging import merged
 
 
-def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequence: int = 0) -> Any:
+def commit_hot(
+    cluster: Cluster, partition: str, data: bytes = b"hot", *, sequence: int = 0, follows: int = 0
+) -> Any:
     """Commit one batch in a hot segment; return the answer."""
     cluster.sequence += 1
     segment = SegmentId(lease_id=hot_lease(cluster.lease_id), sequence=sequence or cluster.sequence)
@@ -36,6 +38,7 @@ def commit_hot(cluster: Cluster, partition: str, data: bytes = b"hot", *, sequen
     add_batch(batches, timestamp=cluster.now_ms)
     command = commit_of(segment, 1 << 20, [batches], ())
     command.hot = data
+    command.follows = follows
     return cluster.do("commit_segment", command)
 
 
@@ -73,6 +76,21 @@ def test_sent_again_it_gets_the_same_answer_even_when_no_more_are_taken() -> Non
     assert commit_hot(cluster, "t-0", sequence=7) == first
     assert commit_hot(cluster, "t-0", sequence=8).error_code == ErrorCode.HOT_REFUSED
     assert cluster.found("t-0").high_watermark == 1
+
+
+def test_s12_a_commit_is_refused_until_the_one_before_it_is_decided() -> None:
+    cluster = Cluster()
+    cluster.create("t")
+    cluster.state.hot_intake.max_bytes = 0
+    assert commit_hot(cluster, "t-0", sequence=1).error_code == ErrorCode.HOT_REFUSED
+    cluster.state.hot_intake.max_bytes = MAX_HOT_BYTES
+    assert commit_hot(cluster, "t-0", sequence=2, follows=1).error_code == ErrorCode.OUT_OF_TURN
+    assert commit_hot(cluster, "t-0", sequence=1).error_code == 0
+    second = commit_hot(cluster, "t-0", sequence=2, follows=1)
+    assert second.error_code == 0
+    assert commit_hot(cluster, "t-0", sequence=2, follows=1) == second
+    assert cluster.found("t-0").high_watermark == 2
+    cluster.check()
 
 
 def test_a_number_is_given_once_to_a_segment_of_either_kind() -> None:
