@@ -54,11 +54,15 @@ _log = logging.getLogger("lacuna.controlplane")
 # have so many bytes.
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
-#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one begins later by this share of
-#: the append's time. Clients whose answers depended on the append send their next commands meanwhile. Otherwise,
-#: commands that came during the append would go alone, and two groups of clients would wait for each other's appends
-#: in turn. A lone client does not wait: its append has one record, and none is left when the append ends.
-_REST: Final = 1 / 8
+#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
+#: answers depended on the append have sent their next commands: until some came and then none for `_QUIET_SECONDS`, and
+#: at most for this share of the append's time. Otherwise, commands that came during the append would go alone, and two
+#: groups of clients would wait for each other's appends in turn. A lone client does not wait: its append has one
+#: record, and none is left when the append ends.
+_REST: Final = 1 / 4
+#: Answers reach clients through an agent, and their next commands come back, within this time.
+_LONGEST_REST_SECONDS: Final = 0.010
+_QUIET_SECONDS: Final = 0.002
 _SLOW_APPEND_SECONDS: Final = 0.008
 #: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
 #: next iteration, so that the lease is renewed and connections are read in between.
@@ -197,6 +201,8 @@ class Runtime:
         self._append_records = 0
         #: When the next append may begin, in the time of the event loop.
         self._rests_until = 0.0
+        #: The records that were waiting when the last append ended.
+        self._left_records = 0
         self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
@@ -725,12 +731,22 @@ class Runtime:
         """Let one append write everything decided now and while more commands arrive, for all clients."""
         if self._is_closing:
             self._begin_append()
-        elif self._asks_journal() and self._append is None and self._appending_soon is None:
+        elif self._asks_journal() and self._append is None:
             loop = asyncio.get_running_loop()
             if loop.time() < self._rests_until:
-                self._appending_soon = loop.call_at(self._rests_until, self._begin_append)
-            else:
+                self._append_when_quiet()
+            elif self._appending_soon is None:
                 self._appending_soon = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+
+    def _append_when_quiet(self) -> None:
+        """Begin the append once no more commands come after the last append, or at the end of the rest."""
+        loop = asyncio.get_running_loop()
+        begins_at = self._rests_until
+        if len(self._records) > self._left_records:
+            begins_at = min(begins_at, loop.time() + _QUIET_SECONDS)
+        if self._appending_soon is not None:
+            self._appending_soon.cancel()
+        self._appending_soon = loop.call_at(begins_at, self._begin_append)
 
     def _asks_journal(self) -> bool:
         """Whether there are records to write or answers to prove."""
@@ -801,7 +817,9 @@ class Runtime:
         took = now - self._append_began
         is_slow = self._confirm is not None and took >= _SLOW_APPEND_SECONDS
         has_company = self._append_records > 1 or self._asks_journal()
-        self._rests_until = now + took * _REST if is_slow and has_company else 0.0
+        rest = min(took * _REST, _LONGEST_REST_SECONDS)
+        self._rests_until = now + rest if is_slow and has_company else 0.0
+        self._left_records = len(self._records)
 
     def _hold(self, held: Iterable[Held]) -> None:
         self._held.extend(held)

@@ -178,6 +178,34 @@ async def test_clients_that_began_apart_share_slow_appends() -> None:
     assert took <= 25 * 0.045
 
 
+@on_virtual_time
+async def test_after_a_slow_append_the_next_one_waits_until_answered_clients_are_quiet() -> None:
+    """Their commands come one after another, later than an eighth of the append's time."""
+    journal = MemoryJournal("cluster")
+
+    async def confirmed(_: int) -> None:
+        """Nothing is answered without records here."""
+
+    rig = await Rig(journal, confirm=confirmed).start()
+    topic_id = await created(rig.client())
+    loop, clients = asyncio.get_running_loop(), [rig.client() for _ in range(4)]
+    journal.is_held = True
+    first = [asyncio.ensure_future(each.call(commit(topic_id))) for each in clients]
+    await asyncio.sleep(0.03)
+    journal.is_held = False
+    journal.release()
+    await asyncio.gather(*first)
+    ended = loop.time()
+    for each in clients:
+        await asyncio.sleep(0.0015)
+        first.append(asyncio.ensure_future(each.call(commit(topic_id))))
+    await asyncio.gather(*first)
+    assert loop.time() - ended < 0.0085
+    appends = [batch async for batch in journal.read(0)]
+    await rig.plane.close()
+    assert [len(each.records) for each in appends][-2:] == [4, 4]
+
+
 async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> None:
     """This holds across sessions."""
     for name in ("a", "b"):
