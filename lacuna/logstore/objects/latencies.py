@@ -23,34 +23,38 @@ def request_kind(operation: str, size: int) -> Kind:
 
 
 class Latencies:
-    """The 95th percentile of the last durations of each kind, in seconds. Thread-safe."""
+    """How long a call of each kind takes before it is slow, in seconds: this share of the last ones took longer.
 
-    def __init__(self) -> None:
+    Thread-safe.
+    """
+
+    def __init__(self, share: float = 0.05) -> None:
+        self._share = share
         self._lock = threading.Lock()
         self._kinds: dict[Kind, _Durations] = {}
 
-    def percentile_95(self, kind: Kind) -> float | None:
-        """Return the duration that one call in twenty exceeds, or None if there were too few calls to know it."""
+    def slow_after(self, kind: Kind) -> float | None:
+        """Return the duration that the share exceeds, or None if there were too few calls to know it."""
         known = self._kinds.get(kind)
-        return None if known is None else known.percentile_95
+        return None if known is None else known.slow_after
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Record the duration of a call.
 
-        It may have been shortened by a second attempt after the 95th percentile: the estimate stays the same.
+        It may have been shortened by a second attempt once it was slow: the estimate stays the same.
         """
         with self._lock:
-            self._kinds.setdefault(kind, _Durations()).add(seconds)
+            self._kinds.setdefault(kind, _Durations()).add(seconds, self._share)
 
 
 @dataclass(slots=True)
 class _Durations:
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     calls: int = 0
-    percentile_95: float | None = None
+    slow_after: float | None = None
 
-    def add(self, seconds: float) -> None:
+    def add(self, seconds: float, share: float) -> None:
         self.last.append(seconds)
         self.calls += 1
         if self.calls >= _NEEDED and self.calls % _ESTIMATED_EVERY == 0:
-            self.percentile_95 = sorted(self.last)[len(self.last) * 95 // 100]
+            self.slow_after = sorted(self.last)[int(len(self.last) * (1 - share))]
