@@ -1,11 +1,19 @@
-"""AlterConfigs v0-v2: replaces all configs of topics and groups.
+"""IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
+
+A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
+value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config of
+another resource returns INVALID_REQUEST with a message that gives the reason. Deleting one succeeds, since none is set.
+
+AlterConfigs v0-v2: replaces all configs of topics and groups.
 
 Configs that the request does not name return to their defaults, so tools prefer IncrementalAlterConfigs. A null value
 or a config named twice returns INVALID_REQUEST. Other resources cannot be altered. A resource that the request names
 twice returns INVALID_REQUEST; Kafka never answers if it is a topic.
 """
 
-from lacuna.agent.admin.config_resources import alter_each
+from collections.abc import Sequence
+
+from lacuna.agent.admin.config_resources import AlteredResource, alter_each
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -13,46 +21,97 @@ from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.wire.messages.configs import (
     ALTER_CONFIGS_REQUEST,
     ALTER_CONFIGS_RESPONSE,
+    INCREMENTAL_ALTER_CONFIGS_REQUEST,
+    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+    AlterableConfig,
     AlterConfigsRequest,
     AlterConfigsRequestAlterableConfig,
     AlterConfigsResourceResponse,
     AlterConfigsResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
 )
 
 
-async def handle(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def change(
+    call: Call, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     """Change the resources, each independently."""
     answers = await alter_each(
         call,
         request.resources,
-        _change,
+        _changed,
+        validate_only=request.validate_only,
+        replaces_all=False,
+    )
+    return IncrementalAlterConfigsResponse(
+        responses=[AlterConfigsResourceResponse(*each) for each in answers]
+    )
+
+
+def _refuse_change(
+    _call: Call, request: IncrementalAlterConfigsRequest, error_code: int
+) -> IncrementalAlterConfigsResponse:
+    return IncrementalAlterConfigsResponse(responses=_refused(request.resources, error_code))
+
+
+def _changed(config: AlterableConfig) -> ConfigChange:
+    return ConfigChange(
+        name=config.name, operation=config.config_operation, value=config.value or ""
+    )
+
+
+async def replace(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    """Replace the configs of the resources, each independently."""
+    answers = await alter_each(
+        call,
+        request.resources,
+        _replaced,
         validate_only=request.validate_only,
         replaces_all=True,
     )
     return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(*each) for each in answers])
 
 
-def refuse(_call: Call, request: AlterConfigsRequest, error_code: int) -> AlterConfigsResponse:
-    """Answer every resource with the error."""
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
-            for each in request.resources
-        ]
-    )
+def _refuse_replace(
+    _call: Call, request: AlterConfigsRequest, error_code: int
+) -> AlterConfigsResponse:
+    return AlterConfigsResponse(responses=_refused(request.resources, error_code))
 
 
-def _change(config: AlterConfigsRequestAlterableConfig) -> ConfigChange:
+def _replaced(config: AlterConfigsRequestAlterableConfig) -> ConfigChange:
     return ConfigChange(name=config.name, value=config.value)
 
 
-API = Api(
-    request=ALTER_CONFIGS_REQUEST,
-    response=ALTER_CONFIGS_RESPONSE,
-    max_version=2,
-    handle=handle,
-    refuse=refuse,
-    guard=guard,
-    unavailable=ErrorCode.NOT_CONTROLLER,
-    notes="topics, groups, and the agents together; replaces all configs of a resource",
+def _refused(
+    resources: Sequence[AlteredResource], error_code: int
+) -> list[AlterConfigsResourceResponse]:
+    """Answer every resource with the error."""
+    return [
+        AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
+        for each in resources
+    ]
+
+
+APIS = (
+    Api(
+        request=ALTER_CONFIGS_REQUEST,
+        response=ALTER_CONFIGS_RESPONSE,
+        max_version=2,
+        handle=replace,
+        refuse=_refuse_replace,
+        guard=guard,
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="topics, groups, and the agents together; replaces all configs of a resource",
+    ),
+    Api(
+        request=INCREMENTAL_ALTER_CONFIGS_REQUEST,
+        response=INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+        max_version=1,
+        handle=change,
+        refuse=_refuse_change,
+        guard=guard,
+        unavailable=ErrorCode.NOT_CONTROLLER,
+        notes="topics, groups, and the agents together; rejects other resources",
+    ),
 )
