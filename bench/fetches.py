@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from bench import BenchError
 from bench.target import TIMEOUT_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 
 VERSION = 12
 READ_COMMITTED = 1
@@ -63,25 +55,27 @@ class Fetcher:
         Raises BenchError.
         """
         partitions = [
-            FetchPartition(partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES)
+            wire.FetchPartition(
+                partition, fetch_offset=offset, partition_max_bytes=PARTITION_MAX_BYTES
+            )
             for partition, offset in offsets.items()
         ]
-        request = FetchRequest(
+        request = wire.FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
             max_bytes=MAX_BYTES,
             isolation_level=READ_COMMITTED,
-            topics=[FetchTopic(topic, partitions=partitions)],
+            topics=[wire.FetchTopic(topic, partitions=partitions)],
         )
         frame = self._exchange(request)
-        response = FETCH_RESPONSE.read(memoryview(frame)[_ANSWER_HEADER_BYTES:], VERSION)
+        response = wire.FETCH_RESPONSE.read(memoryview(frame)[_ANSWER_HEADER_BYTES:], VERSION)
         return _answer(response, dict(offsets), len(frame) + 4)
 
-    def _exchange(self, request: FetchRequest) -> bytes:
+    def _exchange(self, request: wire.FetchRequest) -> bytes:
         self._correlation += 1
         name = len(CLIENT_ID).to_bytes(2, "big") + CLIENT_ID
-        header = struct.pack(">hhi", FETCH_REQUEST.api_key, VERSION, self._correlation) + name
-        frame = header + b"\0" + FETCH_REQUEST.write(request, VERSION)
+        header = struct.pack(">hhi", wire.FETCH_REQUEST.api_key, VERSION, self._correlation) + name
+        frame = header + b"\0" + wire.FETCH_REQUEST.write(request, VERSION)
         self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
         return self._receive(int.from_bytes(self._receive(4), "big"))
 
@@ -95,7 +89,7 @@ class Fetcher:
         return bytes(data)
 
 
-def _answer(response: FetchResponse, offsets: dict[int, int], wire_bytes: int) -> Answer:
+def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: int) -> Answer:
     ends = []
     for topic in response.responses:
         for partition in topic.partitions:
@@ -107,7 +101,7 @@ def _answer(response: FetchResponse, offsets: dict[int, int], wire_bytes: int) -
     return Answer(wire_bytes, offsets, bool(ends) and all(ends))
 
 
-def _next_offset(partition: PartitionData) -> int:
+def _next_offset(partition: wire.PartitionData) -> int:
     """The offset after the last complete batch, or 0 if there is none."""
     records = b"".join(partition.records or ())
     position, found = 0, 0

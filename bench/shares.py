@@ -16,6 +16,7 @@ from bench.meter import Meter
 from bench.rounds import Bench, Measured
 from bench.target import TIMEOUT_SECONDS, Target
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.messages import share_records as wire
 from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
@@ -32,19 +33,6 @@ from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,
     SHARE_GROUP_HEARTBEAT_RESPONSE,
     ShareGroupHeartbeatRequest,
-)
-from lacuna.wire.messages.share_records import (
-    SHARE_ACKNOWLEDGE_REQUEST,
-    SHARE_ACKNOWLEDGE_RESPONSE,
-    SHARE_FETCH_REQUEST,
-    SHARE_FETCH_RESPONSE,
-    AcknowledgementBatch,
-    AcknowledgePartition,
-    AcknowledgeTopic,
-    FetchPartition,
-    FetchTopic,
-    ShareAcknowledgeRequest,
-    ShareFetchRequest,
 )
 
 MEMBERS = (1, 8)
@@ -168,14 +156,14 @@ class _Member:
 
     async def _fetch(
         self, connection: KafkaConnection, epoch: int, topic_id: bytes, partitions: list[int]
-    ) -> dict[int, list[AcknowledgementBatch]]:
+    ) -> dict[int, list[wire.AcknowledgementBatch]]:
         """Return how to accept what was acquired, by partition."""
-        topics = [FetchTopic(topic_id, [FetchPartition(index) for index in partitions])]
+        topics = [wire.FetchTopic(topic_id, [wire.FetchPartition(index) for index in partitions])]
         answer = await connection.ask(
-            SHARE_FETCH_REQUEST,
-            SHARE_FETCH_RESPONSE,
+            wire.SHARE_FETCH_REQUEST,
+            wire.SHARE_FETCH_RESPONSE,
             2,
-            ShareFetchRequest(
+            wire.ShareFetchRequest(
                 self._group,
                 self._member_id,
                 epoch,
@@ -190,7 +178,7 @@ class _Member:
             raise BenchError(f"ShareFetch: error {answer.error_code}")
         return {
             part.partition_index: [
-                AcknowledgementBatch(run.first_offset, run.last_offset, _ACCEPT)
+                wire.AcknowledgementBatch(run.first_offset, run.last_offset, _ACCEPT)
                 for run in part.acquired_records
             ]
             for topic in answer.responses
@@ -203,16 +191,16 @@ class _Member:
         connection: KafkaConnection,
         epoch: int,
         topic_id: bytes,
-        taken: dict[int, list[AcknowledgementBatch]],
+        taken: dict[int, list[wire.AcknowledgementBatch]],
     ) -> int:
-        parts = [AcknowledgePartition(index, batches) for index, batches in taken.items()]
+        parts = [wire.AcknowledgePartition(index, batches) for index, batches in taken.items()]
         began = time.perf_counter()
         answer = await connection.ask(
-            SHARE_ACKNOWLEDGE_REQUEST,
-            SHARE_ACKNOWLEDGE_RESPONSE,
+            wire.SHARE_ACKNOWLEDGE_REQUEST,
+            wire.SHARE_ACKNOWLEDGE_RESPONSE,
             2,
-            ShareAcknowledgeRequest(
-                self._group, self._member_id, epoch, topics=[AcknowledgeTopic(topic_id, parts)]
+            wire.ShareAcknowledgeRequest(
+                self._group, self._member_id, epoch, topics=[wire.AcknowledgeTopic(topic_id, parts)]
             ),
         )
         self._milliseconds.append((time.perf_counter() - began) * 1000)

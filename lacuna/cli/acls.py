@@ -21,19 +21,7 @@ from lacuna.controlplane.shared.acls import (
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.operating.kafka import KafkaConnection
-from lacuna.wire.messages.security import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-)
+from lacuna.wire.messages import security as wire
 
 _VERSION: Final = 3
 _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
@@ -200,10 +188,10 @@ async def add(change: Change) -> None:
     if not change.dry_run:
         async with KafkaConnection(change.bootstrap) as connection:
             response = await connection.ask(
-                CREATE_ACLS_REQUEST,
-                CREATE_ACLS_RESPONSE,
+                wire.CREATE_ACLS_REQUEST,
+                wire.CREATE_ACLS_RESPONSE,
                 _VERSION,
-                CreateAclsRequest([AclCreation(*each) for each in acls]),
+                wire.CreateAclsRequest([wire.AclCreation(*each) for each in acls]),
             )
         for acl, result in zip(acls, response.results, strict=True):
             check(result.error_code, f"ACL of {acl.principal}", result.error_message)
@@ -232,10 +220,10 @@ async def remove(change: Change) -> None:
             _show(await _described(connection, wanted))
             return
         response = await connection.ask(
-            DELETE_ACLS_REQUEST,
-            DELETE_ACLS_RESPONSE,
+            wire.DELETE_ACLS_REQUEST,
+            wire.DELETE_ACLS_RESPONSE,
             _VERSION,
-            DeleteAclsRequest([DeleteAclsFilter(*each) for each in wanted]),
+            wire.DeleteAclsRequest([wire.DeleteAclsFilter(*each) for each in wanted]),
         )
     removed: dict[AclEntry, None] = {}
     for result in response.filter_results:
@@ -251,7 +239,10 @@ async def _described(
     entries: dict[AclEntry, None] = {}
     for each in wanted:
         response = await connection.ask(
-            DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, _VERSION, DescribeAclsRequest(*each)
+            wire.DESCRIBE_ACLS_REQUEST,
+            wire.DESCRIBE_ACLS_RESPONSE,
+            _VERSION,
+            wire.DescribeAclsRequest(*each),
         )
         check(response.error_code, "ACLs", response.error_message)
         entries.update(

@@ -8,20 +8,13 @@ from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG
 from lacuna.operating.kafka import KafkaConnection
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
-)
-from lacuna.wire.messages.fetch import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    ListOffsetsPartition,
-    ListOffsetsPartitionResponse,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from lacuna.wire.messages.topics import (
     METADATA_REQUEST,
@@ -80,19 +73,22 @@ async def topic_lags(
 
 async def list_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
-) -> Sequence[ListOffsetsPartitionResponse]:
+) -> Sequence[wire.ListOffsetsPartitionResponse]:
     """Return an agent's answer for each partition."""
     return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
 
 
 async def _list_offsets(
     connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
-) -> Sequence[ListOffsetsPartitionResponse]:
+) -> Sequence[wire.ListOffsetsPartitionResponse]:
     queries = [
-        ListOffsetsPartition(each, timestamp=timestamp) for each, timestamp in timestamps.items()
+        wire.ListOffsetsPartition(each, timestamp=timestamp)
+        for each, timestamp in timestamps.items()
     ]
-    request = ListOffsetsRequest(-1, isolation, [ListOffsetsTopic(name, queries)])
-    response = await connection.ask(LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, 9, request)
+    request = wire.ListOffsetsRequest(-1, isolation, [wire.ListOffsetsTopic(name, queries)])
+    response = await connection.ask(
+        wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, 9, request
+    )
     return response.topics[0].partitions
 
 

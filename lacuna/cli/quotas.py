@@ -10,17 +10,7 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    AlterClientQuotasRequest,
-    DescribeClientQuotasRequest,
-    EntityData,
-    EntryData,
-    OpData,
-)
+from lacuna.wire.messages import client_quotas as wire
 
 #: The names here, and Kafka's.
 _KEYS: Final[Mapping[str, str]] = {
@@ -57,10 +47,10 @@ async def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists all quotas. A * stands for all users, clients or hosts without quotas of their own."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            DESCRIBE_CLIENT_QUOTAS_REQUEST,
-            DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+            wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
+            wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
             1,
-            DescribeClientQuotasRequest(),
+            wire.DescribeClientQuotasRequest(),
         )
     check(response.error_code, "quotas", response.error_message)
     rows = []
@@ -111,7 +101,7 @@ def remove_quotas(
 ) -> None:
     """Removes quotas, so that those of * apply, if there are any."""
     entity = _entity(user, client, host)
-    _alter(entity, [OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
+    _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)
     print_done(f"removed {', '.join(quotas)} of {whose}", whose=whose, quotas=", ".join(quotas))
     print_collected()
@@ -119,29 +109,31 @@ def remove_quotas(
 
 @asynchronous
 async def _alter(
-    entity: Sequence[EntityData], changes: Sequence[OpData], bootstrap: Agents
+    entity: Sequence[wire.EntityData], changes: Sequence[wire.OpData], bootstrap: Agents
 ) -> None:
-    request = AlterClientQuotasRequest([EntryData(entity, changes)])
+    request = wire.AlterClientQuotasRequest([wire.EntryData(entity, changes)])
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            ALTER_CLIENT_QUOTAS_REQUEST, ALTER_CLIENT_QUOTAS_RESPONSE, 1, request
+            wire.ALTER_CLIENT_QUOTAS_REQUEST, wire.ALTER_CLIENT_QUOTAS_RESPONSE, 1, request
         )
     (result,) = response.entries
     check(result.error_code, f"quotas of {_words(entity)}", result.error_message)
 
 
-def _entity(user: str | None, client: str | None, host: str | None) -> list[EntityData]:
+def _entity(user: str | None, client: str | None, host: str | None) -> list[wire.EntityData]:
     given = dict(zip(_KINDS.values(), (user, client, host), strict=True))
     if not any(given.values()):
         fail("name whose quotas these are: --user, --client or --host")
     if host and (user or client):
         fail("--host has quotas by itself: leave --user and --client out")
     return [
-        EntityData(kind, None if name == _DEFAULT else name) for kind, name in given.items() if name
+        wire.EntityData(kind, None if name == _DEFAULT else name)
+        for kind, name in given.items()
+        if name
     ]
 
 
-def _words(entity: Sequence[EntityData]) -> str:
+def _words(entity: Sequence[wire.EntityData]) -> str:
     kinds = {kind: name for name, kind in _KINDS.items()}
     return ", ".join(f"{kinds[each.entity_type]} {each.entity_name or _DEFAULT}" for each in entity)
 
@@ -152,15 +144,15 @@ def _key(name: str) -> str:
     return _KEYS.get(name, name)
 
 
-def _change(text: str) -> OpData:
+def _change(text: str) -> wire.OpData:
     name, equals, value = text.partition("=")
     if not equals:
         fail(f"{text}: write QUOTA=VALUE, for example produce=10MiB")
     key = _key(name)
     if _NAMES[key] in _SIZES:
-        return OpData(key, float(parse_size(value, text)), remove=False)
+        return wire.OpData(key, float(parse_size(value, text)), remove=False)
     try:
-        return OpData(key, float(value.removesuffix("%")), remove=False)
+        return wire.OpData(key, float(value.removesuffix("%")), remove=False)
     except ValueError:
         fail(f"{text}: {value} is not a number")
 

@@ -14,19 +14,13 @@ from lacuna.cli.records.points import Kind, Point, parse_from
 from lacuna.cli.units import show_count
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
+from lacuna.wire.messages import share_groups as wire
 from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
 from lacuna.wire.messages.offsets import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-)
-from lacuna.wire.messages.share_groups import (
-    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponseGroup,
 )
 
 
@@ -144,13 +138,15 @@ async def _first_unfinished(
 
 async def share_offsets(
     connection: KafkaConnection, group: str
-) -> DescribeShareGroupOffsetsResponseGroup:
+) -> wire.DescribeShareGroupOffsetsResponseGroup:
     """Return the offsets of a share group in all its partitions. Raises UserError."""
     response = await connection.ask(
-        DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
         1,
-        DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group, None)]),
+        wire.DescribeShareGroupOffsetsRequest(
+            [wire.DescribeShareGroupOffsetsRequestGroup(group, None)]
+        ),
     )
     (described,) = response.groups
     check(described.error_code, f"group {group}", described.error_message)

@@ -29,32 +29,13 @@ from lacuna.operating.changing import with_unit
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import relayed
 from lacuna.operating.sizes import sizes_of_topics
+from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
-)
-from lacuna.wire.messages.topics import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
 )
 
 #: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
@@ -193,11 +174,14 @@ async def create_topic(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     """Creates a topic."""
-    configs = [CreatableTopicConfig(key, value) for key, value in _configs_given(config or [])]
-    topic = CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
+    configs = [wire.CreatableTopicConfig(key, value) for key, value in _configs_given(config or [])]
+    topic = wire.CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            CREATE_TOPICS_REQUEST, CREATE_TOPICS_RESPONSE, 7, CreateTopicsRequest([topic])
+            wire.CREATE_TOPICS_REQUEST,
+            wire.CREATE_TOPICS_RESPONSE,
+            7,
+            wire.CreateTopicsRequest([topic]),
         )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
@@ -255,11 +239,11 @@ async def alter_topic(
             check(result.error_code, f"configs of {name}", result.error_message)
         if partitions is not None:
             raised = await connection.ask(
-                CREATE_PARTITIONS_REQUEST,
-                CREATE_PARTITIONS_RESPONSE,
+                wire.CREATE_PARTITIONS_REQUEST,
+                wire.CREATE_PARTITIONS_RESPONSE,
                 3,
-                CreatePartitionsRequest(
-                    [CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
+                wire.CreatePartitionsRequest(
+                    [wire.CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
                 ),
             )
             (outcome,) = raised.results
@@ -283,10 +267,12 @@ def delete_topic(
 
 @asynchronous
 async def _delete(name: str, bootstrap: Agents) -> None:
-    request = DeleteTopicsRequest([DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
+    request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         await existing_topic(connection, name)
-        response = await connection.ask(DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE, 6, request)
+        response = await connection.ask(
+            wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE, 6, request
+        )
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     print_done(f"deleted {name}", topic=name)
@@ -334,10 +320,14 @@ def trim_topic(
 
 @asynchronous
 async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> None:
-    partitions = [DeleteRecordsPartition(index, offset) for index, offset in offsets.items()]
-    request = DeleteRecordsRequest([DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS)
+    partitions = [wire.DeleteRecordsPartition(index, offset) for index, offset in offsets.items()]
+    request = wire.DeleteRecordsRequest(
+        [wire.DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS
+    )
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(DELETE_RECORDS_REQUEST, DELETE_RECORDS_RESPONSE, 2, request)
+        response = await connection.ask(
+            wire.DELETE_RECORDS_REQUEST, wire.DELETE_RECORDS_RESPONSE, 2, request
+        )
     results = response.topics[0].partitions
     for each in results:
         check(each.error_code, f"partition {each.partition_index} of {name}")

@@ -12,20 +12,7 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
 from lacuna.operating.control import open_control
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
-from lacuna.wire.messages.transactions import (
-    DESCRIBE_TRANSACTIONS_REQUEST,
-    DESCRIBE_TRANSACTIONS_RESPONSE,
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    WRITE_TXN_MARKERS_REQUEST,
-    WRITE_TXN_MARKERS_RESPONSE,
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-    TransactionState,
-    WritableTxnMarker,
-    WritableTxnMarkerTopic,
-    WriteTxnMarkersRequest,
-)
+from lacuna.wire.messages import transactions as wire
 
 app = Group(
     help="Lists, describes and aborts transactions, and shows which ones consumers wait for."
@@ -63,10 +50,10 @@ async def list_transactions(
     states = [ONGOING] if is_open else state or ()
     responses = await ask_every_agent(
         bootstrap,
-        LIST_TRANSACTIONS_REQUEST,
-        LIST_TRANSACTIONS_RESPONSE,
+        wire.LIST_TRANSACTIONS_REQUEST,
+        wire.LIST_TRANSACTIONS_RESPONSE,
         1,
-        ListTransactionsRequest(states, duration_filter=longer_than_ms),
+        wire.ListTransactionsRequest(states, duration_filter=longer_than_ms),
     )
     for response in responses:
         check(response.error_code, "transactions")
@@ -88,15 +75,15 @@ async def list_transactions(
 
 async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
     """Shows open transactions, the oldest first."""
-    found: list[TransactionState] = []
+    found: list[wire.TransactionState] = []
     now_ms = SystemWallClock().now_ms()
     async with KafkaConnection(bootstrap) as connection:
         for start in range(0, len(ids), _IDS_AT_ONCE):
             described = await connection.ask(
-                DESCRIBE_TRANSACTIONS_REQUEST,
-                DESCRIBE_TRANSACTIONS_RESPONSE,
+                wire.DESCRIBE_TRANSACTIONS_REQUEST,
+                wire.DESCRIBE_TRANSACTIONS_RESPONSE,
                 0,
-                DescribeTransactionsRequest(ids[start : start + _IDS_AT_ONCE]),
+                wire.DescribeTransactionsRequest(ids[start : start + _IDS_AT_ONCE]),
             )
             found += [
                 each for each in described.transaction_states if each.transaction_state == ONGOING
@@ -157,13 +144,15 @@ async def abort_transaction(
                 f"{transactional_id}: there is no transaction to abort; its state is {state.transaction_state}"
             )
 
-        topics = [WritableTxnMarkerTopic(topic.topic, topic.partitions) for topic in state.topics]
-        marker = WritableTxnMarker(state.producer_id, state.producer_epoch, topics=topics)
+        topics = [
+            wire.WritableTxnMarkerTopic(topic.topic, topic.partitions) for topic in state.topics
+        ]
+        marker = wire.WritableTxnMarker(state.producer_id, state.producer_epoch, topics=topics)
         response = await connection.ask(
-            WRITE_TXN_MARKERS_REQUEST,
-            WRITE_TXN_MARKERS_RESPONSE,
+            wire.WRITE_TXN_MARKERS_REQUEST,
+            wire.WRITE_TXN_MARKERS_RESPONSE,
             1,
-            WriteTxnMarkersRequest([marker]),
+            wire.WriteTxnMarkersRequest([marker]),
         )
     for topic in response.markers[0].topics:
         for partition in topic.partitions:
@@ -226,12 +215,12 @@ async def blame_transactions(
     )
 
 
-async def _describe(connection: KafkaConnection, transactional_id: str) -> TransactionState:
+async def _describe(connection: KafkaConnection, transactional_id: str) -> wire.TransactionState:
     response = await connection.ask(
-        DESCRIBE_TRANSACTIONS_REQUEST,
-        DESCRIBE_TRANSACTIONS_RESPONSE,
+        wire.DESCRIBE_TRANSACTIONS_REQUEST,
+        wire.DESCRIBE_TRANSACTIONS_RESPONSE,
         0,
-        DescribeTransactionsRequest([transactional_id]),
+        wire.DescribeTransactionsRequest([transactional_id]),
     )
     (state,) = response.transaction_states
     check(state.error_code, f"transactional id {transactional_id}")

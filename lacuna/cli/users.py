@@ -15,15 +15,7 @@ from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.changing import upsertions
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.security import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-)
+from lacuna.wire.messages import security as wire
 
 _VERSION: Final = 0
 
@@ -38,10 +30,10 @@ async def list_users(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists users and their mechanisms."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-            DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
             _VERSION,
-            DescribeUserScramCredentialsRequest(None),
+            wire.DescribeUserScramCredentialsRequest(None),
         )
     check(response.error_code, "users", response.error_message)
     rows = [
@@ -74,7 +66,7 @@ def add(
     else:
         secret = read_secret(password, "--password")
     changes = upsertions(user, secret, iterations)
-    asyncio.run(_alter(bootstrap, user, AlterUserScramCredentialsRequest((), changes)))
+    asyncio.run(_alter(bootstrap, user, wire.AlterUserScramCredentialsRequest((), changes)))
     print_done(f"{user} can authenticate with the password", user=user)
     print_collected()
 
@@ -83,10 +75,10 @@ def add(
 @asynchronous
 async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Removes a user. Open connections stay open."""
-    changes = [ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
+    changes = [wire.ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
     removed = False
     for change in changes:
-        request = AlterUserScramCredentialsRequest([change], ())
+        request = wire.AlterUserScramCredentialsRequest([change], ())
         removed |= await _alter(bootstrap, user, request, may_be_missing=True)
     if not removed:
         fail(f"the user {user} does not exist; `lacuna users list` shows the existing users")
@@ -96,14 +88,14 @@ async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 async def _alter(
     bootstrap: Agents,
     user: str,
-    request: AlterUserScramCredentialsRequest,
+    request: wire.AlterUserScramCredentialsRequest,
     may_be_missing: bool = False,
 ) -> bool:
     """Returns whether the change was made. Raises UserError, except for a missing user if `may_be_missing`."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-            ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+            wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+            wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
             _VERSION,
             request,
         )

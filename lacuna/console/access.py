@@ -27,6 +27,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
 from lacuna.operating.changing import upsertions
+from lacuna.wire.messages import security as wire
 from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
@@ -37,26 +38,6 @@ from lacuna.wire.messages.client_quotas import (
     EntityData,
     EntryData,
     OpData,
-)
-from lacuna.wire.messages.security import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AclCreation,
-    AlterUserScramCredentialsRequest,
-    CreateAclsRequest,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
 )
 
 T = TypeVar("T")
@@ -170,10 +151,10 @@ def _back(_turn: Turn) -> str:
 
 async def _acls(turn: Turn) -> list[AclRow]:
     response = await turn.ask(
-        DESCRIBE_ACLS_REQUEST,
-        DESCRIBE_ACLS_RESPONSE,
+        wire.DESCRIBE_ACLS_REQUEST,
+        wire.DESCRIBE_ACLS_RESPONSE,
         _ACLS_VERSION,
-        DescribeAclsRequest(*AclFilter()),
+        wire.DescribeAclsRequest(*AclFilter()),
     )
     check(response.error_code, "ACLs", response.error_message)
     found = [
@@ -266,10 +247,10 @@ async def _preview_acl(turn: Turn) -> Effect:
 
 async def _add_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        CREATE_ACLS_REQUEST,
-        CREATE_ACLS_RESPONSE,
+        wire.CREATE_ACLS_REQUEST,
+        wire.CREATE_ACLS_RESPONSE,
         _ACLS_VERSION,
-        CreateAclsRequest([AclCreation(*_acl_of(turn))]),
+        wire.CreateAclsRequest([wire.AclCreation(*_acl_of(turn))]),
     )
     (result,) = response.results
     check(result.error_code, "ACL", result.error_message)
@@ -286,10 +267,10 @@ async def _preview_no_acl(turn: Turn) -> Effect:
 
 async def _remove_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        DELETE_ACLS_REQUEST,
-        DELETE_ACLS_RESPONSE,
+        wire.DELETE_ACLS_REQUEST,
+        wire.DELETE_ACLS_RESPONSE,
         _ACLS_VERSION,
-        DeleteAclsRequest([DeleteAclsFilter(*_acl_of(turn))]),
+        wire.DeleteAclsRequest([wire.DeleteAclsFilter(*_acl_of(turn))]),
     )
     (result,) = response.filter_results
     check(result.error_code, "ACL", result.error_message)
@@ -301,10 +282,10 @@ async def _remove_acl(turn: Turn) -> Done:
 
 async def _users(turn: Turn) -> list[UserRow]:
     response = await turn.ask(
-        DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        DescribeUserScramCredentialsRequest(None),
+        wire.DescribeUserScramCredentialsRequest(None),
     )
     check(response.error_code, "users", response.error_message)
     return [
@@ -331,7 +312,7 @@ async def _add_user(turn: Turn) -> Done:
     if password != turn.given.get("again", ""):
         raise BadRequest("The passwords differ: write the same one twice.")
     changes = await asyncio.to_thread(upsertions, user, password.encode())
-    await _alter_user(turn, user, AlterUserScramCredentialsRequest((), changes))
+    await _alter_user(turn, user, wire.AlterUserScramCredentialsRequest((), changes))
     return Done(f"{user} can authenticate with the password.", "/access")
 
 
@@ -347,7 +328,9 @@ async def _remove_user(turn: Turn) -> Done:
     user = turn.text("user")
     removed = False
     for mechanism in HASHES:
-        change = AlterUserScramCredentialsRequest([ScramCredentialDeletion(user, mechanism)], ())
+        change = wire.AlterUserScramCredentialsRequest(
+            [wire.ScramCredentialDeletion(user, mechanism)], ()
+        )
         removed |= await _alter_user(turn, user, change, may_be_missing=True)
     if not removed:
         raise BadRequest(f"The user {user} does not exist.")
@@ -357,13 +340,16 @@ async def _remove_user(turn: Turn) -> Done:
 async def _alter_user(
     turn: Turn,
     user: str,
-    change: AlterUserScramCredentialsRequest,
+    change: wire.AlterUserScramCredentialsRequest,
     *,
     may_be_missing: bool = False,
 ) -> bool:
     """Return whether the change was made."""
     response = await turn.ask(
-        ALTER_USER_SCRAM_CREDENTIALS_REQUEST, ALTER_USER_SCRAM_CREDENTIALS_RESPONSE, 0, change
+        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        change,
     )
     for result in response.results:
         if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:

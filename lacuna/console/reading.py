@@ -18,18 +18,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.operating.kafka import Agents, KafkaConnection
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from lacuna.wire.messages import fetch as wire
 
 _BY_NAME: Final = 12
 #: Records that exist as objects at the same time.
@@ -158,19 +147,19 @@ class Reader:
         """
         share = max(limits.FETCH_BYTES // len(positions), _LEAST_BYTES)
         response = await self._connection.ask(
-            FETCH_REQUEST,
-            FETCH_RESPONSE,
+            wire.FETCH_REQUEST,
+            wire.FETCH_RESPONSE,
             _BY_NAME,
-            FetchRequest(
+            wire.FetchRequest(
                 max_wait_ms=wait_ms,
                 min_bytes=1,
                 max_bytes=limits.FETCH_BYTES,
                 isolation_level=self._isolation,
                 topics=[
-                    FetchTopic(
+                    wire.FetchTopic(
                         self._topic,
                         partitions=[
-                            FetchPartition(each, fetch_offset=at, partition_max_bytes=share)
+                            wire.FetchPartition(each, fetch_offset=at, partition_max_bytes=share)
                             for each, at in positions.items()
                         ],
                     )
@@ -193,12 +182,14 @@ class Reader:
 
     async def at_time(self, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
         """Return the first offsets with a timestamp of at least `timestamp`, or -1. Raises BadRequest."""
-        queries = [ListOffsetsPartition(each, timestamp=timestamp) for each in partitions]
+        queries = [wire.ListOffsetsPartition(each, timestamp=timestamp) for each in partitions]
         response = await self._connection.ask(
-            LIST_OFFSETS_REQUEST,
-            LIST_OFFSETS_RESPONSE,
+            wire.LIST_OFFSETS_REQUEST,
+            wire.LIST_OFFSETS_RESPONSE,
             9,
-            ListOffsetsRequest(-1, self._isolation, [ListOffsetsTopic(self._topic, queries)]),
+            wire.ListOffsetsRequest(
+                -1, self._isolation, [wire.ListOffsetsTopic(self._topic, queries)]
+            ),
         )
         offsets: dict[int, int] = {}
         for answer in response.topics[0].partitions:

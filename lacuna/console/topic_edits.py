@@ -17,6 +17,7 @@ from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.column_layout import BinaryColumn
 from lacuna.logstore.records.encoding import murmur2_partitions
 from lacuna.operating.changing import with_unit
+from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
@@ -30,27 +31,6 @@ from lacuna.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
-)
-from lacuna.wire.messages.topics import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreatableTopicResult,
-    CreatePartitionsRequest,
-    CreatePartitionsTopic,
-    CreateTopicsRequest,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-    DeleteTopicsRequest,
-    DeleteTopicState,
 )
 
 _TOPIC_RESOURCE: Final = 2
@@ -100,15 +80,17 @@ async def _new_fields(_turn: Turn) -> Sequence[Field]:
     )
 
 
-async def _create(turn: Turn, *, validate_only: bool) -> CreatableTopicResult:
-    configs = [CreatableTopicConfig(*each) for each in _configs_in(turn.text("configs")).items()]
+async def _create(turn: Turn, *, validate_only: bool) -> wire.CreatableTopicResult:
+    configs = [
+        wire.CreatableTopicConfig(*each) for each in _configs_in(turn.text("configs")).items()
+    ]
     name, partitions = turn.text("name"), turn.number("partitions")
-    topic = CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
+    topic = wire.CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     response = await turn.ask(
-        CREATE_TOPICS_REQUEST,
-        CREATE_TOPICS_RESPONSE,
+        wire.CREATE_TOPICS_REQUEST,
+        wire.CREATE_TOPICS_RESPONSE,
         7,
-        CreateTopicsRequest([topic], _TIMEOUT_MS, validate_only),
+        wire.CreateTopicsRequest([topic], _TIMEOUT_MS, validate_only),
     )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
@@ -228,12 +210,12 @@ async def _partition_fields(turn: Turn) -> Sequence[Field]:
 
 async def _raise_partitions(turn: Turn, *, validate_only: bool) -> int:
     name, count = _name_of(turn), turn.number("count")
-    wanted = CreatePartitionsTopic(name, count, None)
+    wanted = wire.CreatePartitionsTopic(name, count, None)
     response = await turn.ask(
-        CREATE_PARTITIONS_REQUEST,
-        CREATE_PARTITIONS_RESPONSE,
+        wire.CREATE_PARTITIONS_REQUEST,
+        wire.CREATE_PARTITIONS_RESPONSE,
         3,
-        CreatePartitionsRequest([wanted], _TIMEOUT_MS, validate_only),
+        wire.CreatePartitionsRequest([wanted], _TIMEOUT_MS, validate_only),
     )
     (result,) = response.results
     check(result.error_code, f"partitions of {name}", result.error_message)
@@ -304,13 +286,13 @@ async def _preview_trim(turn: Turn) -> Effect:
 async def _apply_trim(turn: Turn) -> Done:
     # The token of the confirmation vouches for these offsets.
     pinned = (map(int, turn.text(each).split(".")) for each in ("partitions", "offsets"))
-    partitions = [DeleteRecordsPartition(*each) for each in zip(*pinned, strict=True)]
-    wanted = DeleteRecordsTopic(_name_of(turn), partitions)
+    partitions = [wire.DeleteRecordsPartition(*each) for each in zip(*pinned, strict=True)]
+    wanted = wire.DeleteRecordsTopic(_name_of(turn), partitions)
     response = await turn.ask(
-        DELETE_RECORDS_REQUEST,
-        DELETE_RECORDS_RESPONSE,
+        wire.DELETE_RECORDS_REQUEST,
+        wire.DELETE_RECORDS_RESPONSE,
         2,
-        DeleteRecordsRequest([wanted], _TIMEOUT_MS),
+        wire.DeleteRecordsRequest([wanted], _TIMEOUT_MS),
     )
     for result in response.topics[0].partitions:
         check(result.error_code, f"{_name_of(turn)} [{result.partition_index}]")
@@ -343,12 +325,12 @@ async def _apply_delete(turn: Turn) -> Done:
     topic = await _topic_of(turn)
     if topic.topic_id.hex() != turn.text("id"):
         raise BadRequest(f"{topic.name} was deleted and created again in the meantime")
-    wanted = DeleteTopicState(None, topic.topic_id)
+    wanted = wire.DeleteTopicState(None, topic.topic_id)
     response = await turn.ask(
-        DELETE_TOPICS_REQUEST,
-        DELETE_TOPICS_RESPONSE,
+        wire.DELETE_TOPICS_REQUEST,
+        wire.DELETE_TOPICS_RESPONSE,
         6,
-        DeleteTopicsRequest([wanted], timeout_ms=_TIMEOUT_MS),
+        wire.DeleteTopicsRequest([wanted], timeout_ms=_TIMEOUT_MS),
     )
     (result,) = response.responses
     check(result.error_code, f"topic {topic.name}", result.error_message)

@@ -22,17 +22,11 @@ from lacuna.operating.kafka import (
     Unreachable,
 )
 from lacuna.wire.layout import ZERO_UUID, Message
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.cluster import (
     API_VERSIONS_REQUEST,
     API_VERSIONS_RESPONSE,
     ApiVersionsRequest,
-)
-from lacuna.wire.messages.fetch import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
 )
 from lacuna.wire.messages.groups import (
     FIND_COORDINATOR_REQUEST,
@@ -356,19 +350,19 @@ class Kafka:
         isolation: int,
         found: dict[Place, int],
     ) -> list[Place]:
-        request = ListOffsetsRequest(
+        request = wire.ListOffsetsRequest(
             -1,
             isolation,
             [
-                ListOffsetsTopic(
-                    name, [ListOffsetsPartition(each, timestamp=timestamp) for each in indexes]
+                wire.ListOffsetsTopic(
+                    name, [wire.ListOffsetsPartition(each, timestamp=timestamp) for each in indexes]
                 )
                 for name, indexes in wanted.items()
             ],
         )
         broker = await self.broker(leader)
         answer = await broker.ask(
-            LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE, _LIST_OFFSETS_VERSION, request
+            wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, _LIST_OFFSETS_VERSION, request
         )
         left: list[Place] = []
         for topic in answer.topics:

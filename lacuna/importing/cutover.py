@@ -20,14 +20,7 @@ from lacuna.importing.cluster import (
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
 from lacuna.operating.kafka import Agents
-from lacuna.wire.messages.transactions import (
-    DESCRIBE_TRANSACTIONS_REQUEST,
-    DESCRIBE_TRANSACTIONS_RESPONSE,
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    DescribeTransactionsRequest,
-    ListTransactionsRequest,
-)
+from lacuna.wire.messages import transactions as wire
 
 _AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.2
@@ -100,23 +93,26 @@ class SourceTransaction:
 async def source_transactions(source: Kafka) -> list[SourceTransaction]:
     """Return the transactional ids of a source, by name. Kafka before 3.0 shows none."""
     found: list[SourceTransaction] = []
-    if not source.knows(LIST_TRANSACTIONS_REQUEST):
+    if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
     await source.topics()  # names the brokers
     for node in source.nodes:
         broker = await source.broker(node)
         listed = await broker.ask(
-            LIST_TRANSACTIONS_REQUEST, LIST_TRANSACTIONS_RESPONSE, 0, ListTransactionsRequest()
+            wire.LIST_TRANSACTIONS_REQUEST,
+            wire.LIST_TRANSACTIONS_RESPONSE,
+            0,
+            wire.ListTransactionsRequest(),
         )
         if listed.error_code:
             raise failure_of(f"{source.what} does not list its transactions", listed.error_code)
         names = [each.transactional_id for each in listed.transaction_states]
         for some in in_parts(names, _AT_ONCE):
             described = await broker.ask(
-                DESCRIBE_TRANSACTIONS_REQUEST,
-                DESCRIBE_TRANSACTIONS_RESPONSE,
+                wire.DESCRIBE_TRANSACTIONS_REQUEST,
+                wire.DESCRIBE_TRANSACTIONS_RESPONSE,
                 0,
-                DescribeTransactionsRequest(some),
+                wire.DescribeTransactionsRequest(some),
             )
             found += [
                 SourceTransaction(

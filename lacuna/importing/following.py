@@ -21,16 +21,7 @@ from lacuna.importing.batches import Arrived, Copy, UncopyableError, arrive
 from lacuna.importing.cluster import MOVING, READ_COMMITTED, Broker, Kafka, Place, name_of
 from lacuna.importing.target import Stretch, Target, TargetFailed
 from lacuna.logstore.objects import Part
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    AbortedTransaction,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 
 #: A fetch: how long it waits, and how many bytes it and each of its partitions may return.
 _WAIT_MS: Final = 500
@@ -272,7 +263,7 @@ class Following:
         """Fetch the partitions once, and return how many bytes came."""
         has_ids = all(any(each.source_id) for each in tracks)
         wanted = _BY_ID_VERSION if has_ids else _BY_NAME_VERSION
-        answer = await broker.ask(FETCH_REQUEST, FETCH_RESPONSE, wanted, _request(tracks))
+        answer = await broker.ask(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, wanted, _request(tracks))
         if answer.error_code:
             raise TargetFailed(f"the source refused a fetch: {name_of(answer.error_code)}")
         size = 0
@@ -286,7 +277,7 @@ class Following:
             await asyncio.sleep(_PAUSE_SECONDS)
         return size
 
-    def _answers(self, answer: FetchResponse) -> Iterator[tuple[Track, PartitionData]]:
+    def _answers(self, answer: wire.FetchResponse) -> Iterator[tuple[Track, wire.PartitionData]]:
         for topic in answer.responses:
             for data in topic.partitions:
                 if topic.topic:
@@ -296,7 +287,7 @@ class Following:
                 if track is not None and not track.stopped:
                     yield track, data
 
-    def _failed(self, track: Track, data: PartitionData) -> bool:
+    def _failed(self, track: Track, data: wire.PartitionData) -> bool:
         """Handle a partition's error, and return whether it is worth waiting for."""
         code = data.error_code
         if code in MOVING or code in _UNKNOWN:
@@ -308,7 +299,7 @@ class Following:
             self.stop(track, f"cannot be read from the source: {name_of(code)}")
         return False
 
-    def _take(self, track: Track, data: PartitionData) -> int:
+    def _take(self, track: Track, data: wire.PartitionData) -> int:
         if data.diverging_epoch.end_offset >= 0:
             self.stop(track, TRUNCATED.format(track.position, data.diverging_epoch.end_offset))
             return 0
@@ -394,23 +385,23 @@ TRUNCATED: Final = (
 )
 
 
-def _request(tracks: Sequence[Track]) -> FetchRequest:
-    topics: dict[tuple[str, bytes], list[FetchPartition]] = {}
+def _request(tracks: Sequence[Track]) -> wire.FetchRequest:
+    topics: dict[tuple[str, bytes], list[wire.FetchPartition]] = {}
     for each in tracks:
-        wanted = FetchPartition(
+        wanted = wire.FetchPartition(
             each.place[1],
             fetch_offset=each.position,
             last_fetched_epoch=each.next_epoch - 1,
             partition_max_bytes=_PARTITION_BYTES,
         )
         topics.setdefault((each.place[0], each.source_id), []).append(wanted)
-    return FetchRequest(
+    return wire.FetchRequest(
         max_wait_ms=_WAIT_MS,
         min_bytes=1,
         max_bytes=_FETCH_BYTES,
         isolation_level=READ_COMMITTED,
         topics=[
-            FetchTopic(name, topic_id, partitions)
+            wire.FetchTopic(name, topic_id, partitions)
             for (name, topic_id), partitions in topics.items()
         ],
     )
@@ -421,5 +412,5 @@ def _joined(parts: Sequence[Part]) -> Part:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _aborted(found: Sequence[AbortedTransaction] | None) -> list[tuple[int, int]]:
+def _aborted(found: Sequence[wire.AbortedTransaction] | None) -> list[tuple[int, int]]:
     return [(each.producer_id, each.first_offset) for each in found or ()]

@@ -19,6 +19,7 @@ from lacuna.importing.cluster import (
     in_parts,
     name_of,
 )
+from lacuna.wire.messages import security as wire
 from lacuna.wire.messages.client_quotas import (
     ALTER_CLIENT_QUOTAS_REQUEST,
     ALTER_CLIENT_QUOTAS_RESPONSE,
@@ -40,18 +41,6 @@ from lacuna.wire.messages.offsets import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
     OffsetFetchRequest,
-)
-from lacuna.wire.messages.security import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AclCreation,
-    CreateAclsRequest,
-    DescribeAclsRequest,
-    DescribeUserScramCredentialsRequest,
 )
 
 _LIST_GROUPS_VERSION: Final = 4
@@ -215,17 +204,17 @@ async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
 
 async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
     found = await source.ask(
-        DESCRIBE_ACLS_REQUEST,
-        DESCRIBE_ACLS_RESPONSE,
+        wire.DESCRIBE_ACLS_REQUEST,
+        wire.DESCRIBE_ACLS_RESPONSE,
         2,
-        DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ANY),
+        wire.DescribeAclsRequest(_ANY, None, _ANY, None, None, _ANY, _ANY),
     )
     if found.error_code == ErrorCode.SECURITY_DISABLED:
         return ()
     if found.error_code:
         return [f"ACLs are not copied: the source does not show them ({name_of(found.error_code)})"]
     acls = [
-        AclCreation(
+        wire.AclCreation(
             each.resource_type,
             each.resource_name,
             each.pattern_type,
@@ -240,7 +229,7 @@ async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
     failed: dict[str, int] = {}
     for some in in_parts(acls, _AT_ONCE):
         answer = await target.ask(
-            CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE, 2, CreateAclsRequest(some)
+            wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, 2, wire.CreateAclsRequest(some)
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.results))
     return [f"{count} ACLs are not copied: {why}" for why, count in failed.items()]
@@ -287,13 +276,13 @@ def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) ->
 
 async def _list_users(source: Kafka) -> Sequence[str]:
     """Return a line for each user with a password at the source, which shows neither passwords nor their hashes."""
-    if not source.knows(DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
+    if not source.knows(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(
-        DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        DescribeUserScramCredentialsRequest(None),
+        wire.DescribeUserScramCredentialsRequest(None),
     )
     if found.error_code:
         return [

@@ -30,13 +30,7 @@ from lacuna.importing.target import Target, TargetFailed
 from lacuna.importing.topics import Aligned, Selection, Topics
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.operating.kafka import Agents
-from lacuna.wire.messages.topics import (
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DeleteRecordsPartition,
-    DeleteRecordsRequest,
-    DeleteRecordsTopic,
-)
+from lacuna.wire.messages import topics as wire
 
 _ALIGN_SECONDS: Final = 30.0
 _GROUPS_SECONDS: Final = 2.0
@@ -350,20 +344,20 @@ class Importer:
 
     async def _drop(self, target: Kafka) -> None:
         """Delete here what the source has deleted. Topics that are only compacted keep their log start."""
-        dropped: dict[str, list[DeleteRecordsPartition]] = {}
+        dropped: dict[str, list[wire.DeleteRecordsPartition]] = {}
         for track in self.progress.tracks.values():
             start = min(track.log_start_offset, track.copied)
             if start > track.dropped_to and not track.stopped:
                 track.dropped_to = start
                 name, index = track.place
-                dropped.setdefault(name, []).append(DeleteRecordsPartition(index, start))
+                dropped.setdefault(name, []).append(wire.DeleteRecordsPartition(index, start))
         for some in in_parts(list(dropped.items()), _TOPICS_AT_ONCE):
-            topics = [DeleteRecordsTopic(name, partitions) for name, partitions in some]
+            topics = [wire.DeleteRecordsTopic(name, partitions) for name, partitions in some]
             await target.ask(
-                DELETE_RECORDS_REQUEST,
-                DELETE_RECORDS_RESPONSE,
+                wire.DELETE_RECORDS_REQUEST,
+                wire.DELETE_RECORDS_RESPONSE,
                 2,
-                DeleteRecordsRequest(topics, _TIMEOUT_MS),
+                wire.DeleteRecordsRequest(topics, _TIMEOUT_MS),
             )
 
     def _begin(self, track: Track, state: PartitionState, start: int, end: int) -> None:

@@ -23,18 +23,7 @@ from lacuna.importing.cluster import (
     name_of,
 )
 from lacuna.importing.following import DELETED, RECREATED
-from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-    AlterableConfig,
-    AlterConfigsResource,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    IncrementalAlterConfigsRequest,
-)
+from lacuna.wire.messages import configs as wire
 from lacuna.wire.messages.topics import (
     CREATE_PARTITIONS_REQUEST,
     CREATE_PARTITIONS_RESPONSE,
@@ -91,7 +80,7 @@ class Aligned:
     notes: list[str] = field(default_factory=list)
 
 
-Configs = Mapping[str, DescribeConfigsResourceResult]
+Configs = Mapping[str, wire.DescribeConfigsResourceResult]
 
 
 class Topics:
@@ -183,13 +172,13 @@ class Topics:
                 await self._add_partitions(name, len(topic.leaders), aligned)
             altered = list(_changes(configs_there.get(name, {}), configs_here.get(name, {})))
             if altered:
-                changes.append(AlterConfigsResource(_TOPIC, name, altered))
+                changes.append(wire.AlterConfigsResource(_TOPIC, name, altered))
         for some in in_parts(changes, _AT_ONCE):
             answer = await self._target.ask(
-                INCREMENTAL_ALTER_CONFIGS_REQUEST,
-                INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+                wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
+                wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
                 1,
-                IncrementalAlterConfigsRequest(list(some)),
+                wire.IncrementalAlterConfigsRequest(list(some)),
             )
             for each in answer.responses:
                 if each.error_code:
@@ -213,10 +202,12 @@ async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Confi
     """Return the configs of topics by topic and name; none of a topic that has gone. Raises ClusterRefused."""
     found: dict[str, Configs] = {}
     for some in in_parts(names, _AT_ONCE):
-        request = DescribeConfigsRequest(
-            [DescribeConfigsResource(_TOPIC, name, None) for name in some]
+        request = wire.DescribeConfigsRequest(
+            [wire.DescribeConfigsResource(_TOPIC, name, None) for name in some]
         )
-        answer = await cluster.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
+        answer = await cluster.ask(
+            wire.DESCRIBE_CONFIGS_REQUEST, wire.DESCRIBE_CONFIGS_RESPONSE, 4, request
+        )
         for each in answer.results:
             if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
@@ -239,13 +230,13 @@ async def links_of(cluster: Kafka) -> dict[str, str]:
 async def promote(cluster: Kafka, names: Sequence[str]) -> None:
     """Let topics accept records of producers. Raises ClusterRefused."""
     for some in in_parts(names, _AT_ONCE):
-        change = [AlterableConfig(MIRROR_SOURCE, DELETE, None)]
+        change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
         answer = await cluster.ask(
-            INCREMENTAL_ALTER_CONFIGS_REQUEST,
-            INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+            wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
+            wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
             1,
-            IncrementalAlterConfigsRequest(
-                [AlterConfigsResource(_TOPIC, name, change) for name in some]
+            wire.IncrementalAlterConfigsRequest(
+                [wire.AlterConfigsResource(_TOPIC, name, change) for name in some]
             ),
         )
         for each in answer.responses:
@@ -286,15 +277,15 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
     return values, notes
 
 
-def _changes(there: Configs, here: Configs) -> Iterator[AlterableConfig]:
+def _changes(there: Configs, here: Configs) -> Iterator[wire.AlterableConfig]:
     """Yield the changes that make the configs of a mirror those of its source."""
     wanted, _ = translate(there)
     own = {name: each.value for name, each in here.items() if each.config_source == _ON_TOPIC}
     for name, value in wanted.items():
         if own.get(name) != value:
-            yield AlterableConfig(name, SET, value)
+            yield wire.AlterableConfig(name, SET, value)
     for name in own.keys() - wanted.keys() - {MIRROR_SOURCE}:
-        yield AlterableConfig(name, DELETE, None)
+        yield wire.AlterableConfig(name, DELETE, None)
 
 
 def _link(configs: Configs) -> str:

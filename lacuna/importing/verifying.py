@@ -31,14 +31,7 @@ from lacuna.importing.cutover import mirrors_of
 from lacuna.importing.groups import committed_offsets
 from lacuna.importing.topics import Selection, topic_configs
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 
 _ISOLATION: Final = {READ_COMMITTED: "read_committed", READ_UNCOMMITTED: "read_uncommitted"}
 _BY_NAME_VERSION: Final = 12
@@ -216,19 +209,21 @@ class _Side:
         self._batches = [next(read_batches(each.data, verify=False)) for each in arrived.copies]
         return True
 
-    async def _ask(self) -> PartitionData:
+    async def _ask(self) -> wire.PartitionData:
         name, index = self._place
-        wanted = FetchPartition(
+        wanted = wire.FetchPartition(
             index, fetch_offset=self._position, partition_max_bytes=_FETCH_BYTES
         )
-        request = FetchRequest(
+        request = wire.FetchRequest(
             max_wait_ms=_WAIT_MS,
             min_bytes=1,
             max_bytes=_FETCH_BYTES,
             isolation_level=self._isolation,
-            topics=[FetchTopic(name, partitions=[wanted])],
+            topics=[wire.FetchTopic(name, partitions=[wanted])],
         )
-        answer = await self._broker.ask(FETCH_REQUEST, FETCH_RESPONSE, _BY_NAME_VERSION, request)
+        answer = await self._broker.ask(
+            wire.FETCH_REQUEST, wire.FETCH_RESPONSE, _BY_NAME_VERSION, request
+        )
         ((data,),) = (topic.partitions for topic in answer.responses)
         code = answer.error_code or data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:

@@ -21,6 +21,7 @@ from lacuna.base.sasl import SaslError
 from lacuna.wire.client import ClientFrames, NoAnswerError, authenticate
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
+from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.cluster import (
     API_VERSIONS_REQUEST,
     API_VERSIONS_RESPONSE,
@@ -30,13 +31,6 @@ from lacuna.wire.messages.groups import (
     FIND_COORDINATOR_REQUEST,
     FIND_COORDINATOR_RESPONSE,
     FindCoordinatorRequest,
-)
-from lacuna.wire.messages.topics import (
-    METADATA_REQUEST,
-    METADATA_RESPONSE,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
 )
 
 Q = TypeVar("Q")
@@ -357,13 +351,14 @@ class Client:
             )
         return version
 
-    async def metadata(self, topics: Sequence[str]) -> MetadataResponse:
+    async def metadata(self, topics: Sequence[str]) -> wire.MetadataResponse:
         """Ask for topics, and keep their leaders and the brokers' addresses."""
-        request = MetadataRequest(
-            [MetadataRequestTopic(name=name) for name in topics], allow_auto_topic_creation=False
+        request = wire.MetadataRequest(
+            [wire.MetadataRequestTopic(name=name) for name in topics],
+            allow_auto_topic_creation=False,
         )
         answer = await self.ask(
-            -1, (METADATA_REQUEST, METADATA_RESPONSE), _METADATA_VERSION, request
+            -1, (wire.METADATA_REQUEST, wire.METADATA_RESPONSE), _METADATA_VERSION, request
         )
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:

@@ -10,19 +10,7 @@ from lacuna.judge import client as kafka
 from lacuna.judge.client import Batch, Client, Lost, read_batches
 from lacuna.judge.history import Read
 from lacuna.judge.producer import check, name_and_index
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    AbortedTransaction,
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
     OFFSET_COMMIT_RESPONSE,
@@ -72,7 +60,7 @@ GAP, ACCEPTED, RELEASED = 0, 1, 2
 
 
 def visible(
-    batches: Sequence[Batch], aborted: Sequence[AbortedTransaction]
+    batches: Sequence[Batch], aborted: Sequence[wire.AbortedTransaction]
 ) -> list[tuple[int, str]]:
     """Return the records of batches without those of aborted transactions, as Kafka's consumers do."""
     waiting = deque(sorted(aborted, key=lambda each: each.first_offset))
@@ -93,23 +81,24 @@ async def fetch(
 ) -> Read:
     """Read records from an offset on. Raises Refused and Lost."""
     name, index = name_and_index(place)
-    request = FetchRequest(
+    request = wire.FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=most_bytes,
         isolation_level=isolation,
         topics=[
-            FetchTopic(
-                name, partitions=[FetchPartition(index, -1, offset, partition_max_bytes=most_bytes)]
+            wire.FetchTopic(
+                name,
+                partitions=[wire.FetchPartition(index, -1, offset, partition_max_bytes=most_bytes)],
             )
         ],
     )
     answer = await client.ask(
-        await client.leader(place), (FETCH_REQUEST, FETCH_RESPONSE), _FETCH, request
+        await client.leader(place), (wire.FETCH_REQUEST, wire.FETCH_RESPONSE), _FETCH, request
     )
-    check(answer.error_code, FETCH_REQUEST.api_key)
+    check(answer.error_code, wire.FETCH_REQUEST.api_key)
     ((each,),) = [topic.partitions for topic in answer.responses]
-    check(each.error_code, FETCH_REQUEST.api_key)
+    check(each.error_code, wire.FETCH_REQUEST.api_key)
     batches = list(read_batches(b"".join(each.records or ())))
     aborted = (each.aborted_transactions or ()) if isolation == READ_COMMITTED else ()
     records = tuple(row for row in visible(batches, aborted) if row[0] >= offset)
@@ -120,15 +109,15 @@ async def fetch(
 async def bound(client: Client, place: str, isolation: int, timestamp: int = LATEST) -> int:
     """Return an end of a log. Raises Refused and Lost."""
     name, index = name_and_index(place)
-    request = ListOffsetsRequest(
+    request = wire.ListOffsetsRequest(
         -1,
         isolation,
-        [ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=timestamp)])],
+        [wire.ListOffsetsTopic(name, [wire.ListOffsetsPartition(index, timestamp=timestamp)])],
     )
-    pair = (LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE)
+    pair = (wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE)
     answer = await client.ask(await client.leader(place), pair, _LIST_OFFSETS, request)
     ((each,),) = [topic.partitions for topic in answer.topics]
-    check(each.error_code, LIST_OFFSETS_REQUEST.api_key)
+    check(each.error_code, wire.LIST_OFFSETS_REQUEST.api_key)
     return each.offset
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 from lacuna.judge import client as kafka
 from lacuna.judge.client import RETRIED, TRANSACTION, VAGUE, Client, Lost, Refused
 from lacuna.wire.layout import Message
+from lacuna.wire.messages import transactions as wire
 from lacuna.wire.messages.offsets import (
     TXN_OFFSET_COMMIT_REQUEST,
     TXN_OFFSET_COMMIT_RESPONSE,
@@ -22,21 +23,6 @@ from lacuna.wire.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
-)
-from lacuna.wire.messages.transactions import (
-    ADD_OFFSETS_TO_TXN_REQUEST,
-    ADD_OFFSETS_TO_TXN_RESPONSE,
-    ADD_PARTITIONS_TO_TXN_REQUEST,
-    ADD_PARTITIONS_TO_TXN_RESPONSE,
-    END_TXN_REQUEST,
-    END_TXN_RESPONSE,
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnTopic,
-    EndTxnRequest,
-    InitProducerIdRequest,
 )
 
 T = TypeVar("T")
@@ -164,15 +150,15 @@ class Producer:
 
     async def begin(self) -> None:
         """Get a producer id and an epoch, which fence earlier producers of the id. Raises Refused, Vague and Lost."""
-        request = InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
-        pair = (INIT_PRODUCER_ID_REQUEST, INIT_PRODUCER_ID_RESPONSE)
+        request = wire.InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
+        pair = (wire.INIT_PRODUCER_ID_REQUEST, wire.INIT_PRODUCER_ID_RESPONSE)
 
         async def attempt() -> tuple[int, int]:
             if self.identity is None:
                 answer = await self._client.ask(-1, pair, _INIT, request)
             else:
                 answer = await self._coordinated(pair, _INIT, request, TRANSACTION, self.identity)
-            check(answer.error_code, INIT_PRODUCER_ID_REQUEST.api_key)
+            check(answer.error_code, wire.INIT_PRODUCER_ID_REQUEST.api_key)
             return answer.producer_id, answer.producer_epoch
 
         (self._producer_id, self._epoch), _ = await self._settle(attempt)
@@ -227,19 +213,19 @@ class Producer:
     async def _add_partition(self, name: str, index: int) -> None:
         assert self.identity is not None
         identity = self.identity
-        request = AddPartitionsToTxnRequest(
+        request = wire.AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=identity,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[AddPartitionsToTxnTopic(name, [index])],
+            v3_and_below_topics=[wire.AddPartitionsToTxnTopic(name, [index])],
         )
 
         async def attempt() -> None:
-            pair = (ADD_PARTITIONS_TO_TXN_REQUEST, ADD_PARTITIONS_TO_TXN_RESPONSE)
+            pair = (wire.ADD_PARTITIONS_TO_TXN_REQUEST, wire.ADD_PARTITIONS_TO_TXN_RESPONSE)
             answer = await self._coordinated(pair, _ADD_PARTITIONS, request, TRANSACTION, identity)
             for topic in answer.results_by_topic_v3_and_below:
                 for each in topic.results_by_partition:
-                    check(each.partition_error_code, ADD_PARTITIONS_TO_TXN_REQUEST.api_key)
+                    check(each.partition_error_code, wire.ADD_PARTITIONS_TO_TXN_REQUEST.api_key)
 
         await self._settle(attempt)
 
@@ -276,12 +262,12 @@ class Producer:
     async def _add_group(self, group: str) -> None:
         assert self.identity is not None
         identity = self.identity
-        request = AddOffsetsToTxnRequest(identity, self._producer_id, self._epoch, group)
+        request = wire.AddOffsetsToTxnRequest(identity, self._producer_id, self._epoch, group)
 
         async def attempt() -> None:
-            pair = (ADD_OFFSETS_TO_TXN_REQUEST, ADD_OFFSETS_TO_TXN_RESPONSE)
+            pair = (wire.ADD_OFFSETS_TO_TXN_REQUEST, wire.ADD_OFFSETS_TO_TXN_RESPONSE)
             answer = await self._coordinated(pair, _ADD_OFFSETS, request, TRANSACTION, identity)
-            check(answer.error_code, ADD_OFFSETS_TO_TXN_REQUEST.api_key)
+            check(answer.error_code, wire.ADD_OFFSETS_TO_TXN_REQUEST.api_key)
 
         await self._settle(attempt)
 
@@ -289,13 +275,13 @@ class Producer:
         """Commit or abort. Raises Refused, Vague and Lost: then the producer must begin anew."""
         assert self.identity is not None
         identity = self.identity
-        request = EndTxnRequest(identity, self._producer_id, self._epoch, commits)
+        request = wire.EndTxnRequest(identity, self._producer_id, self._epoch, commits)
 
         async def attempt() -> Any:
-            pair = (END_TXN_REQUEST, END_TXN_RESPONSE)
+            pair = (wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE)
             most = _END_TXN[self.version]
             answer = await self._coordinated(pair, most, request, TRANSACTION, identity)
-            check(answer.error_code, END_TXN_REQUEST.api_key)
+            check(answer.error_code, wire.END_TXN_REQUEST.api_key)
             return answer
 
         answer, _ = await self._settle(attempt)

@@ -30,6 +30,7 @@ from lacuna.judge.facts import Facts
 from lacuna.judge.history import FAULT, HW, LSO, OK, STUCK, TXN, Delivery, History, Take
 from lacuna.judge.producer import Vague
 from lacuna.judge.writers import Lister, Loop, Sender, Writer, Writing
+from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
     INCREMENTAL_ALTER_CONFIGS_REQUEST,
     INCREMENTAL_ALTER_CONFIGS_RESPONSE,
@@ -38,17 +39,6 @@ from lacuna.wire.messages.configs import (
     IncrementalAlterConfigsRequest,
 )
 from lacuna.wire.messages.share_records import SHARE_FETCH_REQUEST
-from lacuna.wire.messages.topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreateTopicsRequest,
-    DeleteTopicsRequest,
-    DeleteTopicState,
-    MetadataResponse,
-)
 
 #: The topics and their partitions.
 _TOPICS: Final = {"log": 3, "in": 2, "out": 2, "list": 4, "share": 2}
@@ -152,14 +142,14 @@ class Workload:
         topics = dict(_TOPICS)
         is_served = SHARE_FETCH_REQUEST.api_key in link.versions
         self._has_shares = is_served and link.features.get(_SHARES, 0) >= 1
-        request = CreateTopicsRequest(
+        request = wire.CreateTopicsRequest(
             [
-                CreatableTopic(f"{self._plan.name}-{name}", count, -1)
+                wire.CreatableTopic(f"{self._plan.name}-{name}", count, -1)
                 for name, count in topics.items()
             ]
         )
         metadata = await self._client.metadata([])
-        pair = (CREATE_TOPICS_REQUEST, CREATE_TOPICS_RESPONSE)
+        pair = (wire.CREATE_TOPICS_REQUEST, wire.CREATE_TOPICS_RESPONSE)
         answer = await self._client.ask(metadata.controller_id, pair, _CREATE, request)
         for each in answer.topics:
             if each.error_code:
@@ -203,11 +193,11 @@ class Workload:
 
     async def _delete_topics(self) -> None:
         names = [f"{self._plan.name}-{name}" for name in _TOPICS]
-        request = DeleteTopicsRequest(
-            [DeleteTopicState(name) for name in names], names, timeout_ms=10_000
+        request = wire.DeleteTopicsRequest(
+            [wire.DeleteTopicState(name) for name in names], names, timeout_ms=10_000
         )
         metadata = await self._client.metadata([])
-        pair = (DELETE_TOPICS_REQUEST, DELETE_TOPICS_RESPONSE)
+        pair = (wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE)
         await self._client.ask(metadata.controller_id, pair, _DELETE, request)
 
     def _actors(self) -> list[Actor]:
@@ -380,7 +370,7 @@ async def _is_set(event: asyncio.Event, seconds: float) -> bool:
         return False
 
 
-def _all_led(metadata: MetadataResponse) -> bool:
+def _all_led(metadata: wire.MetadataResponse) -> bool:
     return all(
         topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
         for topic in metadata.topics

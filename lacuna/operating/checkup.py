@@ -29,15 +29,7 @@ from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import ask_agent, relayed
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DESCRIBE_LOG_DIRS_REQUEST,
-    DESCRIBE_LOG_DIRS_RESPONSE,
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeLogDirsRequest,
-)
+from lacuna.wire.messages import cluster as wire
 from lacuna.wire.messages.configs import (
     DESCRIBE_CONFIGS_REQUEST,
     DESCRIBE_CONFIGS_RESPONSE,
@@ -114,7 +106,10 @@ async def look(agents: Agents) -> Seen:
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
             answer = await connection.ask(
-                DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
+                wire.DESCRIBE_CLUSTER_REQUEST,
+                wire.DESCRIBE_CLUSTER_RESPONSE,
+                0,
+                wire.DescribeClusterRequest(),
             )
             brokers = sorted(answer.brokers, key=lambda each: each.broker_id)
             seen.cluster_id = answer.cluster_id
@@ -131,7 +126,7 @@ async def look(agents: Agents) -> Seen:
 
 
 async def _look_at(
-    agents: Agents, broker: DescribeClusterBroker, turn: asyncio.Semaphore
+    agents: Agents, broker: wire.DescribeClusterBroker, turn: asyncio.Semaphore
 ) -> SeenAgent:
     address = join_address(broker.host, broker.port)
     zone = broker.rack or ""
@@ -149,10 +144,10 @@ async def _look_at(
                 DescribeConfigsRequest([resource]),
             )
             directories = await connection.ask(
-                DESCRIBE_LOG_DIRS_REQUEST,
-                DESCRIBE_LOG_DIRS_RESPONSE,
+                wire.DESCRIBE_LOG_DIRS_REQUEST,
+                wire.DESCRIBE_LOG_DIRS_RESPONSE,
                 4,
-                DescribeLogDirsRequest(()),
+                wire.DescribeLogDirsRequest(()),
             )
     except (UserError, TimeoutError) as error:
         problem = str(error) or f"it did not answer within {PART_SECONDS:g} s"

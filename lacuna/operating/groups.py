@@ -7,13 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.offsets import (
-    OFFSET_COMMIT_REQUEST,
-    OFFSET_COMMIT_RESPONSE,
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
+from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.share_groups import (
     ALTER_SHARE_GROUP_OFFSETS_REQUEST,
     ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
@@ -58,16 +52,17 @@ async def move_offsets(ask: Ask, group_id: str, moves: Moves, *, shares: bool) -
 
 async def _commit(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
     topics = [
-        OffsetCommitRequestTopic(
+        wire.OffsetCommitRequestTopic(
             name,
             partitions=[
-                OffsetCommitRequestPartition(index, offset) for index, offset in offsets.items()
+                wire.OffsetCommitRequestPartition(index, offset)
+                for index, offset in offsets.items()
             ],
         )
         for name, offsets in moves.items()
     ]
-    request = OffsetCommitRequest(group_id, topics=topics)
-    response = await ask(OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 8, request)
+    request = wire.OffsetCommitRequest(group_id, topics=topics)
+    response = await ask(wire.OFFSET_COMMIT_REQUEST, wire.OFFSET_COMMIT_RESPONSE, 8, request)
     return [
         Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
         for topic in response.topics

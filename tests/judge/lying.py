@@ -13,6 +13,7 @@ import crc32c
 from lacuna.judge.actors import USUAL, Chances
 from lacuna.judge.client import Producer, read_batches, write_batch, zigzag
 from lacuna.wire.layout import Message
+from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.fetch import (
     FETCH_REQUEST,
     FETCH_RESPONSE,
@@ -20,15 +21,6 @@ from lacuna.wire.messages.fetch import (
     LIST_OFFSETS_RESPONSE,
 )
 from lacuna.wire.messages.groups import FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    TXN_OFFSET_COMMIT_REQUEST,
-    TXN_OFFSET_COMMIT_RESPONSE,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
@@ -59,8 +51,8 @@ _PAIRS: Final[Sequence[tuple[Message[Any], Message[Any]]]] = (
     (LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE),
     (INIT_PRODUCER_ID_REQUEST, INIT_PRODUCER_ID_RESPONSE),
     (END_TXN_REQUEST, END_TXN_RESPONSE),
-    (OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE),
-    (TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE),
+    (wire.OFFSET_FETCH_REQUEST, wire.OFFSET_FETCH_RESPONSE),
+    (wire.TXN_OFFSET_COMMIT_REQUEST, wire.TXN_OFFSET_COMMIT_RESPONSE),
     (SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE),
     (SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE),
 )
@@ -505,18 +497,19 @@ class DropsOffsets(Lie):
     kinds = frozenset({"lost offset", "torn transaction", "G-single", "processed twice"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key != TXN_OFFSET_COMMIT_REQUEST.api_key:
+        if key != wire.TXN_OFFSET_COMMIT_REQUEST.api_key:
             return request
         topics = [
-            TxnOffsetCommitResponseTopic(
+            wire.TxnOffsetCommitResponseTopic(
                 each.name,
                 partitions=[
-                    TxnOffsetCommitResponsePartition(row.partition_index) for row in each.partitions
+                    wire.TxnOffsetCommitResponsePartition(row.partition_index)
+                    for row in each.partitions
                 ],
             )
             for each in request.topics
         ]
-        raise Answer(TxnOffsetCommitResponse(topics=topics))
+        raise Answer(wire.TxnOffsetCommitResponse(topics=topics))
 
 
 class OffsetsGoBack(Lie):
@@ -525,7 +518,7 @@ class OffsetsGoBack(Lie):
     kinds = frozenset({"offset back", "lost offset"})
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != OFFSET_FETCH_REQUEST.api_key:
+        if key != wire.OFFSET_FETCH_REQUEST.api_key:
             return response
         groups = [
             _each(each, self._lowered, "topics") if self.is_turn(2, each.group_id) else each

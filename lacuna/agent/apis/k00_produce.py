@@ -17,17 +17,12 @@ from lacuna.agent.produce.service import refuse as refuse_all
 from lacuna.agent.quotas.limits import PRODUCED
 from lacuna.controlplane.client import CommandRefused
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
-    ProduceRequest,
-    ProduceResponse,
-)
+from lacuna.wire.messages import produce as wire
 
 _FIRST_BATCHES: Final = 3
 
 
-async def handle(call: Call, request: ProduceRequest) -> ProduceResponse | None:
+async def handle(call: Call, request: wire.ProduceRequest) -> wire.ProduceResponse | None:
     """Wait for the verdicts. With acks=0, an error ends the connection through `refuse`."""
     service = call.context.produce
     if call.version < _FIRST_BATCHES:
@@ -44,7 +39,7 @@ async def handle(call: Call, request: ProduceRequest) -> ProduceResponse | None:
     return None
 
 
-def refuse(_call: Call, request: ProduceRequest, error_code: int) -> ProduceResponse:
+def refuse(_call: Call, request: wire.ProduceRequest, error_code: int) -> wire.ProduceResponse:
     """Return the error for every partition. Raises MalformedRequest if the client expects no answer."""
     if not request.acks:
         raise MalformedRequest(f"a batch sent with acks=0 failed with error {error_code}")
@@ -52,8 +47,8 @@ def refuse(_call: Call, request: ProduceRequest, error_code: int) -> ProduceResp
 
 
 API = Api(
-    request=PRODUCE_REQUEST,
-    response=PRODUCE_RESPONSE,
+    request=wire.PRODUCE_REQUEST,
+    response=wire.PRODUCE_RESPONSE,
     max_version=13,
     handle=handle,
     refuse=refuse,

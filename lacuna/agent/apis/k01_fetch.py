@@ -27,14 +27,7 @@ from lacuna.agent.quotas.limits import CONSUMED
 from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 
 # Clients before KIP-98 know only message sets, not batches.
 _FIRST_BATCHES: Final = 4
@@ -42,14 +35,14 @@ _FIRST_BATCHES: Final = 4
 _FIRST_STORAGE_ERROR: Final = 6
 
 
-async def handle(call: Call, request: FetchRequest) -> FetchResponse:
+async def handle(call: Call, request: wire.FetchRequest) -> wire.FetchResponse:
     """Answer from the views and the cache."""
     return await serve(call, request)
 
 
 async def serve(
-    call: Call, request: FetchRequest, permission: Permission | None = None
-) -> FetchResponse:
+    call: Call, request: wire.FetchRequest, permission: Permission | None = None
+) -> wire.FetchResponse:
     """Answer with what the client may read: everything if `permission` is None."""
     await _catch_up(call, request)
     service = call.context.fetch
@@ -63,7 +56,7 @@ async def serve(
     return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
 
 
-def _within_quota(call: Call, request: FetchRequest) -> FetchRequest:
+def _within_quota(call: Call, request: wire.FetchRequest) -> wire.FetchRequest:
     """Return the request with its limit reduced to the client's quota for one second, so that it never owes much."""
     user, client_id = call.peer.session.principal.name, call.peer.client_id
     most = call.context.quotas.most(CONSUMED, user, client_id)
@@ -72,7 +65,7 @@ def _within_quota(call: Call, request: FetchRequest) -> FetchRequest:
     return request._replace(max_bytes=max(1, int(most)))
 
 
-async def _catch_up(call: Call, request: FetchRequest) -> None:
+async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
     """Prepare the start of a consumer: wait until the views show everything that any agent has answered before.
 
     Without a control plane, the consumer starts anyway, but no answer says that there are no records.
@@ -89,16 +82,16 @@ async def _catch_up(call: Call, request: FetchRequest) -> None:
         first_fetch.done()
 
 
-def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:
+def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.FetchResponse:
     """Return the error for every requested partition, since v0-v6 have no top-level error.
 
     A fetch that relies on its session names no partitions, and the client would repeat it at once after an empty
     answer. The answer says instead that the session is gone, so that the client sends a full request and backs off.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
-        return FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        return wire.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     topics = [
-        FetchableTopicResponse(
+        wire.FetchableTopicResponse(
             topic.topic,
             topic.topic_id,
             [
@@ -108,11 +101,11 @@ def refuse(call: Call, request: FetchRequest, error_code: int) -> FetchResponse:
         )
         for topic in request.topics
     ]
-    response = FetchResponse(responses=topics)
+    response = wire.FetchResponse(responses=topics)
     return _known(response) if call.version < _FIRST_STORAGE_ERROR else response
 
 
-def _known(response: FetchResponse) -> FetchResponse:
+def _known(response: wire.FetchResponse) -> wire.FetchResponse:
     """Replace errors that old clients do not know, as Kafka does."""
     topics = [
         topic._replace(partitions=[_as_known(answer) for answer in topic.partitions])
@@ -121,15 +114,15 @@ def _known(response: FetchResponse) -> FetchResponse:
     return response._replace(responses=topics)
 
 
-def _as_known(answer: PartitionData) -> PartitionData:
+def _as_known(answer: wire.PartitionData) -> wire.PartitionData:
     if answer.error_code == ErrorCode.KAFKA_STORAGE_ERROR:
         return answer._replace(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER)
     return answer
 
 
 API = Api(
-    request=FETCH_REQUEST,
-    response=FETCH_RESPONSE,
+    request=wire.FETCH_REQUEST,
+    response=wire.FETCH_RESPONSE,
     max_version=18,
     waits=True,
     handle=handle,

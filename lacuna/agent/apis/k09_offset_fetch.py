@@ -26,19 +26,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
 )
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-)
+from lacuna.wire.messages import offsets as wire
 
 FIRST_ERROR_CODE = 2
 FIRST_GROUPS = 8
@@ -46,14 +34,14 @@ FIRST_TOPIC_ID = 10
 _NOTHING = -1
 
 
-async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse:
+async def handle(call: Call, request: wire.OffsetFetchRequest) -> wire.OffsetFetchResponse:
     """Send one command for all groups."""
     asked = _groups(call, request)
     fetched = await _fetch(call, asked, request.require_stable)
     return _response(
         call,
         [
-            OffsetFetchResponseGroup(
+            wire.OffsetFetchResponseGroup(
                 group.group_id, _topics_of(call, group, found), found.error_code
             )
             for group, found in zip(asked, fetched, strict=True)
@@ -61,12 +49,14 @@ async def handle(call: Call, request: OffsetFetchRequest) -> OffsetFetchResponse
     )
 
 
-def refuse(call: Call, request: OffsetFetchRequest, error_code: int) -> OffsetFetchResponse:
+def refuse(
+    call: Call, request: wire.OffsetFetchRequest, error_code: int
+) -> wire.OffsetFetchResponse:
     """Answer each group with the error. Before v2, only partitions have a field for it."""
     return _response(
         call,
         [
-            OffsetFetchResponseGroup(
+            wire.OffsetFetchResponseGroup(
                 group.group_id,
                 [] if call.version >= FIRST_ERROR_CODE else _failed(group, error_code),
                 error_code,
@@ -76,21 +66,23 @@ def refuse(call: Call, request: OffsetFetchRequest, error_code: int) -> OffsetFe
     )
 
 
-def _groups(call: Call, request: OffsetFetchRequest) -> Sequence[OffsetFetchRequestGroup]:
+def _groups(call: Call, request: wire.OffsetFetchRequest) -> Sequence[wire.OffsetFetchRequestGroup]:
     """Return the groups of the request, in the form of v8."""
     if call.version >= FIRST_GROUPS:
         return request.groups
     topics = None
     if request.topics is not None:
         topics = [
-            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            wire.OffsetFetchRequestTopics(
+                name=topic.name, partition_indexes=topic.partition_indexes
+            )
             for topic in request.topics
         ]
-    return (OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
+    return (wire.OffsetFetchRequestGroup(group_id=request.group_id, topics=topics),)
 
 
 async def _fetch(
-    call: Call, asked: Sequence[OffsetFetchRequestGroup], require_stable: bool
+    call: Call, asked: Sequence[wire.OffsetFetchRequestGroup], require_stable: bool
 ) -> Sequence[FetchedGroup]:
     """Ask the control plane for the committed offsets of each group, with topics as it knows them (S7).
 
@@ -108,20 +100,20 @@ async def _fetch(
             return reply.offsets_fetched.groups
 
 
-def _topic_ids(call: Call, asked: Iterable[OffsetFetchRequestGroup]) -> list[bytes | None]:
+def _topic_ids(call: Call, asked: Iterable[wire.OffsetFetchRequestGroup]) -> list[bytes | None]:
     """Return the id of every topic that the groups name, or None for a topic that the view lacks."""
     named = (_topic_of(call, entry) for group in asked for entry in group.topics or ())
     return [None if topic is None else topic.topic_id for topic in named]
 
 
-def _topic_of(call: Call, entry: OffsetFetchRequestTopics) -> Topic | None:
+def _topic_of(call: Call, entry: wire.OffsetFetchRequestTopics) -> Topic | None:
     cluster = call.context.control.cluster
     if call.version >= FIRST_TOPIC_ID:
         return topic_by_id(cluster, entry.topic_id)
     return topic_by_name(cluster, entry.name)
 
 
-def _ask(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchGroup:
+def _ask(call: Call, group: wire.OffsetFetchRequestGroup) -> OffsetFetchGroup:
     asked = OffsetFetchGroup(
         group_id=group.group_id,
         all_partitions=group.topics is None,
@@ -139,8 +131,8 @@ def _ask(call: Call, group: OffsetFetchRequestGroup) -> OffsetFetchGroup:
 
 
 def _topics_of(
-    call: Call, group: OffsetFetchRequestGroup, found: FetchedGroup
-) -> list[OffsetFetchResponseTopics]:
+    call: Call, group: wire.OffsetFetchRequestGroup, found: FetchedGroup
+) -> list[wire.OffsetFetchResponseTopics]:
     """Build a group's topics for the answer, in the order of the request."""
     if found.error_code:
         return []
@@ -154,9 +146,9 @@ def _topics_of(
 
 def _asked_topic(
     call: Call,
-    entry: OffsetFetchRequestTopics,
+    entry: wire.OffsetFetchRequestTopics,
     offsets: Mapping[tuple[bytes, int], CommittedOffset],
-) -> OffsetFetchResponseTopics:
+) -> wire.OffsetFetchResponseTopics:
     topic = _topic_of(call, entry)
     topic_id = entry.topic_id if topic is None else topic.topic_id
     missing = ErrorCode.NONE
@@ -171,26 +163,28 @@ def _asked_topic(
             partitions.append(_nothing(partition, missing))
         else:
             partitions.append(_committed(offset))
-    return OffsetFetchResponseTopics(entry.name, topic_id, partitions)
+    return wire.OffsetFetchResponseTopics(entry.name, topic_id, partitions)
 
 
 def _all_topics(
     cluster: ClusterView, found: Iterable[CommittedOffset]
-) -> list[OffsetFetchResponseTopics]:
-    by_topic: dict[bytes, list[OffsetFetchResponsePartitions]] = {}
+) -> list[wire.OffsetFetchResponseTopics]:
+    by_topic: dict[bytes, list[wire.OffsetFetchResponsePartitions]] = {}
     for offset in found:
         by_topic.setdefault(offset.partition.topic_id, []).append(_committed(offset))
     topics = []
     for topic_id, partitions in by_topic.items():
         known = topic_by_id(cluster, topic_id)
         if known is not None:  # otherwise it has just been deleted
-            topics.append(OffsetFetchResponseTopics(known.name, topic_id, partitions))
+            topics.append(wire.OffsetFetchResponseTopics(known.name, topic_id, partitions))
     return topics
 
 
-def _failed(group: OffsetFetchRequestGroup, error_code: int) -> list[OffsetFetchResponseTopics]:
+def _failed(
+    group: wire.OffsetFetchRequestGroup, error_code: int
+) -> list[wire.OffsetFetchResponseTopics]:
     return [
-        OffsetFetchResponseTopics(
+        wire.OffsetFetchResponseTopics(
             topic.name,
             ZERO_UUID,
             [_nothing(partition, error_code) for partition in topic.partition_indexes],
@@ -199,8 +193,8 @@ def _failed(group: OffsetFetchRequestGroup, error_code: int) -> list[OffsetFetch
     ]
 
 
-def _committed(offset: CommittedOffset) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(
+def _committed(offset: CommittedOffset) -> wire.OffsetFetchResponsePartitions:
+    return wire.OffsetFetchResponsePartitions(
         offset.partition.partition,
         offset.offset,
         offset.leader_epoch,
@@ -209,26 +203,28 @@ def _committed(offset: CommittedOffset) -> OffsetFetchResponsePartitions:
     )
 
 
-def _nothing(partition: int, error_code: int) -> OffsetFetchResponsePartitions:
-    return OffsetFetchResponsePartitions(partition, _NOTHING, error_code=error_code)
+def _nothing(partition: int, error_code: int) -> wire.OffsetFetchResponsePartitions:
+    return wire.OffsetFetchResponsePartitions(partition, _NOTHING, error_code=error_code)
 
 
-def _response(call: Call, groups: Sequence[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+def _response(
+    call: Call, groups: Sequence[wire.OffsetFetchResponseGroup]
+) -> wire.OffsetFetchResponse:
     """Build the answer in the form of v8, or with the only group in the form of earlier versions."""
     if call.version >= FIRST_GROUPS:
-        return OffsetFetchResponse(groups=groups)
+        return wire.OffsetFetchResponse(groups=groups)
     topics = [
-        OffsetFetchResponseTopic(
-            topic.name, [OffsetFetchResponsePartition(*each) for each in topic.partitions]
+        wire.OffsetFetchResponseTopic(
+            topic.name, [wire.OffsetFetchResponsePartition(*each) for each in topic.partitions]
         )
         for topic in groups[0].topics
     ]
-    return OffsetFetchResponse(topics=topics, error_code=groups[0].error_code)
+    return wire.OffsetFetchResponse(topics=topics, error_code=groups[0].error_code)
 
 
 API = Api(
-    request=OFFSET_FETCH_REQUEST,
-    response=OFFSET_FETCH_RESPONSE,
+    request=wire.OFFSET_FETCH_REQUEST,
+    response=wire.OFFSET_FETCH_RESPONSE,
     max_version=10,
     handle=handle,
     refuse=refuse,

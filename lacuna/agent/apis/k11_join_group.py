@@ -10,13 +10,7 @@ from lacuna.agent.guards.guard import on_group
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol, JoinGroup
-from lacuna.wire.messages.groups import (
-    JOIN_GROUP_REQUEST,
-    JOIN_GROUP_RESPONSE,
-    JoinGroupRequest,
-    JoinGroupResponse,
-    JoinGroupResponseMember,
-)
+from lacuna.wire.messages import groups as wire
 
 FIRST_REBALANCE_TIMEOUT = 1
 FIRST_KNOWN_MEMBER_ID = 4
@@ -24,7 +18,7 @@ FIRST_NULL_PROTOCOL = 7
 FIRST_SKIP = 9
 
 
-async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
+async def handle(call: Call, request: wire.JoinGroupRequest) -> wire.JoinGroupResponse:
     """Send one JoinGroup command; its reply may take as long as a rebalance."""
     has_rebalance_timeout = call.version >= FIRST_REBALANCE_TIMEOUT
     command = JoinGroup(
@@ -48,7 +42,7 @@ async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     joined = (await call.context.control.call(call.command(join_group=command))).group_joined
     if joined.error_code:
         return _refuse(call, joined.error_code, joined.member_id)
-    return JoinGroupResponse(
+    return wire.JoinGroupResponse(
         error_code=0,
         generation_id=joined.generation_id,
         protocol_type=joined.protocol_type or None,
@@ -57,7 +51,7 @@ async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
         skip_assignment=joined.skip_assignment,
         member_id=joined.member_id,
         members=[
-            JoinGroupResponseMember(
+            wire.JoinGroupResponseMember(
                 member.member_id, member.group_instance_id or None, member.metadata
             )
             for member in joined.members
@@ -65,13 +59,13 @@ async def handle(call: Call, request: JoinGroupRequest) -> JoinGroupResponse:
     )
 
 
-def refuse(call: Call, request: JoinGroupRequest, error_code: int) -> JoinGroupResponse:
+def refuse(call: Call, request: wire.JoinGroupRequest, error_code: int) -> wire.JoinGroupResponse:
     """Answer with the error and the member's id."""
     return _refuse(call, error_code, request.member_id)
 
 
-def _refuse(call: Call, error_code: int, member_id: str) -> JoinGroupResponse:
-    return JoinGroupResponse(
+def _refuse(call: Call, error_code: int, member_id: str) -> wire.JoinGroupResponse:
+    return wire.JoinGroupResponse(
         error_code=error_code,
         protocol_name=None if call.version >= FIRST_NULL_PROTOCOL else "",
         member_id=member_id,
@@ -79,8 +73,8 @@ def _refuse(call: Call, error_code: int, member_id: str) -> JoinGroupResponse:
 
 
 API = Api(
-    request=JOIN_GROUP_REQUEST,
-    response=JOIN_GROUP_RESPONSE,
+    request=wire.JOIN_GROUP_REQUEST,
+    response=wire.JOIN_GROUP_RESPONSE,
     max_version=9,
     handle=handle,
     refuse=refuse,

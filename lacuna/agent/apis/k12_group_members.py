@@ -27,24 +27,10 @@ from lacuna.controlplane.v1.groups_pb2 import (
     MemberAssignment,
     SyncGroup,
 )
-from lacuna.wire.messages.groups import (
-    HEARTBEAT_REQUEST,
-    HEARTBEAT_RESPONSE,
-    LEAVE_GROUP_REQUEST,
-    LEAVE_GROUP_RESPONSE,
-    SYNC_GROUP_REQUEST,
-    SYNC_GROUP_RESPONSE,
-    HeartbeatRequest,
-    HeartbeatResponse,
-    LeaveGroupRequest,
-    LeaveGroupResponse,
-    MemberResponse,
-    SyncGroupRequest,
-    SyncGroupResponse,
-)
+from lacuna.wire.messages import groups as wire
 
 
-async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
+async def heartbeat(call: Call, request: wire.HeartbeatRequest) -> wire.HeartbeatResponse:
     """Send one Heartbeat command."""
     command = Heartbeat(
         group_id=request.group_id,
@@ -60,22 +46,22 @@ async def heartbeat(call: Call, request: HeartbeatRequest) -> HeartbeatResponse:
         members.forget(member)
     else:
         members.keep(member, IN_GENERATION)
-    return HeartbeatResponse(error_code=error_code)
+    return wire.HeartbeatResponse(error_code=error_code)
 
 
 FIRST_BATCH = 3
 
 
-async def leave(call: Call, request: LeaveGroupRequest) -> LeaveGroupResponse:
+async def leave(call: Call, request: wire.LeaveGroupRequest) -> wire.LeaveGroupResponse:
     """Send one command for all members."""
     command = LeaveGroup(group_id=request.group_id, members=_leaving(call, request))
     left = (await call.context.control.call(Command(leave_group=command))).group_left
     if left.error_code:
-        return LeaveGroupResponse(error_code=left.error_code)
+        return wire.LeaveGroupResponse(error_code=left.error_code)
     return _answer(call, request, left.error_codes)
 
 
-def _leaving(call: Call, request: LeaveGroupRequest) -> list[LeavingMember]:
+def _leaving(call: Call, request: wire.LeaveGroupRequest) -> list[LeavingMember]:
     if call.version < FIRST_BATCH:
         return [LeavingMember(member_id=request.member_id)]
     return [
@@ -89,25 +75,25 @@ def _leaving(call: Call, request: LeaveGroupRequest) -> list[LeavingMember]:
 
 
 def _answer(
-    call: Call, request: LeaveGroupRequest, error_codes: Sequence[int]
-) -> LeaveGroupResponse:
+    call: Call, request: wire.LeaveGroupRequest, error_codes: Sequence[int]
+) -> wire.LeaveGroupResponse:
     if call.version < FIRST_BATCH:
-        return LeaveGroupResponse(error_code=error_codes[0])
+        return wire.LeaveGroupResponse(error_code=error_codes[0])
     members = [
-        MemberResponse(member.member_id, member.group_instance_id, error_code)
+        wire.MemberResponse(member.member_id, member.group_instance_id, error_code)
         for member, error_code in zip(request.members, error_codes, strict=True)
     ]
-    return LeaveGroupResponse(error_code=0, members=members)
+    return wire.LeaveGroupResponse(error_code=0, members=members)
 
 
 FIRST_PROTOCOL = 5
 
 
-async def sync(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
+async def sync(call: Call, request: wire.SyncGroupRequest) -> wire.SyncGroupResponse:
     """Send one SyncGroup command; its reply may wait for the leader."""
     protocol = (request.protocol_type, request.protocol_name)
     if call.version >= FIRST_PROTOCOL and None in protocol:
-        return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return wire.SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     command = SyncGroup(
         group_id=request.group_id,
         generation_id=request.generation_id,
@@ -124,7 +110,7 @@ async def sync(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
     if not synced.error_code:
         member = (request.group_id, request.member_id, request.generation_id)
         call.context.members.keep(member, IN_GENERATION)
-    return SyncGroupResponse(
+    return wire.SyncGroupResponse(
         error_code=synced.error_code,
         protocol_type=synced.protocol_type or None,
         protocol_name=synced.protocol_name or None,
@@ -134,28 +120,28 @@ async def sync(call: Call, request: SyncGroupRequest) -> SyncGroupResponse:
 
 APIS = (
     Api(
-        request=HEARTBEAT_REQUEST,
-        response=HEARTBEAT_RESPONSE,
+        request=wire.HEARTBEAT_REQUEST,
+        response=wire.HEARTBEAT_RESPONSE,
         max_version=4,
         handle=heartbeat,
-        refuse=error_in(HEARTBEAT_RESPONSE),
+        refuse=error_in(wire.HEARTBEAT_RESPONSE),
         guard=on_group(Operation.READ),
         moved=ErrorCode.NOT_COORDINATOR,
     ),
     Api(
-        request=LEAVE_GROUP_REQUEST,
-        response=LEAVE_GROUP_RESPONSE,
+        request=wire.LEAVE_GROUP_REQUEST,
+        response=wire.LEAVE_GROUP_RESPONSE,
         max_version=5,
         handle=leave,
-        refuse=error_in(LEAVE_GROUP_RESPONSE),
+        refuse=error_in(wire.LEAVE_GROUP_RESPONSE),
         guard=on_group(Operation.READ),
     ),
     Api(
-        request=SYNC_GROUP_REQUEST,
-        response=SYNC_GROUP_RESPONSE,
+        request=wire.SYNC_GROUP_REQUEST,
+        response=wire.SYNC_GROUP_RESPONSE,
         max_version=5,
         handle=sync,
-        refuse=error_in(SYNC_GROUP_RESPONSE),
+        refuse=error_in(wire.SYNC_GROUP_RESPONSE),
         guard=guard,
         most_whole=20_000,
         moved=ErrorCode.NOT_COORDINATOR,

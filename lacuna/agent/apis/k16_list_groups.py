@@ -9,24 +9,18 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.groups import list_groups as guard
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
-from lacuna.wire.messages.groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListedGroup,
-    ListGroupsRequest,
-    ListGroupsResponse,
-)
+from lacuna.wire.messages import groups as wire
 
 
-async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
+async def handle(call: Call, request: wire.ListGroupsRequest) -> wire.ListGroupsResponse:
     """Send one ListGroups command, and keep the groups that are placed on this agent."""
     command = ListGroups(states=request.states_filter, types=request.types_filter)
     reply = await call.context.control.call(Command(list_groups=command))
     node_ids = tuple(agent.node_id for agent in placement.live_agents(call.context))
     ours = call.context.lease.node_id
-    return ListGroupsResponse(
+    return wire.ListGroupsResponse(
         groups=[
-            ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
+            wire.ListedGroup(group.group_id, group.protocol_type, group.state, group.group_type)
             for group in reply.groups_listed.groups
             if rendezvous.place(b"group:" + group.group_id.encode(), node_ids) == ours
         ]
@@ -34,11 +28,11 @@ async def handle(call: Call, request: ListGroupsRequest) -> ListGroupsResponse:
 
 
 API = Api(
-    request=LIST_GROUPS_REQUEST,
-    response=LIST_GROUPS_RESPONSE,
+    request=wire.LIST_GROUPS_REQUEST,
+    response=wire.LIST_GROUPS_RESPONSE,
     max_version=5,
     handle=handle,
-    refuse=error_in(LIST_GROUPS_RESPONSE),
+    refuse=error_in(wire.LIST_GROUPS_RESPONSE),
     guard=guard,
     notes="each agent lists the groups that are placed on it",
 )

@@ -18,43 +18,36 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
 from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.security import (
-    SASL_AUTHENTICATE_REQUEST,
-    SASL_AUTHENTICATE_RESPONSE,
-    SASL_HANDSHAKE_REQUEST,
-    SASL_HANDSHAKE_RESPONSE,
-    SaslAuthenticateRequest,
-    SaslAuthenticateResponse,
-    SaslHandshakeRequest,
-    SaslHandshakeResponse,
-)
+from lacuna.wire.messages import security as wire
 
 
-async def handshake(call: Call, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+async def handshake(call: Call, request: wire.SaslHandshakeRequest) -> wire.SaslHandshakeResponse:
     """Begin the exchange of the mechanism."""
     session = call.peer.session
     try:
         session.choose(request.mechanism, sends_tokens=call.version == 0)
     except NotNow:
-        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+        return wire.SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
     except UnsupportedMechanism:
-        return SaslHandshakeResponse(
+        return wire.SaslHandshakeResponse(
             ErrorCode.UNSUPPORTED_SASL_MECHANISM, mechanisms=session.mechanisms
         )
-    return SaslHandshakeResponse(mechanisms=session.mechanisms)
+    return wire.SaslHandshakeResponse(mechanisms=session.mechanisms)
 
 
 log = logging.getLogger("lacuna.agent")
 
 
-async def authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+async def authenticate(
+    call: Call, request: wire.SaslAuthenticateRequest
+) -> wire.SaslAuthenticateResponse:
     """Pass the token to the exchange, and answer."""
     session = call.peer.session
     began = asyncio.get_running_loop().time()
     try:
         answer, lifetime_ms = await session.authenticate(bytes(request.auth_bytes))
     except NotNow:
-        return SaslAuthenticateResponse(
+        return wire.SaslAuthenticateResponse(
             error_code=ErrorCode.ILLEGAL_SASL_STATE,
             error_message="Send SaslHandshake before a token, and only to a listener with SASL.",
         )
@@ -62,14 +55,14 @@ async def authenticate(call: Call, request: SaslAuthenticateRequest) -> SaslAuth
         return await _failed(call, error, began)
     if answer.refusal is not None:
         _log(call, answer.refusal)
-    return SaslAuthenticateResponse(
+    return wire.SaslAuthenticateResponse(
         error_message=None, auth_bytes=answer.token, session_lifetime_ms=lifetime_ms
     )
 
 
 async def _failed(
     call: Call, error: AuthenticationFailed, began: float
-) -> SaslAuthenticateResponse:
+) -> wire.SaslAuthenticateResponse:
     _log(call, error)
     # The delay starts when the token arrives, since the time to check it may depend on whether the user exists.
     until = began + call.context.access.settings.failure_delay_ms / 1000
@@ -78,7 +71,7 @@ async def _failed(
         "Authentication failed during authentication due to invalid credentials with SASL "
         f"mechanism {call.peer.session.mechanism}"
     )
-    return SaslAuthenticateResponse(
+    return wire.SaslAuthenticateResponse(
         error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=told
     )
 
@@ -101,20 +94,20 @@ def _log(call: Call, error: AuthenticationFailed) -> None:
 
 APIS = (
     Api(
-        request=SASL_HANDSHAKE_REQUEST,
-        response=SASL_HANDSHAKE_RESPONSE,
+        request=wire.SASL_HANDSHAKE_REQUEST,
+        response=wire.SASL_HANDSHAKE_RESPONSE,
         max_version=1,
         handle=handshake,
-        refuse=error_in(SASL_HANDSHAKE_RESPONSE),
+        refuse=error_in(wire.SASL_HANDSHAKE_RESPONSE),
         guard=None,  # clients begin with it
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),
     Api(
-        request=SASL_AUTHENTICATE_REQUEST,
-        response=SASL_AUTHENTICATE_RESPONSE,
+        request=wire.SASL_AUTHENTICATE_REQUEST,
+        response=wire.SASL_AUTHENTICATE_RESPONSE,
         max_version=2,
         handle=authenticate,
-        refuse=error_in(SASL_AUTHENTICATE_RESPONSE),
+        refuse=error_in(wire.SASL_AUTHENTICATE_RESPONSE),
         guard=None,  # clients begin with it
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),

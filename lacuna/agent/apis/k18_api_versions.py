@@ -20,18 +20,10 @@ from collections.abc import Sequence
 from lacuna.agent.api import Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import Buffer
-from lacuna.wire.messages.cluster import (
-    API_VERSIONS_REQUEST,
-    API_VERSIONS_RESPONSE,
-    ApiVersion,
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    FinalizedFeatureKey,
-    SupportedFeatureKey,
-)
+from lacuna.wire.messages import cluster as wire
 
 KEY = 18
-_MIN, _MAX = API_VERSIONS_REQUEST.versions
+_MIN, _MAX = wire.API_VERSIONS_REQUEST.versions
 _FIRST_WITH_SOFTWARE = 3
 _FIRST_WITH_MINIMUM_0 = 4
 _NO_NODE = -1
@@ -50,21 +42,21 @@ _LOWEST = {"metadata.version": 7}
 FEATURES_EPOCH = 1
 
 
-class AnyVersion(Api[ApiVersionsRequest, ApiVersionsResponse]):
+class AnyVersion(Api[wire.ApiVersionsRequest, wire.ApiVersionsResponse]):
     """Reads and writes versions that are not served as v0, whose request is empty (KIP-511)."""
 
     __slots__ = ()
 
-    def read(self, body: memoryview, version: int) -> ApiVersionsRequest:
+    def read(self, body: memoryview, version: int) -> wire.ApiVersionsRequest:
         """Read the request in `body`; the body of a version that is not served is ignored. Raises MalformedRequest."""
-        return Api.read(self, body, version) if _is_served(version) else ApiVersionsRequest()
+        return Api.read(self, body, version) if _is_served(version) else wire.ApiVersionsRequest()
 
-    def write(self, response: ApiVersionsResponse, version: int) -> Sequence[Buffer]:
+    def write(self, response: wire.ApiVersionsResponse, version: int) -> Sequence[Buffer]:
         """Return the body of an answer as buffers."""
         return Api.write(self, response, version if _is_served(version) else 0)
 
 
-async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse:
+async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersionsResponse:
     """Answer without a call to the control plane."""
     if not _is_served(call.version):
         return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
@@ -80,44 +72,48 @@ async def handle(call: Call, request: ApiVersionsRequest) -> ApiVersionsResponse
     if call.version >= _FIRST_WITH_SOFTWARE:
         call.peer.software.is_called(request.client_software_name, request.client_software_version)
     ranges = call.context.advertised
-    return ApiVersionsResponse(
-        api_keys=[ApiVersion(key, low, high) for key, (low, high) in ranges.items()],
+    return wire.ApiVersionsResponse(
+        api_keys=[wire.ApiVersion(key, low, high) for key, (low, high) in ranges.items()],
         supported_features=_supported(takes_0=call.version >= _FIRST_WITH_MINIMUM_0),
         finalized_features_epoch=FEATURES_EPOCH,
         finalized_features=[
-            FinalizedFeatureKey(name, level, level) for name, level in FEATURES.items()
+            wire.FinalizedFeatureKey(name, level, level) for name, level in FEATURES.items()
         ],
     )
 
 
-def _is_misrouted(call: Call, request: ApiVersionsRequest) -> bool:
+def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
     """Whether the client meant another cluster or node, whose address this agent has now."""
     here = call.context.control.cluster.cluster_id, call.context.lease.node_id
     return (request.cluster_id, request.node_id) != here
 
 
-def refuse(call: Call, _request: ApiVersionsRequest, error_code: int) -> ApiVersionsResponse:
+def refuse(
+    call: Call, _request: wire.ApiVersionsRequest, error_code: int
+) -> wire.ApiVersionsResponse:
     """Answer with the error and no ranges. A version that is not served gets the range of ApiVersions."""
     if _is_served(call.version):
-        return ApiVersionsResponse(error_code)
-    return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, [ApiVersion(KEY, _MIN, _MAX)])
+        return wire.ApiVersionsResponse(error_code)
+    return wire.ApiVersionsResponse(
+        ErrorCode.UNSUPPORTED_VERSION, [wire.ApiVersion(KEY, _MIN, _MAX)]
+    )
 
 
 def _is_served(version: int) -> bool:
     return _MIN <= version <= _MAX
 
 
-def _supported(*, takes_0: bool) -> list[SupportedFeatureKey]:
+def _supported(*, takes_0: bool) -> list[wire.SupportedFeatureKey]:
     return [
-        SupportedFeatureKey(name, _LOWEST.get(name, 0), level)
+        wire.SupportedFeatureKey(name, _LOWEST.get(name, 0), level)
         for name, level in FEATURES.items()
         if takes_0 or name in _LOWEST
     ]
 
 
 API = AnyVersion(
-    request=API_VERSIONS_REQUEST,
-    response=API_VERSIONS_RESPONSE,
+    request=wire.API_VERSIONS_REQUEST,
+    response=wire.API_VERSIONS_RESPONSE,
     max_version=_MAX,
     handle=handle,
     refuse=refuse,

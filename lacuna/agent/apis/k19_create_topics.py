@@ -21,15 +21,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import check_all, shorten
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.topics import (
-    CREATE_TOPICS_REQUEST,
-    CREATE_TOPICS_RESPONSE,
-    CreatableTopic,
-    CreatableTopicConfigs,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from lacuna.wire.messages import topics as wire
 
 DEFAULT = -1
 REPLICATION_FACTOR = 1
@@ -38,7 +30,7 @@ FIRST_CONFIGS = 5
 _MOST_CREATED = 10_000
 
 
-async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsResponse:
+async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTopicsResponse:
     """Send commands for the topics that pass the checks here. Each topic fails independently."""
     asked = {topic.name: topic for topic in request.topics}
     repeated = Counter(topic.name for topic in request.topics)
@@ -54,7 +46,7 @@ async def handle(call: Call, request: CreateTopicsRequest) -> CreateTopicsRespon
         command = CreateTopics(topics=some, validate_only=request.validate_only)
         reply = await call.context.control.call(call.command(create_topics=command))
         results.update((each.name, each) for each in reply.topics_created.topics)
-    return CreateTopicsResponse(
+    return wire.CreateTopicsResponse(
         topics=[
             _result(call, topic, results[name], request.validate_only)
             for name, topic in asked.items()
@@ -72,13 +64,15 @@ def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[Cr
     return [creations[at : at + MOST_OF_PIECE] for at in range(0, len(creations), MOST_OF_PIECE)]
 
 
-def refuse(_call: Call, request: CreateTopicsRequest, error_code: int) -> CreateTopicsResponse:
+def refuse(
+    _call: Call, request: wire.CreateTopicsRequest, error_code: int
+) -> wire.CreateTopicsResponse:
     """Answer every topic with the error."""
     names = dict.fromkeys(topic.name for topic in request.topics)
-    return CreateTopicsResponse(topics=[_failed(name, error_code, "") for name in names])
+    return wire.CreateTopicsResponse(topics=[_failed(name, error_code, "") for name in names])
 
 
-def _check(topic: CreatableTopic, count: int) -> tuple[int, str]:
+def _check(topic: wire.CreatableTopic, count: int) -> tuple[int, str]:
     """Check what can be checked without the control plane; return an error code and a message, (0, "") if valid."""
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
@@ -102,7 +96,7 @@ def _check(topic: CreatableTopic, count: int) -> tuple[int, str]:
     return (ErrorCode.INVALID_REPLICA_ASSIGNMENT, problem) if problem else (0, "")
 
 
-def _creation(call: Call, topic: CreatableTopic) -> CreateTopic:
+def _creation(call: Call, topic: wire.CreatableTopic) -> CreateTopic:
     count = len(topic.assignments) or topic.num_partitions
     return CreateTopic(
         name=topic.name,
@@ -111,16 +105,16 @@ def _creation(call: Call, topic: CreatableTopic) -> CreateTopic:
     )
 
 
-def _asked_configs(topic: CreatableTopic) -> dict[str, str]:
+def _asked_configs(topic: wire.CreatableTopic) -> dict[str, str]:
     return {config.name: config.value for config in topic.configs if config.value is not None}
 
 
 def _result(
-    call: Call, topic: CreatableTopic, result: TopicResult, validate_only: bool
-) -> CreatableTopicResult:
+    call: Call, topic: wire.CreatableTopic, result: TopicResult, validate_only: bool
+) -> wire.CreatableTopicResult:
     if result.error_code:
         return _failed(topic.name, result.error_code, result.error_message)
-    return CreatableTopicResult(
+    return wire.CreatableTopicResult(
         name=topic.name,
         topic_id=ZERO_UUID if validate_only else result.topic_id,
         error_message=None,
@@ -130,27 +124,29 @@ def _result(
     )
 
 
-def _failed(name: str, error_code: int, message: str) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error_code, error_message=message or None)
+def _failed(name: str, error_code: int, message: str) -> wire.CreatableTopicResult:
+    return wire.CreatableTopicResult(
+        name=name, error_code=error_code, error_message=message or None
+    )
 
 
-def _configs(call: Call, topic: CreatableTopic) -> list[CreatableTopicConfigs]:
+def _configs(call: Call, topic: wire.CreatableTopic) -> list[wire.CreatableTopicConfigs]:
     of_brokers = call.context.control.cluster.security.configs
     return [
-        CreatableTopicConfigs(each.name, each.value, each.is_read_only, each.source)
+        wire.CreatableTopicConfigs(each.name, each.value, each.is_read_only, each.source)
         for each in configs.of_topic(check_all(_asked_configs(topic)), of_brokers)
     ]
 
 
-def _created(_cluster: ClusterView, request: CreateTopicsRequest) -> Sizes:
+def _created(_cluster: ClusterView, request: wire.CreateTopicsRequest) -> Sizes:
     return {
         topic.name: max(1, topic.num_partitions, len(topic.assignments)) for topic in request.topics
     }
 
 
 API = Api(
-    request=CREATE_TOPICS_REQUEST,
-    response=CREATE_TOPICS_RESPONSE,
+    request=wire.CREATE_TOPICS_REQUEST,
+    response=wire.CREATE_TOPICS_RESPONSE,
     max_version=7,
     handle=handle,
     refuse=refuse,

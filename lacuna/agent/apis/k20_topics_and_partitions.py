@@ -31,20 +31,7 @@ from lacuna.controlplane.v1 import cluster_pb2
 from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, DeleteTopics, Topic, TopicResult
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.topics import (
-    CREATE_PARTITIONS_REQUEST,
-    CREATE_PARTITIONS_RESPONSE,
-    DELETE_TOPICS_REQUEST,
-    DELETE_TOPICS_RESPONSE,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-    CreatePartitionsTopicResult,
-    DeletableTopicResult,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-)
+from lacuna.wire.messages import topics as wire
 
 FIRST_WITH_IDS = 6
 _WORDS: Final[Mapping[int, str]] = {
@@ -55,7 +42,7 @@ _WORDS: Final[Mapping[int, str]] = {
 }
 
 
-async def delete(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
+async def delete(call: Call, request: wire.DeleteTopicsRequest) -> wire.DeleteTopicsResponse:
     """Delete the topics that are named correctly. Each topic fails independently."""
     asked = _asked(call, request)
     repeated = Counter(asked)
@@ -70,19 +57,19 @@ async def delete(call: Call, request: DeleteTopicsRequest) -> DeleteTopicsRespon
         elif outcome.error_code:
             results.append(_failed(each, outcome.error_code))
         else:
-            results.append(DeletableTopicResult(outcome.name, outcome.topic_id))
-    return DeleteTopicsResponse(responses=results)
+            results.append(wire.DeletableTopicResult(outcome.name, outcome.topic_id))
+    return wire.DeleteTopicsResponse(responses=results)
 
 
 async def _delete(
-    context: AgentContext, asked: Sequence[DeleteTopicState]
-) -> Mapping[DeleteTopicState, TopicResult]:
+    context: AgentContext, asked: Sequence[wire.DeleteTopicState]
+) -> Mapping[wire.DeleteTopicState, TopicResult]:
     """Delete topics; return the outcome of each.
 
     If a topic is already gone, the control plane answers UNKNOWN_TOPIC_ID. A request by name then applies to the topic
     that has the name now, if any. The view contains that topic once the control plane has answered (adr/0003).
     """
-    results: dict[DeleteTopicState, TopicResult] = {}
+    results: dict[wire.DeleteTopicState, TopicResult] = {}
     left = list(asked)
     while left:
         found = {each: _topic_id(context, each) for each in left}
@@ -101,26 +88,26 @@ async def _delete(
 
 
 def _refuse_delete(
-    call: Call, request: DeleteTopicsRequest, error_code: int
-) -> DeleteTopicsResponse:
+    call: Call, request: wire.DeleteTopicsRequest, error_code: int
+) -> wire.DeleteTopicsResponse:
     """Answer every topic with the error."""
-    return DeleteTopicsResponse(
+    return wire.DeleteTopicsResponse(
         responses=[_failed(each, error_code) for each in _asked(call, request)]
     )
 
 
-def _asked(call: Call, request: DeleteTopicsRequest) -> Sequence[DeleteTopicState]:
+def _asked(call: Call, request: wire.DeleteTopicsRequest) -> Sequence[wire.DeleteTopicState]:
     if call.version >= FIRST_WITH_IDS:
         return request.topics
-    return [DeleteTopicState(name) for name in request.topic_names]
+    return [wire.DeleteTopicState(name) for name in request.topic_names]
 
 
-def _is_sound(asked: DeleteTopicState) -> bool:
+def _is_sound(asked: wire.DeleteTopicState) -> bool:
     """Whether the request gives either a name or an id, but not both."""
     return (asked.name is None) != (asked.topic_id == ZERO_UUID)
 
 
-def _topic_id(context: AgentContext, asked: DeleteTopicState) -> bytes | None:
+def _topic_id(context: AgentContext, asked: wire.DeleteTopicState) -> bytes | None:
     """Return the given id, or the id of the topic with the given name, or None if the view has no such topic."""
     if asked.topic_id != ZERO_UUID:
         return asked.topic_id
@@ -128,11 +115,11 @@ def _topic_id(context: AgentContext, asked: DeleteTopicState) -> bytes | None:
     return None if topic is None else topic.topic_id
 
 
-def _failed(asked: DeleteTopicState, error_code: int) -> DeletableTopicResult:
-    return DeletableTopicResult(asked.name, asked.topic_id, error_code, _WORDS.get(error_code))
+def _failed(asked: wire.DeleteTopicState, error_code: int) -> wire.DeletableTopicResult:
+    return wire.DeletableTopicResult(asked.name, asked.topic_id, error_code, _WORDS.get(error_code))
 
 
-def _deleted(cluster: ClusterView, request: DeleteTopicsRequest) -> Sizes:
+def _deleted(cluster: ClusterView, request: wire.DeleteTopicsRequest) -> Sizes:
     names = [*request.topic_names, *(topic.name for topic in request.topics if topic.name)]
     found: dict[str | bytes, Topic | None] = {}
     found.update((name, cluster.topics_by_name.get(name)) for name in names)
@@ -145,8 +132,8 @@ def _deleted(cluster: ClusterView, request: DeleteTopicsRequest) -> Sizes:
 
 
 async def create_partitions(
-    call: Call, request: CreatePartitionsRequest
-) -> CreatePartitionsResponse:
+    call: Call, request: wire.CreatePartitionsRequest
+) -> wire.CreatePartitionsResponse:
     """Send one command for all valid topics. Each topic fails independently."""
     repeated = Counter(topic.name for topic in request.topics)
     twice = ErrorCode.INVALID_REQUEST
@@ -169,7 +156,7 @@ async def create_partitions(
     return _answer(request, results)
 
 
-def _misassigned(call: Call, topic: CreatePartitionsTopic) -> TopicResult | None:
+def _misassigned(call: Call, topic: wire.CreatePartitionsTopic) -> TopicResult | None:
     """Return the error for a topic's assignments, or None if each new partition has a valid one."""
     known = call.context.control.cluster.topics_by_name.get(topic.name)
     if topic.assignments is None or known is None:
@@ -194,25 +181,27 @@ def _misassigned(call: Call, topic: CreatePartitionsTopic) -> TopicResult | None
 
 
 def _refuse_create_partitions(
-    _call: Call, request: CreatePartitionsRequest, error_code: int
-) -> CreatePartitionsResponse:
+    _call: Call, request: wire.CreatePartitionsRequest, error_code: int
+) -> wire.CreatePartitionsResponse:
     """Answer every topic with the error."""
     names = {topic.name for topic in request.topics}
     return _answer(request, {each: TopicResult(name=each, error_code=error_code) for each in names})
 
 
 def _answer(
-    request: CreatePartitionsRequest, results: Mapping[str, TopicResult]
-) -> CreatePartitionsResponse:
+    request: wire.CreatePartitionsRequest, results: Mapping[str, TopicResult]
+) -> wire.CreatePartitionsResponse:
     asked = dict.fromkeys(topic.name for topic in request.topics)
-    return CreatePartitionsResponse(results=[_result(results[name]) for name in asked])
+    return wire.CreatePartitionsResponse(results=[_result(results[name]) for name in asked])
 
 
-def _result(result: TopicResult) -> CreatePartitionsTopicResult:
-    return CreatePartitionsTopicResult(result.name, result.error_code, result.error_message or None)
+def _result(result: TopicResult) -> wire.CreatePartitionsTopicResult:
+    return wire.CreatePartitionsTopicResult(
+        result.name, result.error_code, result.error_message or None
+    )
 
 
-def _added(cluster: ClusterView, request: CreatePartitionsRequest) -> Sizes:
+def _added(cluster: ClusterView, request: wire.CreatePartitionsRequest) -> Sizes:
     known = cluster.topics_by_name
     return {
         topic.name: max(0, topic.count_ - known[topic.name].partition_count)
@@ -223,8 +212,8 @@ def _added(cluster: ClusterView, request: CreatePartitionsRequest) -> Sizes:
 
 APIS = (
     Api(
-        request=DELETE_TOPICS_REQUEST,
-        response=DELETE_TOPICS_RESPONSE,
+        request=wire.DELETE_TOPICS_REQUEST,
+        response=wire.DELETE_TOPICS_RESPONSE,
         max_version=6,
         handle=delete,
         refuse=_refuse_delete,
@@ -233,8 +222,8 @@ APIS = (
         unavailable=ErrorCode.NOT_CONTROLLER,
     ),
     Api(
-        request=CREATE_PARTITIONS_REQUEST,
-        response=CREATE_PARTITIONS_RESPONSE,
+        request=wire.CREATE_PARTITIONS_REQUEST,
+        response=wire.CREATE_PARTITIONS_RESPONSE,
         max_version=3,
         handle=create_partitions,
         refuse=_refuse_create_partitions,

@@ -17,17 +17,10 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import log_pb2
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, PartitionState
-from lacuna.wire.messages.topics import (
-    DELETE_RECORDS_REQUEST,
-    DELETE_RECORDS_RESPONSE,
-    DeleteRecordsPartitionResult,
-    DeleteRecordsRequest,
-    DeleteRecordsResponse,
-    DeleteRecordsTopicResult,
-)
+from lacuna.wire.messages import topics as wire
 
 
-async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+async def handle(call: Call, request: wire.DeleteRecordsRequest) -> wire.DeleteRecordsResponse:
     """Send one command for all partitions that exist."""
     asked = {
         (topic.name, each.partition_index): each.offset
@@ -54,7 +47,9 @@ async def handle(call: Call, request: DeleteRecordsRequest) -> DeleteRecordsResp
     return _answer(zip(asked, states, strict=True))
 
 
-def refuse(_call: Call, request: DeleteRecordsRequest, error_code: int) -> DeleteRecordsResponse:
+def refuse(
+    _call: Call, request: wire.DeleteRecordsRequest, error_code: int
+) -> wire.DeleteRecordsResponse:
     """Answer every partition with the error."""
     failed = PartitionState(error_code=error_code)
     return _answer(
@@ -64,23 +59,23 @@ def refuse(_call: Call, request: DeleteRecordsRequest, error_code: int) -> Delet
     )
 
 
-def _answer(states: Iterable[tuple[tuple[str, int], PartitionState]]) -> DeleteRecordsResponse:
-    topics: dict[str, list[DeleteRecordsPartitionResult]] = {}
+def _answer(states: Iterable[tuple[tuple[str, int], PartitionState]]) -> wire.DeleteRecordsResponse:
+    topics: dict[str, list[wire.DeleteRecordsPartitionResult]] = {}
     for (name, partition), state in states:
         topics.setdefault(name, []).append(_partition(partition, state))
-    return DeleteRecordsResponse(
-        topics=[DeleteRecordsTopicResult(*each) for each in topics.items()]
+    return wire.DeleteRecordsResponse(
+        topics=[wire.DeleteRecordsTopicResult(*each) for each in topics.items()]
     )
 
 
-def _partition(partition: int, state: PartitionState) -> DeleteRecordsPartitionResult:
+def _partition(partition: int, state: PartitionState) -> wire.DeleteRecordsPartitionResult:
     low_watermark = -1 if state.error_code else state.log_start_offset
-    return DeleteRecordsPartitionResult(partition, low_watermark, state.error_code)
+    return wire.DeleteRecordsPartitionResult(partition, low_watermark, state.error_code)
 
 
 API = Api(
-    request=DELETE_RECORDS_REQUEST,
-    response=DELETE_RECORDS_RESPONSE,
+    request=wire.DELETE_RECORDS_REQUEST,
+    response=wire.DELETE_RECORDS_RESPONSE,
     max_version=2,
     handle=handle,
     refuse=refuse,

@@ -25,20 +25,7 @@ from lacuna.agent.guards import transactions as guards
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn, EndTxn, InitProducerId
-from lacuna.wire.messages.transactions import (
-    ADD_OFFSETS_TO_TXN_REQUEST,
-    ADD_OFFSETS_TO_TXN_RESPONSE,
-    END_TXN_REQUEST,
-    END_TXN_RESPONSE,
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    AddOffsetsToTxnRequest,
-    AddOffsetsToTxnResponse,
-    EndTxnRequest,
-    EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
-)
+from lacuna.wire.messages import transactions as wire
 
 NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
@@ -47,7 +34,9 @@ FIRST_PRODUCER_FENCED = 2
 FIRST_BUMP = 5
 
 
-async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitProducerIdResponse:
+async def init_producer_id(
+    call: Call, request: wire.InitProducerIdRequest
+) -> wire.InitProducerIdResponse:
     """Send one InitProducerId command."""
     has_transactional_id = request.transactional_id is not None
     is_half = (request.producer_id == NO_PRODUCER_ID) != (
@@ -67,7 +56,7 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
     ).producer_id_initialized
     if reply.error_code:
         return _refuse_init(call, request, reply.error_code)
-    return InitProducerIdResponse(
+    return wire.InitProducerIdResponse(
         error_code=0,
         producer_id=reply.producer_id,
         producer_epoch=reply.producer_epoch,
@@ -75,17 +64,19 @@ async def init_producer_id(call: Call, request: InitProducerIdRequest) -> InitPr
 
 
 def _refuse_init(
-    call: Call, _request: InitProducerIdRequest, error_code: int
-) -> InitProducerIdResponse:
+    call: Call, _request: wire.InitProducerIdRequest, error_code: int
+) -> wire.InitProducerIdResponse:
     """Answer with the error and no producer id."""
-    return InitProducerIdResponse(
+    return wire.InitProducerIdResponse(
         error_code=fenced(error_code, call.version >= INIT_FIRST_PRODUCER_FENCED),
         producer_id=NO_PRODUCER_ID,
         producer_epoch=NO_PRODUCER_EPOCH,
     )
 
 
-async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsetsToTxnResponse:
+async def add_offsets(
+    call: Call, request: wire.AddOffsetsToTxnRequest
+) -> wire.AddOffsetsToTxnResponse:
     """Send one AddOffsetsToTxn command."""
     command = AddOffsetsToTxn(
         transactional_id=request.transactional_id,
@@ -98,14 +89,14 @@ async def add_offsets(call: Call, request: AddOffsetsToTxnRequest) -> AddOffsets
 
 
 def _refuse_offsets(
-    call: Call, _request: AddOffsetsToTxnRequest, error_code: int
-) -> AddOffsetsToTxnResponse:
+    call: Call, _request: wire.AddOffsetsToTxnRequest, error_code: int
+) -> wire.AddOffsetsToTxnResponse:
     """Answer with the error code, which is the whole answer."""
     knows = call.version >= FIRST_PRODUCER_FENCED
-    return AddOffsetsToTxnResponse(error_code=fenced(error_code, knows))
+    return wire.AddOffsetsToTxnResponse(error_code=fenced(error_code, knows))
 
 
-async def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
+async def end_txn(call: Call, request: wire.EndTxnRequest) -> wire.EndTxnResponse:
     """Send one EndTxn command."""
     command = EndTxn(
         transactional_id=request.transactional_id,
@@ -118,28 +109,28 @@ async def end_txn(call: Call, request: EndTxnRequest) -> EndTxnResponse:
     reply = (await call.context.control.call(Command(end_txn=command))).txn_ended
     if reply.error_code:
         return _refuse_end(call, request, reply.error_code)
-    return EndTxnResponse(
+    return wire.EndTxnResponse(
         error_code=0, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
     )
 
 
-def _refuse_end(call: Call, _request: EndTxnRequest, error_code: int) -> EndTxnResponse:
+def _refuse_end(call: Call, _request: wire.EndTxnRequest, error_code: int) -> wire.EndTxnResponse:
     """Answer with the error and no producer id."""
-    return EndTxnResponse(error_code=fenced(error_code, call.version >= FIRST_PRODUCER_FENCED))
+    return wire.EndTxnResponse(error_code=fenced(error_code, call.version >= FIRST_PRODUCER_FENCED))
 
 
 APIS = (
     Api(
-        request=INIT_PRODUCER_ID_REQUEST,
-        response=INIT_PRODUCER_ID_RESPONSE,
+        request=wire.INIT_PRODUCER_ID_REQUEST,
+        response=wire.INIT_PRODUCER_ID_RESPONSE,
         max_version=5,
         handle=init_producer_id,
         refuse=_refuse_init,
         guard=guards.init_producer_id,
     ),
     Api(
-        request=ADD_OFFSETS_TO_TXN_REQUEST,
-        response=ADD_OFFSETS_TO_TXN_RESPONSE,
+        request=wire.ADD_OFFSETS_TO_TXN_REQUEST,
+        response=wire.ADD_OFFSETS_TO_TXN_RESPONSE,
         max_version=4,
         handle=add_offsets,
         refuse=_refuse_offsets,
@@ -147,8 +138,8 @@ APIS = (
         moved=ErrorCode.NOT_COORDINATOR,
     ),
     Api(
-        request=END_TXN_REQUEST,
-        response=END_TXN_RESPONSE,
+        request=wire.END_TXN_REQUEST,
+        response=wire.END_TXN_RESPONSE,
         max_version=5,
         handle=end_txn,
         refuse=_refuse_end,

@@ -11,20 +11,14 @@ from lacuna.agent.guards.records import offset_for_leader_epoch as guard
 from lacuna.agent.partitions import find_partitions, read_partitions
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.log_pb2 import PartitionState
-from lacuna.wire.messages.fetch import (
-    OFFSET_FOR_LEADER_EPOCH_REQUEST,
-    OFFSET_FOR_LEADER_EPOCH_RESPONSE,
-    EpochEndOffset,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderPartition,
-    OffsetForLeaderTopicResult,
-)
+from lacuna.wire.messages import fetch as wire
 
 _LEADER_EPOCH: Final = 0
 
 
-async def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForLeaderEpochResponse:
+async def handle(
+    call: Call, request: wire.OffsetForLeaderEpochRequest
+) -> wire.OffsetForLeaderEpochResponse:
     """Make one confirming read for all partitions."""
     asked = [(topic.topic, each.partition) for topic in request.topics for each in topic.partitions]
     found = await find_partitions(call.context, asked)
@@ -32,20 +26,20 @@ async def handle(call: Call, request: OffsetForLeaderEpochRequest) -> OffsetForL
 
 
 def refuse(
-    _call: Call, request: OffsetForLeaderEpochRequest, error_code: int
-) -> OffsetForLeaderEpochResponse:
+    _call: Call, request: wire.OffsetForLeaderEpochRequest, error_code: int
+) -> wire.OffsetForLeaderEpochResponse:
     """Answer every partition with the error."""
     failed = PartitionState(error_code=error_code)
     return _response(request, [failed for topic in request.topics for _ in topic.partitions])
 
 
 def _response(
-    request: OffsetForLeaderEpochRequest, states: Iterable[PartitionState]
-) -> OffsetForLeaderEpochResponse:
+    request: wire.OffsetForLeaderEpochRequest, states: Iterable[PartitionState]
+) -> wire.OffsetForLeaderEpochResponse:
     rest = iter(states)
-    return OffsetForLeaderEpochResponse(
+    return wire.OffsetForLeaderEpochResponse(
         topics=[
-            OffsetForLeaderTopicResult(
+            wire.OffsetForLeaderTopicResult(
                 topic.topic, [_partition(each, next(rest)) for each in topic.partitions]
             )
             for topic in request.topics
@@ -53,18 +47,18 @@ def _response(
     )
 
 
-def _partition(asked: OffsetForLeaderPartition, state: PartitionState) -> EpochEndOffset:
+def _partition(asked: wire.OffsetForLeaderPartition, state: PartitionState) -> wire.EpochEndOffset:
     error_code = state.error_code
     if not error_code and asked.current_leader_epoch > _LEADER_EPOCH:
         error_code = ErrorCode.UNKNOWN_LEADER_EPOCH
     if error_code or asked.leader_epoch != _LEADER_EPOCH:
-        return EpochEndOffset(error_code, asked.partition)
-    return EpochEndOffset(0, asked.partition, _LEADER_EPOCH, state.high_watermark)
+        return wire.EpochEndOffset(error_code, asked.partition)
+    return wire.EpochEndOffset(0, asked.partition, _LEADER_EPOCH, state.high_watermark)
 
 
 API = Api(
-    request=OFFSET_FOR_LEADER_EPOCH_REQUEST,
-    response=OFFSET_FOR_LEADER_EPOCH_RESPONSE,
+    request=wire.OFFSET_FOR_LEADER_EPOCH_REQUEST,
+    response=wire.OFFSET_FOR_LEADER_EPOCH_RESPONSE,
     max_version=4,
     handle=handle,
     refuse=refuse,

@@ -19,23 +19,15 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
-from lacuna.wire.messages.transactions import (
-    ADD_PARTITIONS_TO_TXN_REQUEST,
-    ADD_PARTITIONS_TO_TXN_RESPONSE,
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
-)
+from lacuna.wire.messages import transactions as wire
 
 FIRST_PRODUCER_FENCED = 2
 FIRST_BATCHED = 4
 
 
-async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+async def handle(
+    call: Call, request: wire.AddPartitionsToTxnRequest
+) -> wire.AddPartitionsToTxnResponse:
     """Send one command for each transaction."""
     asked = _transactions(call, request)
     if len(asked) == 1:  # from a producer: no task is needed
@@ -44,19 +36,19 @@ async def handle(call: Call, request: AddPartitionsToTxnRequest) -> AddPartition
 
 
 def refuse(
-    call: Call, request: AddPartitionsToTxnRequest, error_code: int
-) -> AddPartitionsToTxnResponse:
+    call: Call, request: wire.AddPartitionsToTxnRequest, error_code: int
+) -> wire.AddPartitionsToTxnResponse:
     """Answer every partition with the error."""
     asked = _transactions(call, request)
     return _answer(call, asked, [[error_code] * len(_pairs(each)) for each in asked], error_code)
 
 
 def _transactions(
-    call: Call, request: AddPartitionsToTxnRequest
-) -> Sequence[AddPartitionsToTxnTransaction]:
+    call: Call, request: wire.AddPartitionsToTxnRequest
+) -> Sequence[wire.AddPartitionsToTxnTransaction]:
     if call.version >= FIRST_BATCHED:
         return request.transactions
-    transaction = AddPartitionsToTxnTransaction(
+    transaction = wire.AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
@@ -65,14 +57,16 @@ def _transactions(
     return (transaction,)
 
 
-def _pairs(transaction: AddPartitionsToTxnTransaction) -> list[tuple[str, int]]:
+def _pairs(transaction: wire.AddPartitionsToTxnTransaction) -> list[tuple[str, int]]:
     """Return (topic name, partition) pairs in the order of the request."""
     return [
         (topic.name, partition) for topic in transaction.topics for partition in topic.partitions
     ]
 
 
-async def _add(context: AgentContext, transaction: AddPartitionsToTxnTransaction) -> Sequence[int]:
+async def _add(
+    context: AgentContext, transaction: wire.AddPartitionsToTxnTransaction
+) -> Sequence[int]:
     """Add or verify the partitions of one transaction; return an error code for each partition."""
     found = await find_partitions(context, _pairs(transaction))
     partitions: list[TopicPartition] = [each for each in found if each is not None]
@@ -96,34 +90,34 @@ async def _add(context: AgentContext, transaction: AddPartitionsToTxnTransaction
 
 def _answer(
     call: Call,
-    asked: Sequence[AddPartitionsToTxnTransaction],
+    asked: Sequence[wire.AddPartitionsToTxnTransaction],
     error_codes: Iterable[Sequence[int]],
     error_code: int = 0,
-) -> AddPartitionsToTxnResponse:
+) -> wire.AddPartitionsToTxnResponse:
     results = [
         _results(call, each.topics, codes) for each, codes in zip(asked, error_codes, strict=True)
     ]
     if call.version < FIRST_BATCHED:
-        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
-    return AddPartitionsToTxnResponse(
+        return wire.AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results[0])
+    return wire.AddPartitionsToTxnResponse(
         error_code=error_code,
         results_by_transaction=[
-            AddPartitionsToTxnResult(each.transactional_id, topics)
+            wire.AddPartitionsToTxnResult(each.transactional_id, topics)
             for each, topics in zip(asked, results, strict=True)
         ],
     )
 
 
 def _results(
-    call: Call, topics: Iterable[AddPartitionsToTxnTopic], error_codes: Sequence[int]
-) -> list[AddPartitionsToTxnTopicResult]:
+    call: Call, topics: Iterable[wire.AddPartitionsToTxnTopic], error_codes: Sequence[int]
+) -> list[wire.AddPartitionsToTxnTopicResult]:
     knows_fenced = call.version >= FIRST_PRODUCER_FENCED
     codes = iter(error_codes)
     return [
-        AddPartitionsToTxnTopicResult(
+        wire.AddPartitionsToTxnTopicResult(
             topic.name,
             [
-                AddPartitionsToTxnPartitionResult(partition, fenced(next(codes), knows_fenced))
+                wire.AddPartitionsToTxnPartitionResult(partition, fenced(next(codes), knows_fenced))
                 for partition in topic.partitions
             ],
         )
@@ -132,8 +126,8 @@ def _results(
 
 
 API = Api(
-    request=ADD_PARTITIONS_TO_TXN_REQUEST,
-    response=ADD_PARTITIONS_TO_TXN_RESPONSE,
+    request=wire.ADD_PARTITIONS_TO_TXN_REQUEST,
+    response=wire.ADD_PARTITIONS_TO_TXN_RESPONSE,
     max_version=5,
     handle=handle,
     refuse=refuse,

@@ -16,19 +16,10 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import AbortTxn
-from lacuna.wire.messages.transactions import (
-    WRITE_TXN_MARKERS_REQUEST,
-    WRITE_TXN_MARKERS_RESPONSE,
-    WritableTxnMarker,
-    WritableTxnMarkerPartitionResult,
-    WritableTxnMarkerResult,
-    WritableTxnMarkerTopicResult,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
+from lacuna.wire.messages import transactions as wire
 
 
-async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+async def handle(call: Call, request: wire.WriteTxnMarkersRequest) -> wire.WriteTxnMarkersResponse:
     """Send one command for each aborting marker that names an existing partition."""
     results = []
     for marker in request.markers:
@@ -40,28 +31,28 @@ async def handle(call: Call, request: WriteTxnMarkersRequest) -> WriteTxnMarkers
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         codes = {pair: code if found else unknown for pair, found in exists.items()}
         results.append(_result(marker, codes))
-    return WriteTxnMarkersResponse(markers=results)
+    return wire.WriteTxnMarkersResponse(markers=results)
 
 
 def refuse(
-    _call: Call, request: WriteTxnMarkersRequest, error_code: int
-) -> WriteTxnMarkersResponse:
+    _call: Call, request: wire.WriteTxnMarkersRequest, error_code: int
+) -> wire.WriteTxnMarkersResponse:
     """Answer every partition with the error."""
-    return WriteTxnMarkersResponse(
+    return wire.WriteTxnMarkersResponse(
         markers=[
             _result(marker, dict.fromkeys(_pairs(marker), error_code)) for marker in request.markers
         ]
     )
 
 
-def _pairs(marker: WritableTxnMarker) -> list[tuple[str, int]]:
+def _pairs(marker: wire.WritableTxnMarker) -> list[tuple[str, int]]:
     """Return (topic name, partition) pairs in the order of the request."""
     return [
         (topic.name, partition) for topic in marker.topics for partition in topic.partition_indexes
     ]
 
 
-async def _end(call: Call, marker: WritableTxnMarker) -> int:
+async def _end(call: Call, marker: wire.WritableTxnMarker) -> int:
     if marker.transaction_result:
         return ErrorCode.TRANSACTION_COORDINATOR_FENCED
     command = AbortTxn(producer_id=marker.producer_id, producer_epoch=marker.producer_epoch)
@@ -69,24 +60,24 @@ async def _end(call: Call, marker: WritableTxnMarker) -> int:
 
 
 def _result(
-    marker: WritableTxnMarker, codes: Mapping[tuple[str, int], int]
-) -> WritableTxnMarkerResult:
+    marker: wire.WritableTxnMarker, codes: Mapping[tuple[str, int], int]
+) -> wire.WritableTxnMarkerResult:
     topics = [
-        WritableTxnMarkerTopicResult(
+        wire.WritableTxnMarkerTopicResult(
             topic.name,
             [
-                WritableTxnMarkerPartitionResult(partition, codes[topic.name, partition])
+                wire.WritableTxnMarkerPartitionResult(partition, codes[topic.name, partition])
                 for partition in topic.partition_indexes
             ],
         )
         for topic in marker.topics
     ]
-    return WritableTxnMarkerResult(marker.producer_id, topics)
+    return wire.WritableTxnMarkerResult(marker.producer_id, topics)
 
 
 API = Api(
-    request=WRITE_TXN_MARKERS_REQUEST,
-    response=WRITE_TXN_MARKERS_RESPONSE,
+    request=wire.WRITE_TXN_MARKERS_REQUEST,
+    response=wire.WRITE_TXN_MARKERS_RESPONSE,
     max_version=2,
     advertised=(1, 2),
     handle=handle,

@@ -14,14 +14,7 @@ from lacuna.agent.fencing import fenced
 from lacuna.agent.guards.transactions import txn_offset_commit as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
-from lacuna.wire.messages.offsets import (
-    TXN_OFFSET_COMMIT_REQUEST,
-    TXN_OFFSET_COMMIT_RESPONSE,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
-)
+from lacuna.wire.messages import offsets as wire
 
 FIRST_ABORTABLE = 4
 FIRST_ADDS_GROUP = 5
@@ -30,7 +23,7 @@ _SINCE_TOPIC_ID = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.STALE_MEMBER_EPOCH)
 _NOT_IN_TXN = (ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABLE)
 
 
-async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+async def handle(call: Call, request: wire.TxnOffsetCommitRequest) -> wire.TxnOffsetCommitResponse:
     """Send one command for all partitions that exist."""
     has_ids = call.version >= FIRST_TOPIC_ID
     asked = [(each.topic_id if has_ids else each.name, each.partitions) for each in request.topics]
@@ -59,8 +52,8 @@ async def handle(call: Call, request: TxnOffsetCommitRequest) -> TxnOffsetCommit
 
 
 def refuse(
-    _call: Call, request: TxnOffsetCommitRequest, error_code: int
-) -> TxnOffsetCommitResponse:
+    _call: Call, request: wire.TxnOffsetCommitRequest, error_code: int
+) -> wire.TxnOffsetCommitResponse:
     """Answer every partition with the error."""
     return _answer(request, iter(lambda: error_code, None))
 
@@ -73,14 +66,16 @@ def _known_as(version: int, error_code: int) -> int:
     return fenced(error_code, knows_producer_fenced=False)
 
 
-def _answer(request: TxnOffsetCommitRequest, error_codes: Iterator[int]) -> TxnOffsetCommitResponse:
-    return TxnOffsetCommitResponse(
+def _answer(
+    request: wire.TxnOffsetCommitRequest, error_codes: Iterator[int]
+) -> wire.TxnOffsetCommitResponse:
+    return wire.TxnOffsetCommitResponse(
         topics=[
-            TxnOffsetCommitResponseTopic(
+            wire.TxnOffsetCommitResponseTopic(
                 topic.name,
                 topic.topic_id,
                 [
-                    TxnOffsetCommitResponsePartition(each.partition_index, next(error_codes))
+                    wire.TxnOffsetCommitResponsePartition(each.partition_index, next(error_codes))
                     for each in topic.partitions
                 ],
             )
@@ -90,8 +85,8 @@ def _answer(request: TxnOffsetCommitRequest, error_codes: Iterator[int]) -> TxnO
 
 
 API = Api(
-    request=TXN_OFFSET_COMMIT_REQUEST,
-    response=TXN_OFFSET_COMMIT_RESPONSE,
+    request=wire.TXN_OFFSET_COMMIT_REQUEST,
+    response=wire.TXN_OFFSET_COMMIT_RESPONSE,
     max_version=6,
     handle=handle,
     refuse=refuse,

@@ -27,83 +27,68 @@ from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import AclEntry
-from lacuna.wire.messages.security import (
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    AclCreationResult,
-    AclDescription,
-    CreateAclsRequest,
-    CreateAclsResponse,
-    DeleteAclsFilter,
-    DeleteAclsFilterResult,
-    DeleteAclsMatchingAcl,
-    DeleteAclsRequest,
-    DeleteAclsResponse,
-    DescribeAclsRequest,
-    DescribeAclsResource,
-    DescribeAclsResponse,
-)
+from lacuna.wire.messages import security as wire
 
 
-async def describe(call: Call, request: DescribeAclsRequest) -> DescribeAclsResponse:
+async def describe(call: Call, request: wire.DescribeAclsRequest) -> wire.DescribeAclsResponse:
     """Search all ACLs of the cluster."""
     if call.context.access.authorizer is None:
-        return DescribeAclsResponse(
+        return wire.DescribeAclsResponse(
             error_code=DISABLED, error_message="No Authorizer is configured on the broker"
         )
     wanted = filter_of(request)
     if problem := filter_problem(wanted):
-        return DescribeAclsResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=problem)
-    found: dict[tuple[int, str, int], list[AclDescription]] = {}
+        return wire.DescribeAclsResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=problem
+        )
+    found: dict[tuple[int, str, int], list[wire.AclDescription]] = {}
     for acl in sorted((await current_view(call.context)).security.acls):
         if wanted.matches(acl):
             resource = acl.resource_type, acl.resource_name, acl.pattern_type
-            described = AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
+            described = wire.AclDescription(acl.principal, acl.host, acl.operation, acl.permission)
             found.setdefault(resource, []).append(described)
-    return DescribeAclsResponse(
+    return wire.DescribeAclsResponse(
         error_message=None,
-        resources=[DescribeAclsResource(*resource, acls) for resource, acls in found.items()],
+        resources=[wire.DescribeAclsResource(*resource, acls) for resource, acls in found.items()],
     )
 
 
-async def create(call: Call, request: CreateAclsRequest) -> CreateAclsResponse:
+async def create(call: Call, request: wire.CreateAclsRequest) -> wire.CreateAclsResponse:
     """Send one command for all valid ACLs."""
     if call.context.access.authorizer is None:
-        disabled = AclCreationResult(DISABLED, NO_AUTHORIZER)
-        return CreateAclsResponse(results=[disabled] * len(request.creations))
+        disabled = wire.AclCreationResult(DISABLED, NO_AUTHORIZER)
+        return wire.CreateAclsResponse(results=[disabled] * len(request.creations))
     if len(request.creations) > MOST_AT_ONCE:
         too_many = f"Cannot create more than {MOST_AT_ONCE} acls in a single operation."
-        result = AclCreationResult(ErrorCode.INVALID_REQUEST, too_many)
-        return CreateAclsResponse(results=[result] * len(request.creations))
+        result = wire.AclCreationResult(ErrorCode.INVALID_REQUEST, too_many)
+        return wire.CreateAclsResponse(results=[result] * len(request.creations))
     acls = [entry_of(each) for each in request.creations]
     problems = [problem_of(each) for each in acls]
     valid = [each for each, problem in zip(acls, problems, strict=True) if not problem]
     code, message = await change_acls(call.context, added=valid) if valid else (0, None)
-    return CreateAclsResponse(
+    return wire.CreateAclsResponse(
         results=[
-            AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
+            wire.AclCreationResult(ErrorCode.INVALID_REQUEST, problem)
             if problem
-            else AclCreationResult(code, message)
+            else wire.AclCreationResult(code, message)
             for problem in problems
         ]
     )
 
 
-def _refuse_create(_call: Call, request: CreateAclsRequest, error_code: int) -> CreateAclsResponse:
+def _refuse_create(
+    _call: Call, request: wire.CreateAclsRequest, error_code: int
+) -> wire.CreateAclsResponse:
     """Answer every ACL with the error."""
-    result = AclCreationResult(error_code, None)
-    return CreateAclsResponse(results=[result] * len(request.creations))
+    result = wire.AclCreationResult(error_code, None)
+    return wire.CreateAclsResponse(results=[result] * len(request.creations))
 
 
-async def delete(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
+async def delete(call: Call, request: wire.DeleteAclsRequest) -> wire.DeleteAclsResponse:
     """Send one command for all matching ACLs."""
     if call.context.access.authorizer is None:
-        disabled = DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)
-        return DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
+        disabled = wire.DeleteAclsFilterResult(DISABLED, NO_AUTHORIZER)
+        return wire.DeleteAclsResponse(filter_results=[disabled] * len(request.filters))
     kept = sorted((await current_view(call.context)).security.acls)
     matched = [_matched(kept, each) for each in request.filters]
     found = {acl: None for acls in matched for acl in acls or ()}
@@ -115,7 +100,7 @@ async def delete(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
         message = f"Cannot remove more than {MOST_AT_ONCE} acls in a single delete operation."
     elif found:
         code, message = await change_acls(call.context, removed=found)
-    return DeleteAclsResponse(
+    return wire.DeleteAclsResponse(
         filter_results=[
             _result(each, acls, code, message)
             for each, acls in zip(request.filters, matched, strict=True)
@@ -123,43 +108,47 @@ async def delete(call: Call, request: DeleteAclsRequest) -> DeleteAclsResponse:
     )
 
 
-def _refuse_delete(_call: Call, request: DeleteAclsRequest, error_code: int) -> DeleteAclsResponse:
+def _refuse_delete(
+    _call: Call, request: wire.DeleteAclsRequest, error_code: int
+) -> wire.DeleteAclsResponse:
     """Answer every filter with the error."""
-    result = DeleteAclsFilterResult(error_code, None)
-    return DeleteAclsResponse(filter_results=[result] * len(request.filters))
+    result = wire.DeleteAclsFilterResult(error_code, None)
+    return wire.DeleteAclsResponse(filter_results=[result] * len(request.filters))
 
 
-def _matched(acls: list[AclEntry], asked: DeleteAclsFilter) -> list[AclEntry] | None:
+def _matched(acls: list[AclEntry], asked: wire.DeleteAclsFilter) -> list[AclEntry] | None:
     """Return the ACLs that a filter matches, or None if it is invalid."""
     wanted = filter_of(asked)
     return None if filter_problem(wanted) else [each for each in acls if wanted.matches(each)]
 
 
 def _result(
-    asked: DeleteAclsFilter, acls: list[AclEntry] | None, code: int, message: str | None
-) -> DeleteAclsFilterResult:
+    asked: wire.DeleteAclsFilter, acls: list[AclEntry] | None, code: int, message: str | None
+) -> wire.DeleteAclsFilterResult:
     if acls is None:
-        return DeleteAclsFilterResult(ErrorCode.INVALID_REQUEST, filter_problem(filter_of(asked)))
+        return wire.DeleteAclsFilterResult(
+            ErrorCode.INVALID_REQUEST, filter_problem(filter_of(asked))
+        )
     if code:
-        return DeleteAclsFilterResult(code, message)
-    removed = [DeleteAclsMatchingAcl(0, None, *each) for each in acls]
-    return DeleteAclsFilterResult(0, None, removed)
+        return wire.DeleteAclsFilterResult(code, message)
+    removed = [wire.DeleteAclsMatchingAcl(0, None, *each) for each in acls]
+    return wire.DeleteAclsFilterResult(0, None, removed)
 
 
 APIS = (
     Api(
-        request=DESCRIBE_ACLS_REQUEST,
-        response=DESCRIBE_ACLS_RESPONSE,
+        request=wire.DESCRIBE_ACLS_REQUEST,
+        response=wire.DESCRIBE_ACLS_RESPONSE,
         max_version=3,
         advertised=(1, 3),
         handle=describe,
-        refuse=error_in(DESCRIBE_ACLS_RESPONSE),
+        refuse=error_in(wire.DESCRIBE_ACLS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="returns SECURITY_DISABLED without an authorizer",
     ),
     Api(
-        request=CREATE_ACLS_REQUEST,
-        response=CREATE_ACLS_RESPONSE,
+        request=wire.CREATE_ACLS_REQUEST,
+        response=wire.CREATE_ACLS_RESPONSE,
         max_version=3,
         advertised=(1, 3),
         handle=create,
@@ -169,8 +158,8 @@ APIS = (
         notes="returns SECURITY_DISABLED without an authorizer",
     ),
     Api(
-        request=DELETE_ACLS_REQUEST,
-        response=DELETE_ACLS_RESPONSE,
+        request=wire.DELETE_ACLS_REQUEST,
+        response=wire.DELETE_ACLS_RESPONSE,
         max_version=3,
         advertised=(1, 3),
         handle=delete,

@@ -24,16 +24,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
-    DescribeConfigsResult,
-    DescribeConfigsSynonym,
-)
+from lacuna.wire.messages import configs as wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +35,7 @@ class _Failure:
     message: str
 
 
-async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.DescribeConfigsResponse:
     """Answer from the view of the cluster, which is updated first if it lacks a topic."""
     named = (each.resource_name for each in request.resources if each.resource_type == TOPIC)
     await view_with(call.context, filter(is_legal, named))
@@ -56,20 +47,20 @@ async def handle(call: Call, request: DescribeConfigsRequest) -> DescribeConfigs
             results.append(_failed(resource, shown.error_code, shown.message))
         else:
             results.append(_described(request, resource, shown))
-    return DescribeConfigsResponse(results=results)
+    return wire.DescribeConfigsResponse(results=results)
 
 
 def refuse(
-    _call: Call, request: DescribeConfigsRequest, error_code: int
-) -> DescribeConfigsResponse:
+    _call: Call, request: wire.DescribeConfigsRequest, error_code: int
+) -> wire.DescribeConfigsResponse:
     """Answer every resource with the error."""
-    return DescribeConfigsResponse(
+    return wire.DescribeConfigsResponse(
         results=[_failed(each, error_code) for each in request.resources]
     )
 
 
 async def _configs_of_groups(
-    context: AgentContext, request: DescribeConfigsRequest
+    context: AgentContext, request: wire.DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
     """Return the configs set on the requested groups, by group id. They come from the control plane, since views lack
     them.
@@ -123,20 +114,20 @@ def _of_agent(
 
 
 def _failed(
-    resource: DescribeConfigsResource, error_code: int, message: str | None = None
-) -> DescribeConfigsResult:
-    return DescribeConfigsResult(
+    resource: wire.DescribeConfigsResource, error_code: int, message: str | None = None
+) -> wire.DescribeConfigsResult:
+    return wire.DescribeConfigsResult(
         error_code, message, resource.resource_type, resource.resource_name
     )
 
 
 def _described(
-    request: DescribeConfigsRequest,
-    resource: DescribeConfigsResource,
+    request: wire.DescribeConfigsRequest,
+    resource: wire.DescribeConfigsResource,
     shown: Iterable[configs.ShownConfig],
-) -> DescribeConfigsResult:
+) -> wire.DescribeConfigsResult:
     wanted = resource.configuration_keys
-    return DescribeConfigsResult(
+    return wire.DescribeConfigsResult(
         error_message=None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
@@ -145,24 +136,26 @@ def _described(
 
 
 def _config(
-    request: DescribeConfigsRequest, config: configs.ShownConfig
-) -> DescribeConfigsResourceResult:
+    request: wire.DescribeConfigsRequest, config: configs.ShownConfig
+) -> wire.DescribeConfigsResourceResult:
     synonyms = config.synonyms if request.include_synonyms else ()
-    return DescribeConfigsResourceResult(
+    return wire.DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
         read_only=config.is_read_only,
         is_default=config.source == configs.DEFAULT,
         config_source=config.source,
-        synonyms=[DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms],
+        synonyms=[
+            wire.DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms
+        ],
         config_type=config.type,
         documentation=config.documentation if request.include_documentation else None,
     )
 
 
 API = Api(
-    request=DESCRIBE_CONFIGS_REQUEST,
-    response=DESCRIBE_CONFIGS_RESPONSE,
+    request=wire.DESCRIBE_CONFIGS_REQUEST,
+    response=wire.DESCRIBE_CONFIGS_RESPONSE,
     max_version=4,
     handle=handle,
     refuse=refuse,

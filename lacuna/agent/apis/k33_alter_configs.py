@@ -18,24 +18,12 @@ from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import alter_configs as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
-from lacuna.wire.messages.configs import (
-    ALTER_CONFIGS_REQUEST,
-    ALTER_CONFIGS_RESPONSE,
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-    AlterableConfig,
-    AlterConfigsRequest,
-    AlterConfigsRequestAlterableConfig,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-    IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
-)
+from lacuna.wire.messages import configs as wire
 
 
 async def change(
-    call: Call, request: IncrementalAlterConfigsRequest
-) -> IncrementalAlterConfigsResponse:
+    call: Call, request: wire.IncrementalAlterConfigsRequest
+) -> wire.IncrementalAlterConfigsResponse:
     """Change the resources, each independently."""
     answers = await alter_each(
         call,
@@ -44,24 +32,24 @@ async def change(
         validate_only=request.validate_only,
         replaces_all=False,
     )
-    return IncrementalAlterConfigsResponse(
-        responses=[AlterConfigsResourceResponse(*each) for each in answers]
+    return wire.IncrementalAlterConfigsResponse(
+        responses=[wire.AlterConfigsResourceResponse(*each) for each in answers]
     )
 
 
 def _refuse_change(
-    _call: Call, request: IncrementalAlterConfigsRequest, error_code: int
-) -> IncrementalAlterConfigsResponse:
-    return IncrementalAlterConfigsResponse(responses=_refused(request.resources, error_code))
+    _call: Call, request: wire.IncrementalAlterConfigsRequest, error_code: int
+) -> wire.IncrementalAlterConfigsResponse:
+    return wire.IncrementalAlterConfigsResponse(responses=_refused(request.resources, error_code))
 
 
-def _changed(config: AlterableConfig) -> ConfigChange:
+def _changed(config: wire.AlterableConfig) -> ConfigChange:
     return ConfigChange(
         name=config.name, operation=config.config_operation, value=config.value or ""
     )
 
 
-async def replace(call: Call, request: AlterConfigsRequest) -> AlterConfigsResponse:
+async def replace(call: Call, request: wire.AlterConfigsRequest) -> wire.AlterConfigsResponse:
     """Replace the configs of the resources, each independently."""
     answers = await alter_each(
         call,
@@ -70,33 +58,35 @@ async def replace(call: Call, request: AlterConfigsRequest) -> AlterConfigsRespo
         validate_only=request.validate_only,
         replaces_all=True,
     )
-    return AlterConfigsResponse(responses=[AlterConfigsResourceResponse(*each) for each in answers])
+    return wire.AlterConfigsResponse(
+        responses=[wire.AlterConfigsResourceResponse(*each) for each in answers]
+    )
 
 
 def _refuse_replace(
-    _call: Call, request: AlterConfigsRequest, error_code: int
-) -> AlterConfigsResponse:
-    return AlterConfigsResponse(responses=_refused(request.resources, error_code))
+    _call: Call, request: wire.AlterConfigsRequest, error_code: int
+) -> wire.AlterConfigsResponse:
+    return wire.AlterConfigsResponse(responses=_refused(request.resources, error_code))
 
 
-def _replaced(config: AlterConfigsRequestAlterableConfig) -> ConfigChange:
+def _replaced(config: wire.AlterConfigsRequestAlterableConfig) -> ConfigChange:
     return ConfigChange(name=config.name, value=config.value)
 
 
 def _refused(
     resources: Sequence[AlteredResource], error_code: int
-) -> list[AlterConfigsResourceResponse]:
+) -> list[wire.AlterConfigsResourceResponse]:
     """Answer every resource with the error."""
     return [
-        AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
+        wire.AlterConfigsResourceResponse(error_code, None, each.resource_type, each.resource_name)
         for each in resources
     ]
 
 
 APIS = (
     Api(
-        request=ALTER_CONFIGS_REQUEST,
-        response=ALTER_CONFIGS_RESPONSE,
+        request=wire.ALTER_CONFIGS_REQUEST,
+        response=wire.ALTER_CONFIGS_RESPONSE,
         max_version=2,
         handle=replace,
         refuse=_refuse_replace,
@@ -105,8 +95,8 @@ APIS = (
         notes="topics, groups, and the agents together; replaces all configs of a resource",
     ),
     Api(
-        request=INCREMENTAL_ALTER_CONFIGS_REQUEST,
-        response=INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+        request=wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
+        response=wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
         max_version=1,
         handle=change,
         refuse=_refuse_change,

@@ -12,20 +12,15 @@ from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.broker_configs import LOG_DIR
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.cluster import (
-    ALTER_REPLICA_LOG_DIRS_REQUEST,
-    ALTER_REPLICA_LOG_DIRS_RESPONSE,
-    AlterReplicaLogDirPartitionResult,
-    AlterReplicaLogDirsRequest,
-    AlterReplicaLogDirsResponse,
-    AlterReplicaLogDirTopicResult,
-)
+from lacuna.wire.messages import cluster as wire
 
 #: (topic, partition) -> error code
 _Errors = dict[tuple[str, int], int]
 
 
-async def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
+async def handle(
+    call: Call, request: wire.AlterReplicaLogDirsRequest
+) -> wire.AlterReplicaLogDirsResponse:
     """Answer from the view of the cluster."""
     await view_with(call.context)
     errors: _Errors = {}
@@ -37,8 +32,8 @@ async def handle(call: Call, request: AlterReplicaLogDirsRequest) -> AlterReplic
 
 
 def refuse(
-    _call: Call, request: AlterReplicaLogDirsRequest, error_code: int
-) -> AlterReplicaLogDirsResponse:
+    _call: Call, request: wire.AlterReplicaLogDirsRequest, error_code: int
+) -> wire.AlterReplicaLogDirsResponse:
     """Answer every partition with the error."""
     return _answer(
         {
@@ -58,19 +53,19 @@ def _error(context: AgentContext, path: str, name: str, index: int) -> int:
     return ErrorCode.NONE
 
 
-def _answer(errors: _Errors) -> AlterReplicaLogDirsResponse:
-    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+def _answer(errors: _Errors) -> wire.AlterReplicaLogDirsResponse:
+    topics: dict[str, list[wire.AlterReplicaLogDirPartitionResult]] = {}
     for (name, index), error_code in errors.items():
-        result = AlterReplicaLogDirPartitionResult(index, error_code)
+        result = wire.AlterReplicaLogDirPartitionResult(index, error_code)
         topics.setdefault(name, []).append(result)
-    return AlterReplicaLogDirsResponse(
-        results=[AlterReplicaLogDirTopicResult(*each) for each in topics.items()]
+    return wire.AlterReplicaLogDirsResponse(
+        results=[wire.AlterReplicaLogDirTopicResult(*each) for each in topics.items()]
     )
 
 
 API = Api(
-    request=ALTER_REPLICA_LOG_DIRS_REQUEST,
-    response=ALTER_REPLICA_LOG_DIRS_RESPONSE,
+    request=wire.ALTER_REPLICA_LOG_DIRS_REQUEST,
+    response=wire.ALTER_REPLICA_LOG_DIRS_RESPONSE,
     max_version=2,
     advertised=(1, 2),
     handle=handle,

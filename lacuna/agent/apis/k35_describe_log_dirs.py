@@ -22,21 +22,13 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_LOG_DIRS_REQUEST,
-    DESCRIBE_LOG_DIRS_RESPONSE,
-    DescribeLogDirsPartition,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-    DescribeLogDirsResult,
-    DescribeLogDirsTopic,
-)
+from lacuna.wire.messages import cluster as wire
 
 # The number of partitions that one command asks for. The control plane does nothing else while it answers a command.
 _GROUP = 5_000
 
 
-async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirsResponse:
+async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.DescribeLogDirsResponse:
     """Ask the control plane for sizes, with one command for every _GROUP partitions."""
     await view_with(call.context)
     asked = list(_led(call.context, request))
@@ -56,17 +48,19 @@ async def handle(call: Call, request: DescribeLogDirsRequest) -> DescribeLogDirs
         ]
     is_failing = bool(call.context.produce.flusher.why_store_fails())
     code = ErrorCode.KAFKA_STORAGE_ERROR if is_failing else ErrorCode.NONE
-    return DescribeLogDirsResponse(results=_directory(code, sizes))
+    return wire.DescribeLogDirsResponse(results=_directory(code, sizes))
 
 
 def refuse(
-    _call: Call, _request: DescribeLogDirsRequest, error_code: int
-) -> DescribeLogDirsResponse:
+    _call: Call, _request: wire.DescribeLogDirsRequest, error_code: int
+) -> wire.DescribeLogDirsResponse:
     """Answer with the error for the directory, and from v3 on at the top level too."""
-    return DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
+    return wire.DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
 
 
-def _led(context: AgentContext, request: DescribeLogDirsRequest) -> Iterator[tuple[Topic, int]]:
+def _led(
+    context: AgentContext, request: wire.DescribeLogDirsRequest
+) -> Iterator[tuple[Topic, int]]:
     """Yield each requested partition that this agent leads according to its Metadata, once, by topic."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
@@ -92,19 +86,19 @@ def _led(context: AgentContext, request: DescribeLogDirsRequest) -> Iterator[tup
 
 def _directory(
     error_code: int, sizes: Sequence[tuple[str, int, int]]
-) -> list[DescribeLogDirsResult]:
+) -> list[wire.DescribeLogDirsResult]:
     topics = [
-        DescribeLogDirsTopic(
-            name, [DescribeLogDirsPartition(index, size) for _, index, size in group]
+        wire.DescribeLogDirsTopic(
+            name, [wire.DescribeLogDirsPartition(index, size) for _, index, size in group]
         )
         for name, group in groupby(sizes, key=lambda each: each[0])
     ]
-    return [DescribeLogDirsResult(error_code, LOG_DIR, topics)]
+    return [wire.DescribeLogDirsResult(error_code, LOG_DIR, topics)]
 
 
 API = Api(
-    request=DESCRIBE_LOG_DIRS_REQUEST,
-    response=DESCRIBE_LOG_DIRS_RESPONSE,
+    request=wire.DESCRIBE_LOG_DIRS_REQUEST,
+    response=wire.DESCRIBE_LOG_DIRS_RESPONSE,
     max_version=5,
     handle=handle,
     refuse=refuse,

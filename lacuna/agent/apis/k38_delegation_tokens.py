@@ -32,26 +32,7 @@ from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import USER, Principal
 from lacuna.controlplane.v1.security_pb2 import DelegationToken, SecurityChanges
-from lacuna.wire.messages.security import (
-    CREATE_DELEGATION_TOKEN_REQUEST,
-    CREATE_DELEGATION_TOKEN_RESPONSE,
-    DESCRIBE_DELEGATION_TOKEN_REQUEST,
-    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-    EXPIRE_DELEGATION_TOKEN_REQUEST,
-    EXPIRE_DELEGATION_TOKEN_RESPONSE,
-    RENEW_DELEGATION_TOKEN_REQUEST,
-    RENEW_DELEGATION_TOKEN_RESPONSE,
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribedDelegationToken,
-    DescribedDelegationTokenRenewer,
-    DescribeDelegationTokenRequest,
-    DescribeDelegationTokenResponse,
-    ExpireDelegationTokenRequest,
-    ExpireDelegationTokenResponse,
-    RenewDelegationTokenRequest,
-    RenewDelegationTokenResponse,
-)
+from lacuna.wire.messages import security as wire
 
 _ID_BYTES: Final = 16
 _MOST_RENEWERS: Final = 20
@@ -59,8 +40,8 @@ _MOST_OF_NAME: Final = 1024
 
 
 async def create(
-    call: Call, request: CreateDelegationTokenRequest
-) -> CreateDelegationTokenResponse:
+    call: Call, request: wire.CreateDelegationTokenRequest
+) -> wire.CreateDelegationTokenResponse:
     """Create a token."""
     if error_code := _invalid(call, request):
         return _refuse_create(call, request, error_code)
@@ -89,7 +70,7 @@ async def create(
     )
 
 
-def _invalid(call: Call, request: CreateDelegationTokenRequest) -> int:
+def _invalid(call: Call, request: wire.CreateDelegationTokenRequest) -> int:
     if not is_allowed(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     if not _may_own(call, _owner(call, request)):
@@ -105,7 +86,7 @@ def _invalid(call: Call, request: CreateDelegationTokenRequest) -> int:
     return ErrorCode.NONE
 
 
-def _owner(call: Call, request: CreateDelegationTokenRequest) -> Principal:
+def _owner(call: Call, request: wire.CreateDelegationTokenRequest) -> Principal:
     if not request.owner_principal_name:
         return call.peer.session.principal
     return Principal(request.owner_principal_type or USER, request.owner_principal_name)
@@ -117,11 +98,11 @@ def _may_own(call: Call, owner: Principal) -> bool:
 
 
 def _refuse_create(
-    call: Call, request: CreateDelegationTokenRequest, error_code: int
-) -> CreateDelegationTokenResponse:
+    call: Call, request: wire.CreateDelegationTokenRequest, error_code: int
+) -> wire.CreateDelegationTokenResponse:
     """Answer with the error."""
     owner, requester = _owner(call, request), call.peer.session.principal
-    return CreateDelegationTokenResponse(
+    return wire.CreateDelegationTokenResponse(
         error_code=error_code,
         principal_type=owner.kind,
         principal_name=owner.name,
@@ -133,53 +114,57 @@ def _refuse_create(
     )
 
 
-async def renew(call: Call, request: RenewDelegationTokenRequest) -> RenewDelegationTokenResponse:
+async def renew(
+    call: Call, request: wire.RenewDelegationTokenRequest
+) -> wire.RenewDelegationTokenResponse:
     """Extend the token by the requested period, or by the usual one if that is shorter."""
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
     answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
-    return RenewDelegationTokenResponse(*answer)
+    return wire.RenewDelegationTokenResponse(*answer)
 
 
 def _refuse_renew(
-    _call: Call, _request: RenewDelegationTokenRequest, error_code: int
-) -> RenewDelegationTokenResponse:
+    _call: Call, _request: wire.RenewDelegationTokenRequest, error_code: int
+) -> wire.RenewDelegationTokenResponse:
     """Answer with the error."""
-    return RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
+    return wire.RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
 
 
 async def expire(
-    call: Call, request: ExpireDelegationTokenRequest
-) -> ExpireDelegationTokenResponse:
+    call: Call, request: wire.ExpireDelegationTokenRequest
+) -> wire.ExpireDelegationTokenResponse:
     """Let the token expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
     answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
-    return ExpireDelegationTokenResponse(*answer)
+    return wire.ExpireDelegationTokenResponse(*answer)
 
 
 def _refuse_expire(
-    _call: Call, _request: ExpireDelegationTokenRequest, error_code: int
-) -> ExpireDelegationTokenResponse:
+    _call: Call, _request: wire.ExpireDelegationTokenRequest, error_code: int
+) -> wire.ExpireDelegationTokenResponse:
     """Answer with the error."""
-    return ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
+    return wire.ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
 
 
 async def describe(
-    call: Call, request: DescribeDelegationTokenRequest
-) -> DescribeDelegationTokenResponse:
+    call: Call, request: wire.DescribeDelegationTokenRequest
+) -> wire.DescribeDelegationTokenResponse:
     """Return the tokens with their HMACs."""
     if not is_allowed(call):
-        return DescribeDelegationTokenResponse(
+        return wire.DescribeDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
         )
     if not call.context.access.tokens.is_enabled:
-        return DescribeDelegationTokenResponse(error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
+        return wire.DescribeDelegationTokenResponse(
+            error_code=ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
+        )
     view = await current_view(call.context)
     now_ms = call.context.clock.now_ms()
     named = request.owners
     owners = None if named is None else [Principal(*each) for each in named]
-    return DescribeDelegationTokenResponse(
+    return wire.DescribeDelegationTokenResponse(
         tokens=[
             _described(call, token)
             for token in view.security.tokens.values()
@@ -196,8 +181,8 @@ def _may_describe(call: Call, token: DelegationToken) -> bool:
     return has_acls or is_concerned(token, call.peer.session.principal)
 
 
-def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
-    return DescribedDelegationToken(
+def _described(call: Call, token: DelegationToken) -> wire.DescribedDelegationToken:
+    return wire.DescribedDelegationToken(
         *principal_of(token.owner),
         *principal_of(token.requester),
         token.issued_ms,
@@ -205,14 +190,14 @@ def _described(call: Call, token: DelegationToken) -> DescribedDelegationToken:
         token.max_ms,
         token.token_id,
         call.context.access.tokens.hmac(token.token_id),
-        [DescribedDelegationTokenRenewer(*principal_of(each)) for each in token.renewers],
+        [wire.DescribedDelegationTokenRenewer(*principal_of(each)) for each in token.renewers],
     )
 
 
 APIS = (
     Api(
-        request=CREATE_DELEGATION_TOKEN_REQUEST,
-        response=CREATE_DELEGATION_TOKEN_RESPONSE,
+        request=wire.CREATE_DELEGATION_TOKEN_REQUEST,
+        response=wire.CREATE_DELEGATION_TOKEN_RESPONSE,
         max_version=3,
         advertised=(1, 3),
         handle=create,
@@ -221,8 +206,8 @@ APIS = (
         notes=NOTES,
     ),
     Api(
-        request=RENEW_DELEGATION_TOKEN_REQUEST,
-        response=RENEW_DELEGATION_TOKEN_RESPONSE,
+        request=wire.RENEW_DELEGATION_TOKEN_REQUEST,
+        response=wire.RENEW_DELEGATION_TOKEN_RESPONSE,
         max_version=2,
         advertised=(1, 2),
         handle=renew,
@@ -231,8 +216,8 @@ APIS = (
         notes=NOTES,
     ),
     Api(
-        request=EXPIRE_DELEGATION_TOKEN_REQUEST,
-        response=EXPIRE_DELEGATION_TOKEN_RESPONSE,
+        request=wire.EXPIRE_DELEGATION_TOKEN_REQUEST,
+        response=wire.EXPIRE_DELEGATION_TOKEN_RESPONSE,
         max_version=2,
         advertised=(1, 2),
         handle=expire,
@@ -241,12 +226,12 @@ APIS = (
         notes=NOTES,
     ),
     Api(
-        request=DESCRIBE_DELEGATION_TOKEN_REQUEST,
-        response=DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        request=wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        response=wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
         max_version=3,
         advertised=(1, 3),
         handle=describe,
-        refuse=error_in(DESCRIBE_DELEGATION_TOKEN_RESPONSE),
+        refuse=error_in(wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE),
         guard=describe_guard,
         notes=NOTES,
     ),

@@ -20,20 +20,13 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import DeleteGroups
+from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
-)
-from lacuna.wire.messages.offsets import (
-    OFFSET_DELETE_REQUEST,
-    OFFSET_DELETE_RESPONSE,
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 
 
@@ -60,7 +53,9 @@ def _answer(request: DeleteGroupsRequest, error_codes: Sequence[int]) -> DeleteG
     )
 
 
-async def delete_offsets(call: Call, request: OffsetDeleteRequest) -> OffsetDeleteResponse:
+async def delete_offsets(
+    call: Call, request: wire.OffsetDeleteRequest
+) -> wire.OffsetDeleteResponse:
     """Send one command for all partitions that exist."""
     asked = [
         (topic.name, each.partition_index) for topic in request.topics for each in topic.partitions
@@ -72,14 +67,14 @@ async def delete_offsets(call: Call, request: OffsetDeleteRequest) -> OffsetDele
     command = DeleteOffsets(group_id=request.group_id, partitions=partitions)
     deleted = (await call.context.control.call(Command(delete_offsets=command))).offsets_deleted
     if deleted.error_code:
-        return OffsetDeleteResponse(error_code=deleted.error_code)
+        return wire.OffsetDeleteResponse(error_code=deleted.error_code)
     codes = merged(error_codes, deleted.error_codes)
-    return OffsetDeleteResponse(
+    return wire.OffsetDeleteResponse(
         topics=[
-            OffsetDeleteResponseTopic(
+            wire.OffsetDeleteResponseTopic(
                 topic.name,
                 [
-                    OffsetDeleteResponsePartition(each.partition_index, next(codes))
+                    wire.OffsetDeleteResponsePartition(each.partition_index, next(codes))
                     for each in topic.partitions
                 ],
             )
@@ -100,11 +95,11 @@ APIS = (
         moved=ErrorCode.NOT_COORDINATOR,
     ),
     Api(
-        request=OFFSET_DELETE_REQUEST,
-        response=OFFSET_DELETE_RESPONSE,
+        request=wire.OFFSET_DELETE_REQUEST,
+        response=wire.OFFSET_DELETE_RESPONSE,
         max_version=0,
         handle=delete_offsets,
-        refuse=error_in(OFFSET_DELETE_RESPONSE),
+        refuse=error_in(wire.OFFSET_DELETE_RESPONSE),
         guard=guard,
         pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
         moved=ErrorCode.NOT_COORDINATOR,

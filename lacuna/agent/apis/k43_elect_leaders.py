@@ -14,14 +14,7 @@ from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.cluster import (
-    ELECT_LEADERS_REQUEST,
-    ELECT_LEADERS_RESPONSE,
-    ElectLeadersRequest,
-    ElectLeadersResponse,
-    PartitionResult,
-    ReplicaElectionResult,
-)
+from lacuna.wire.messages import cluster as wire
 
 PREFERRED, UNCLEAN = 0, 1
 _NOT_NEEDED = "Leader election not needed for topic partition."
@@ -30,7 +23,7 @@ _NOT_NEEDED = "Leader election not needed for topic partition."
 _Results = Mapping[str, Mapping[int, tuple[int, str | None]]]
 
 
-async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersResponse:
+async def handle(call: Call, request: wire.ElectLeadersRequest) -> wire.ElectLeadersResponse:
     """Answer from the view of the cluster, which is updated first if it lacks a topic."""
     kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN):
@@ -51,12 +44,14 @@ async def handle(call: Call, request: ElectLeadersRequest) -> ElectLeadersRespon
     )
 
 
-def refuse(_call: Call, request: ElectLeadersRequest, error_code: int) -> ElectLeadersResponse:
+def refuse(
+    _call: Call, request: wire.ElectLeadersRequest, error_code: int
+) -> wire.ElectLeadersResponse:
     """Answer with the error, at the top and for every partition."""
     return _answer(error_code, _same(request, (error_code, None)))
 
 
-def _same(request: ElectLeadersRequest, error: tuple[int, str | None]) -> _Results:
+def _same(request: wire.ElectLeadersRequest, error: tuple[int, str | None]) -> _Results:
     return {
         each.topic: dict.fromkeys(each.partitions, error) for each in request.topic_partitions or ()
     }
@@ -72,14 +67,14 @@ def _result(context: AgentContext, name: str, index: int) -> tuple[int, str]:
     return ErrorCode.ELECTION_NOT_NEEDED, _NOT_NEEDED
 
 
-def _answer(error_code: int, results: _Results) -> ElectLeadersResponse:
-    return ElectLeadersResponse(
+def _answer(error_code: int, results: _Results) -> wire.ElectLeadersResponse:
+    return wire.ElectLeadersResponse(
         error_code=error_code,
         replica_election_results=[
-            ReplicaElectionResult(
+            wire.ReplicaElectionResult(
                 name,
                 [
-                    PartitionResult(index, code, message)
+                    wire.PartitionResult(index, code, message)
                     for index, (code, message) in partitions.items()
                 ],
             )
@@ -89,8 +84,8 @@ def _answer(error_code: int, results: _Results) -> ElectLeadersResponse:
 
 
 API = Api(
-    request=ELECT_LEADERS_REQUEST,
-    response=ELECT_LEADERS_RESPONSE,
+    request=wire.ELECT_LEADERS_REQUEST,
+    response=wire.ELECT_LEADERS_RESPONSE,
     max_version=2,
     handle=handle,
     refuse=refuse,

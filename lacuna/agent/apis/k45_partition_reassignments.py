@@ -17,26 +17,14 @@ from lacuna.agent.internal import topic_by_name
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.cluster import (
-    ALTER_PARTITION_REASSIGNMENTS_REQUEST,
-    ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
-    LIST_PARTITION_REASSIGNMENTS_REQUEST,
-    LIST_PARTITION_REASSIGNMENTS_RESPONSE,
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-    ReassignablePartitionResponse,
-    ReassignableTopic,
-    ReassignableTopicResponse,
-)
+from lacuna.wire.messages import cluster as wire
 
 _Error = tuple[int, str | None]
 
 
 async def alter(
-    call: Call, request: AlterPartitionReassignmentsRequest
-) -> AlterPartitionReassignmentsResponse:
+    call: Call, request: wire.AlterPartitionReassignmentsRequest
+) -> wire.AlterPartitionReassignmentsResponse:
     """Answer from the view of the cluster, which is refreshed first if it lacks a requested topic."""
     context = call.context
     await view_with(context, [topic.name for topic in request.topics])
@@ -54,8 +42,8 @@ async def alter(
 
 
 def _refuse_alter(
-    _call: Call, request: AlterPartitionReassignmentsRequest, error_code: int
-) -> AlterPartitionReassignmentsResponse:
+    _call: Call, request: wire.AlterPartitionReassignmentsRequest, error_code: int
+) -> wire.AlterPartitionReassignmentsResponse:
     """Answer with the error, at the top and for every partition."""
     error = error_code, None
     return _answer(request, error_code, [[error] * len(each.partitions) for each in request.topics])
@@ -98,11 +86,11 @@ def _problem(context: AgentContext, replicas: Sequence[int]) -> str | None:
 
 
 def _answer(
-    request: AlterPartitionReassignmentsRequest,
+    request: wire.AlterPartitionReassignmentsRequest,
     error_code: int,
     errors: Sequence[Sequence[_Error]],
-) -> AlterPartitionReassignmentsResponse:
-    return AlterPartitionReassignmentsResponse(
+) -> wire.AlterPartitionReassignmentsResponse:
+    return wire.AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change,
         error_code=error_code,
         error_message="",
@@ -112,27 +100,29 @@ def _answer(
     )
 
 
-def _topic(topic: ReassignableTopic, errors: Iterable[_Error]) -> ReassignableTopicResponse:
-    return ReassignableTopicResponse(
+def _topic(
+    topic: wire.ReassignableTopic, errors: Iterable[_Error]
+) -> wire.ReassignableTopicResponse:
+    return wire.ReassignableTopicResponse(
         topic.name,
         [
-            ReassignablePartitionResponse(each.partition_index, code, message)
+            wire.ReassignablePartitionResponse(each.partition_index, code, message)
             for each, (code, message) in zip(topic.partitions, errors, strict=True)
         ],
     )
 
 
 async def list_ongoing(
-    _call: Call, _request: ListPartitionReassignmentsRequest
-) -> ListPartitionReassignmentsResponse:
+    _call: Call, _request: wire.ListPartitionReassignmentsRequest
+) -> wire.ListPartitionReassignmentsResponse:
     """Answer with no topics, regardless of the request."""
-    return ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)
+    return wire.ListPartitionReassignmentsResponse(error_code=ErrorCode.NONE, error_message=None)
 
 
 APIS = (
     Api(
-        request=ALTER_PARTITION_REASSIGNMENTS_REQUEST,
-        response=ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
+        request=wire.ALTER_PARTITION_REASSIGNMENTS_REQUEST,
+        response=wire.ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
         max_version=1,
         handle=alter,
         refuse=_refuse_alter,
@@ -142,11 +132,11 @@ APIS = (
         notes="there are no replicas; any change returns INVALID_REPLICA_ASSIGNMENT",
     ),
     Api(
-        request=LIST_PARTITION_REASSIGNMENTS_REQUEST,
-        response=LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+        request=wire.LIST_PARTITION_REASSIGNMENTS_REQUEST,
+        response=wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE,
         max_version=0,
         handle=list_ongoing,
-        refuse=error_in(LIST_PARTITION_REASSIGNMENTS_RESPONSE),
+        refuse=error_in(wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="always empty",
     ),

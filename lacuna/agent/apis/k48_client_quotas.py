@@ -17,22 +17,7 @@ from lacuna.controlplane.shared.security import Entity
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, Quota, QuotaEntity, SecurityChanges
-from lacuna.wire.messages.client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
-    AlterClientQuotasResponseEntryData,
-    ComponentData,
-    DescribeClientQuotasRequest,
-    DescribeClientQuotasResponse,
-    DescribeClientQuotasResponseEntryData,
-    EntityData,
-    EntryData,
-    ValueData,
-)
+from lacuna.wire.messages import client_quotas as wire
 
 _EXACT: Final = 0
 _DEFAULT: Final = 1
@@ -40,18 +25,18 @@ _ANY: Final = 2
 
 
 async def describe(
-    call: Call, request: DescribeClientQuotasRequest
-) -> DescribeClientQuotasResponse:
+    call: Call, request: wire.DescribeClientQuotasRequest
+) -> wire.DescribeClientQuotasResponse:
     """Answer with the quotas of each matching entity."""
     code, message = _invalid(request.components)
     if code:
         return _failed(code, message)
     quotas = (await current_view(call.context)).security.quotas
-    return DescribeClientQuotasResponse(
+    return wire.DescribeClientQuotasResponse(
         entries=[
-            DescribeClientQuotasResponseEntryData(
-                [EntityData(kind, name) for kind, name in entity],
-                [ValueData(key, value) for key, value in sorted(values.items())],
+            wire.DescribeClientQuotasResponseEntryData(
+                [wire.EntityData(kind, name) for kind, name in entity],
+                [wire.ValueData(key, value) for key, value in sorted(values.items())],
             )
             for entity, values in quotas.items()
             if _matches(entity, request.components, request.strict)
@@ -60,17 +45,19 @@ async def describe(
 
 
 def _refuse_describe(
-    _call: Call, _request: DescribeClientQuotasRequest, error_code: int
-) -> DescribeClientQuotasResponse:
+    _call: Call, _request: wire.DescribeClientQuotasRequest, error_code: int
+) -> wire.DescribeClientQuotasResponse:
     """Answer with the error and no entries."""
     return _failed(error_code, None)
 
 
-def _failed(error_code: int, message: str | None) -> DescribeClientQuotasResponse:
-    return DescribeClientQuotasResponse(error_code=error_code, error_message=message, entries=None)
+def _failed(error_code: int, message: str | None) -> wire.DescribeClientQuotasResponse:
+    return wire.DescribeClientQuotasResponse(
+        error_code=error_code, error_message=message, entries=None
+    )
 
 
-def _invalid(components: Sequence[ComponentData]) -> tuple[int, str]:
+def _invalid(components: Sequence[wire.ComponentData]) -> tuple[int, str]:
     kinds = [each.entity_type for each in components]
     for component in components:
         kind = component.entity_type
@@ -103,7 +90,7 @@ def _invalid(components: Sequence[ComponentData]) -> tuple[int, str]:
     return ErrorCode.NONE, ""
 
 
-def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) -> bool:
+def _matches(entity: Entity, components: Sequence[wire.ComponentData], strict: bool) -> bool:
     names = dict(entity)
     if strict and set(names) != {each.entity_type for each in components}:
         return False
@@ -124,7 +111,9 @@ def _matches(entity: Entity, components: Sequence[ComponentData], strict: bool) 
 _Outcome = tuple[int, str]
 
 
-async def alter(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
+async def alter(
+    call: Call, request: wire.AlterClientQuotasRequest
+) -> wire.AlterClientQuotasResponse:
     """Apply the valid changes in one command, and answer each entry independently."""
     outcomes = [invalid(entry.entity, entry.ops) for entry in request.entries]
     valid = [
@@ -138,7 +127,7 @@ async def alter(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuo
         command = Command(alter_security=AlterSecurity(changes=changes))
         reply = (await call.context.control.call(command)).security_altered
         done = reply.error_code, reply.error_message
-    return AlterClientQuotasResponse(
+    return wire.AlterClientQuotasResponse(
         entries=[
             _result(entry, *(outcome if outcome[0] else done))
             for entry, outcome in zip(request.entries, outcomes, strict=True)
@@ -147,15 +136,15 @@ async def alter(call: Call, request: AlterClientQuotasRequest) -> AlterClientQuo
 
 
 def _refuse_alter(
-    _call: Call, request: AlterClientQuotasRequest, error_code: int
-) -> AlterClientQuotasResponse:
+    _call: Call, request: wire.AlterClientQuotasRequest, error_code: int
+) -> wire.AlterClientQuotasResponse:
     """Answer every entry with the error."""
-    return AlterClientQuotasResponse(
+    return wire.AlterClientQuotasResponse(
         entries=[_result(entry, error_code, "") for entry in request.entries]
     )
 
 
-def _quota(entry: EntryData) -> Quota:
+def _quota(entry: wire.EntryData) -> Quota:
     parts = sorted(entry.entity, key=lambda part: part.entity_type)
     return Quota(
         entity=[QuotaEntity(type=part.entity_type, name=_name(part)) for part in parts],
@@ -164,27 +153,29 @@ def _quota(entry: EntryData) -> Quota:
     )
 
 
-def _name(part: EntityData) -> str | None:
+def _name(part: wire.EntityData) -> str | None:
     name = part.entity_name
     return plain_host(name) if part.entity_type == IP and name is not None else name
 
 
-def _result(entry: EntryData, code: int, message: str) -> AlterClientQuotasResponseEntryData:
-    return AlterClientQuotasResponseEntryData(code, message or None, entry.entity)
+def _result(
+    entry: wire.EntryData, code: int, message: str
+) -> wire.AlterClientQuotasResponseEntryData:
+    return wire.AlterClientQuotasResponseEntryData(code, message or None, entry.entity)
 
 
 APIS = (
     Api(
-        request=DESCRIBE_CLIENT_QUOTAS_REQUEST,
-        response=DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+        request=wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
+        response=wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
         max_version=1,
         handle=describe,
         refuse=_refuse_describe,
         guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     ),
     Api(
-        request=ALTER_CLIENT_QUOTAS_REQUEST,
-        response=ALTER_CLIENT_QUOTAS_RESPONSE,
+        request=wire.ALTER_CLIENT_QUOTAS_REQUEST,
+        response=wire.ALTER_CLIENT_QUOTAS_RESPONSE,
         max_version=1,
         handle=alter,
         refuse=_refuse_alter,

@@ -26,49 +26,35 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, ScramCredential, SecurityChanges
-from lacuna.wire.messages.security import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-    AlterUserScramCredentialsResult,
-    CredentialInfo,
-    DescribeUserScramCredentialsRequest,
-    DescribeUserScramCredentialsResponse,
-    DescribeUserScramCredentialsResult,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-)
+from lacuna.wire.messages import security as wire
 
 
 async def describe(
-    call: Call, request: DescribeUserScramCredentialsRequest
-) -> DescribeUserScramCredentialsResponse:
+    call: Call, request: wire.DescribeUserScramCredentialsRequest
+) -> wire.DescribeUserScramCredentialsResponse:
     """Answer for each named user, or for all users if the request is null or empty."""
-    kept: dict[str, list[CredentialInfo]] = {}
+    kept: dict[str, list[wire.CredentialInfo]] = {}
     credentials = (await current_view(call.context)).security.credentials
     for (user, mechanism), credential in sorted(credentials.items()):
-        kept.setdefault(user, []).append(CredentialInfo(mechanism, credential.iterations))
+        kept.setdefault(user, []).append(wire.CredentialInfo(mechanism, credential.iterations))
     times = Counter(user.name for user in request.users or ()) or dict.fromkeys(kept, 1)
-    return DescribeUserScramCredentialsResponse(
+    return wire.DescribeUserScramCredentialsResponse(
         results=[_result(name, count, kept) for name, count in times.items()]
     )
 
 
 def _result(
-    name: str, count: int, kept: Mapping[str, Sequence[CredentialInfo]]
-) -> DescribeUserScramCredentialsResult:
+    name: str, count: int, kept: Mapping[str, Sequence[wire.CredentialInfo]]
+) -> wire.DescribeUserScramCredentialsResult:
     if count > 1:
         message = (
             f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"
         )
-        return DescribeUserScramCredentialsResult(name, ErrorCode.DUPLICATE_RESOURCE, message)
+        return wire.DescribeUserScramCredentialsResult(name, ErrorCode.DUPLICATE_RESOURCE, message)
     if name not in kept:
         message = f"Attempt to describe a user credential that does not exist: {name}"
-        return DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
-    return DescribeUserScramCredentialsResult(
+        return wire.DescribeUserScramCredentialsResult(name, ErrorCode.RESOURCE_NOT_FOUND, message)
+    return wire.DescribeUserScramCredentialsResult(
         name, ErrorCode.NONE, None, credential_infos=kept[name]
     )
 
@@ -83,8 +69,8 @@ _OF_FILE = (
 
 
 async def alter(
-    call: Call, request: AlterUserScramCredentialsRequest
-) -> AlterUserScramCredentialsResponse:
+    call: Call, request: wire.AlterUserScramCredentialsRequest
+) -> wire.AlterUserScramCredentialsResponse:
     """Apply the changes of each user whose changes are all valid."""
     if call.peer.session.is_token:
         return _refuse_alter(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
@@ -95,7 +81,11 @@ async def alter(
     access = call.context.access
     for each in _all(request):
         code, message = _invalid(each, (each.name, each.mechanism) in kept)
-        if not code and isinstance(each, ScramCredentialUpsertion) and access.is_of_file(each.name):
+        if (
+            not code
+            and isinstance(each, wire.ScramCredentialUpsertion)
+            and access.is_of_file(each.name)
+        ):
             code, message = ErrorCode.UNACCEPTABLE_CREDENTIAL, _OF_FILE
         if named[each.name, each.mechanism] > 1:
             code, message = (
@@ -116,28 +106,28 @@ async def alter(
 
 
 def _refuse_alter(
-    _call: Call, request: AlterUserScramCredentialsRequest, error_code: int
-) -> AlterUserScramCredentialsResponse:
+    _call: Call, request: wire.AlterUserScramCredentialsRequest, error_code: int
+) -> wire.AlterUserScramCredentialsResponse:
     """Answer every user with the error."""
     return _answer({each.name: (error_code, None) for each in _all(request)})
 
 
 def _all(
-    request: AlterUserScramCredentialsRequest,
-) -> Iterator[ScramCredentialDeletion | ScramCredentialUpsertion]:
+    request: wire.AlterUserScramCredentialsRequest,
+) -> Iterator[wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion]:
     yield from request.deletions
     yield from request.upsertions
 
 
 def _invalid(
-    change: ScramCredentialDeletion | ScramCredentialUpsertion, is_kept: bool
+    change: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, is_kept: bool
 ) -> tuple[int, str | None]:
     """Return the error of one change, or NONE if it is valid."""
     if not change.name or len(change.name) > _MOST_OF_NAME:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if change.mechanism not in MECHANISM_NAMES:
         return ErrorCode.UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism"
-    if isinstance(change, ScramCredentialDeletion):
+    if isinstance(change, wire.ScramCredentialDeletion):
         if is_kept:
             return ErrorCode.NONE, None
         return (
@@ -154,9 +144,11 @@ def _invalid(
     return ErrorCode.NONE, None
 
 
-def _credential(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> ScramCredential:
+def _credential(
+    change: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion,
+) -> ScramCredential:
     credential = ScramCredential(user=change.name, mechanism=change.mechanism)
-    if isinstance(change, ScramCredentialUpsertion):
+    if isinstance(change, wire.ScramCredentialUpsertion):
         kept = verifier_of(
             bytes(change.salted_password), change.mechanism, bytes(change.salt), change.iterations
         )
@@ -164,10 +156,10 @@ def _credential(change: ScramCredentialDeletion | ScramCredentialUpsertion) -> S
     return credential
 
 
-def _answer(results: dict[str, _Error]) -> AlterUserScramCredentialsResponse:
-    return AlterUserScramCredentialsResponse(
+def _answer(results: dict[str, _Error]) -> wire.AlterUserScramCredentialsResponse:
+    return wire.AlterUserScramCredentialsResponse(
         results=[
-            AlterUserScramCredentialsResult(name, code, message)
+            wire.AlterUserScramCredentialsResult(name, code, message)
             for name, (code, message) in results.items()
         ]
     )
@@ -175,16 +167,16 @@ def _answer(results: dict[str, _Error]) -> AlterUserScramCredentialsResponse:
 
 APIS = (
     Api(
-        request=DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        response=DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        request=wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        response=wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
         max_version=0,
         handle=describe,
-        refuse=error_in(DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE),
+        refuse=error_in(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
     ),
     Api(
-        request=ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        response=ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        request=wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        response=wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
         max_version=0,
         handle=alter,
         refuse=_refuse_alter,

@@ -25,34 +25,14 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.cluster_pb2 import Agent
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_QUORUM_REQUEST,
-    DESCRIBE_QUORUM_RESPONSE,
-    UNREGISTER_BROKER_REQUEST,
-    UNREGISTER_BROKER_RESPONSE,
-    UPDATE_FEATURES_REQUEST,
-    UPDATE_FEATURES_RESPONSE,
-    DescribeQuorumRequest,
-    DescribeQuorumResponse,
-    DescribeQuorumResponsePartitionData,
-    DescribeQuorumResponseTopicData,
-    FeatureUpdateKey,
-    Listener,
-    Node,
-    ReplicaState,
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-    UpdatableFeatureResult,
-    UpdateFeaturesRequest,
-    UpdateFeaturesResponse,
-)
+from lacuna.wire.messages import cluster as wire
 
 METADATA_TOPIC = "__cluster_metadata"
 LEADER_EPOCH = 1
 _UNKNOWN = "This server does not host this topic-partition."
 
 
-async def describe(call: Call, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+async def describe(call: Call, request: wire.DescribeQuorumRequest) -> wire.DescribeQuorumResponse:
     """Answer from the view of the cluster."""
     context = call.context
     await view_with(context)
@@ -61,9 +41,9 @@ async def describe(call: Call, request: DescribeQuorumRequest) -> DescribeQuorum
         for topic in request.topics
         for each in topic.partitions
     ]
-    return DescribeQuorumResponse(
+    return wire.DescribeQuorumResponse(
         topics=[
-            DescribeQuorumResponseTopicData(
+            wire.DescribeQuorumResponseTopicData(
                 topic.topic_name,
                 [
                     _partition(context, topic.topic_name, each.partition_index)
@@ -76,14 +56,16 @@ async def describe(call: Call, request: DescribeQuorumRequest) -> DescribeQuorum
     )
 
 
-def _partition(context: AgentContext, name: str, index: int) -> DescribeQuorumResponsePartitionData:
+def _partition(
+    context: AgentContext, name: str, index: int
+) -> wire.DescribeQuorumResponsePartitionData:
     if (name, index) != (METADATA_TOPIC, 0):
-        return DescribeQuorumResponsePartitionData(
+        return wire.DescribeQuorumResponsePartitionData(
             index, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _UNKNOWN
         )
     leader = placement.controller(context)
     node_ids = [agent.node_id for agent in placement.live_agents(context)]
-    return DescribeQuorumResponsePartitionData(
+    return wire.DescribeQuorumResponsePartitionData(
         partition_index=index,
         leader_id=leader,
         leader_epoch=LEADER_EPOCH,
@@ -93,9 +75,9 @@ def _partition(context: AgentContext, name: str, index: int) -> DescribeQuorumRe
     )
 
 
-def _replica(context: AgentContext, node_id: int) -> ReplicaState:
+def _replica(context: AgentContext, node_id: int) -> wire.ReplicaState:
     now_ms = context.clock.now_ms()
-    return ReplicaState(
+    return wire.ReplicaState(
         replica_id=node_id,
         log_end_offset=context.control.cluster.version,
         last_fetch_timestamp=now_ms,
@@ -103,38 +85,38 @@ def _replica(context: AgentContext, node_id: int) -> ReplicaState:
     )
 
 
-def _nodes(context: AgentContext) -> list[Node]:
+def _nodes(context: AgentContext) -> list[wire.Node]:
     """Return the address of the voter, or nothing if it is not live."""
     leader = placement.controller(context)
     return [_node(each) for each in placement.live_agents(context) if each.node_id == leader]
 
 
-def _node(agent: Agent) -> Node:
-    return Node(agent.node_id, [Listener("CONTROLLER", agent.host, agent.port)])
+def _node(agent: Agent) -> wire.Node:
+    return wire.Node(agent.node_id, [wire.Listener("CONTROLLER", agent.host, agent.port)])
 
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 _FAILED = "The update failed for all features since the following feature had an error: "
 
 
-async def update(_call: Call, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+async def update(_call: Call, request: wire.UpdateFeaturesRequest) -> wire.UpdateFeaturesResponse:
     """Accept all updates, or reject the whole request."""
     for update in request.feature_updates:
         problem = _problem(update)
         if problem:
-            return UpdateFeaturesResponse(
+            return wire.UpdateFeaturesResponse(
                 error_code=ErrorCode.INVALID_UPDATE_VERSION, error_message=_FAILED + problem
             )
-    return UpdateFeaturesResponse(
+    return wire.UpdateFeaturesResponse(
         error_message=None,
         results=[
-            UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE")
+            wire.UpdatableFeatureResult(update.feature, ErrorCode.NONE, "NONE")
             for update in request.feature_updates
         ],
     )
 
 
-def _problem(update: FeatureUpdateKey) -> str:
+def _problem(update: wire.FeatureUpdateKey) -> str:
     wanted, name = update.max_version_level, shorten(update.feature)
     says = f"Invalid update version {wanted} for feature {name}."
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -146,18 +128,20 @@ def _problem(update: FeatureUpdateKey) -> str:
     return ""
 
 
-async def unregister(call: Call, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+async def unregister(
+    call: Call, request: wire.UnregisterBrokerRequest
+) -> wire.UnregisterBrokerResponse:
     """Answer from the view of the cluster."""
     await view_with(call.context)
     if any(agent.node_id == request.broker_id for agent in placement.live_agents(call.context)):
-        return UnregisterBrokerResponse(
+        return wire.UnregisterBrokerResponse(
             error_code=ErrorCode.INVALID_REQUEST,
             error_message=(
                 f"Agent {request.broker_id} is running. Stop it; it leaves the cluster when its "
                 "lease expires."
             ),
         )
-    return UnregisterBrokerResponse(
+    return wire.UnregisterBrokerResponse(
         error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
         error_message=f"Broker ID {request.broker_id} is not currently registered",
     )
@@ -165,30 +149,30 @@ async def unregister(call: Call, request: UnregisterBrokerRequest) -> Unregister
 
 APIS = (
     Api(
-        request=DESCRIBE_QUORUM_REQUEST,
-        response=DESCRIBE_QUORUM_RESPONSE,
+        request=wire.DESCRIBE_QUORUM_REQUEST,
+        response=wire.DESCRIBE_QUORUM_RESPONSE,
         max_version=2,
         handle=describe,
-        refuse=error_in(DESCRIBE_QUORUM_RESPONSE),
+        refuse=error_in(wire.DESCRIBE_QUORUM_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="one voter, the agent that names itself the controller; the others are observers",
     ),
     Api(
-        request=UPDATE_FEATURES_REQUEST,
-        response=UPDATE_FEATURES_RESPONSE,
+        request=wire.UPDATE_FEATURES_REQUEST,
+        response=wire.UPDATE_FEATURES_RESPONSE,
         max_version=2,
         handle=update,
-        refuse=error_in(UPDATE_FEATURES_RESPONSE),
+        refuse=error_in(wire.UPDATE_FEATURES_RESPONSE),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
     ),
     Api(
-        request=UNREGISTER_BROKER_REQUEST,
-        response=UNREGISTER_BROKER_RESPONSE,
+        request=wire.UNREGISTER_BROKER_REQUEST,
+        response=wire.UNREGISTER_BROKER_RESPONSE,
         max_version=0,
         handle=unregister,
-        refuse=error_in(UNREGISTER_BROKER_RESPONSE),
+        refuse=error_in(wire.UNREGISTER_BROKER_RESPONSE),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="a stopped agent leaves the cluster by itself",

@@ -11,32 +11,26 @@ from lacuna.agent.api import Api, Call, error_in
 from lacuna.agent.guards.cluster import describe_cluster as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterBroker,
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-)
+from lacuna.wire.messages import cluster as wire
 
 BROKERS = 1
 _ERRORS = {2: ErrorCode.MISMATCHED_ENDPOINT_TYPE}
 
 
-async def handle(call: Call, request: DescribeClusterRequest) -> DescribeClusterResponse:
+async def handle(call: Call, request: wire.DescribeClusterRequest) -> wire.DescribeClusterResponse:
     """Answer from the view of the cluster."""
     kind, context = request.endpoint_type, call.context
     if kind != BROKERS:
-        return DescribeClusterResponse(
+        return wire.DescribeClusterResponse(
             error_code=_ERRORS.get(kind, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)
         )
     cluster = await view_with(context)
     asked = request.include_cluster_authorized_operations
-    return DescribeClusterResponse(
+    return wire.DescribeClusterResponse(
         cluster_id=cluster.cluster_id,
         controller_id=placement.controller(context),
         brokers=[
-            DescribeClusterBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
+            wire.DescribeClusterBroker(agent.node_id, agent.host, agent.port, agent.zone or None)
             for agent in placement.as_seen(placement.live_agents(context), call.peer.session)
         ],
         cluster_authorized_operations=operations.CLUSTER if asked else operations.NOT_ASKED,
@@ -44,10 +38,10 @@ async def handle(call: Call, request: DescribeClusterRequest) -> DescribeCluster
 
 
 API = Api(
-    request=DESCRIBE_CLUSTER_REQUEST,
-    response=DESCRIBE_CLUSTER_RESPONSE,
+    request=wire.DESCRIBE_CLUSTER_REQUEST,
+    response=wire.DESCRIBE_CLUSTER_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=error_in(DESCRIBE_CLUSTER_RESPONSE),
+    refuse=error_in(wire.DESCRIBE_CLUSTER_RESPONSE),
     guard=guard,
 )

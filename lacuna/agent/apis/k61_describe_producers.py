@@ -14,20 +14,14 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
-from lacuna.wire.messages.transactions import (
-    DESCRIBE_PRODUCERS_REQUEST,
-    DESCRIBE_PRODUCERS_RESPONSE,
-    DescribeProducersRequest,
-    DescribeProducersResponse,
-    PartitionResponse,
-    ProducerState,
-    TopicResponse,
-)
+from lacuna.wire.messages import transactions as wire
 
 NO_COORDINATOR_EPOCH = -1
 
 
-async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProducersResponse:
+async def handle(
+    call: Call, request: wire.DescribeProducersRequest
+) -> wire.DescribeProducersResponse:
     """Send one command for all partitions that exist."""
     asked = [(topic.name, each) for topic in request.topics for each in topic.partition_indexes]
     found = await find_partitions(call.context, asked)
@@ -42,20 +36,20 @@ async def handle(call: Call, request: DescribeProducersRequest) -> DescribeProdu
 
 
 def refuse(
-    _call: Call, request: DescribeProducersRequest, error_code: int
-) -> DescribeProducersResponse:
+    _call: Call, request: wire.DescribeProducersRequest, error_code: int
+) -> wire.DescribeProducersResponse:
     """Answer every partition with the error."""
     failed = PartitionProducers(error_code=error_code)
     return _answer(request, [failed for topic in request.topics for _ in topic.partition_indexes])
 
 
 def _answer(
-    request: DescribeProducersRequest, states: Iterable[PartitionProducers]
-) -> DescribeProducersResponse:
+    request: wire.DescribeProducersRequest, states: Iterable[PartitionProducers]
+) -> wire.DescribeProducersResponse:
     rest = iter(states)
-    return DescribeProducersResponse(
+    return wire.DescribeProducersResponse(
         topics=[
-            TopicResponse(
+            wire.TopicResponse(
                 topic.name, [_partition(each, next(rest)) for each in topic.partition_indexes]
             )
             for topic in request.topics
@@ -63,9 +57,9 @@ def _answer(
     )
 
 
-def _partition(partition: int, state: PartitionProducers) -> PartitionResponse:
+def _partition(partition: int, state: PartitionProducers) -> wire.PartitionResponse:
     producers = [
-        ProducerState(
+        wire.ProducerState(
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             last_sequence=producer.last_sequence,
@@ -75,12 +69,12 @@ def _partition(partition: int, state: PartitionProducers) -> PartitionResponse:
         )
         for producer in state.producers
     ]
-    return PartitionResponse(partition, state.error_code, active_producers=producers)
+    return wire.PartitionResponse(partition, state.error_code, active_producers=producers)
 
 
 API = Api(
-    request=DESCRIBE_PRODUCERS_REQUEST,
-    response=DESCRIBE_PRODUCERS_RESPONSE,
+    request=wire.DESCRIBE_PRODUCERS_REQUEST,
+    response=wire.DESCRIBE_PRODUCERS_RESPONSE,
     max_version=0,
     handle=handle,
     refuse=refuse,

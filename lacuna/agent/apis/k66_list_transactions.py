@@ -26,13 +26,7 @@ from lacuna.agent.guards.transactions import list_transactions as guard
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions, TransactionListing
-from lacuna.wire.messages.transactions import (
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    ListTransactionsResponseTransactionState,
-)
+from lacuna.wire.messages import transactions as wire
 
 _MAX_PATTERN_SIZE = 4096
 #: The largest compiled pattern, in bytes; RE2 refuses others.
@@ -61,12 +55,14 @@ class Pattern(Protocol):
         ...
 
 
-async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactionsResponse:
+async def handle(
+    call: Call, request: wire.ListTransactionsRequest
+) -> wire.ListTransactionsResponse:
     """Send one ListTransactions command; keep the transactions that match and are placed on this agent."""
     text = request.transactional_id_pattern
     pattern = compile_pattern(text) if text else None
     if text and pattern is None:
-        return ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
+        return wire.ListTransactionsResponse(error_code=ErrorCode.INVALID_REGULAR_EXPRESSION)
     command = ListTransactions(
         states=request.state_filters,
         producer_ids=request.producer_id_filters,
@@ -74,19 +70,19 @@ async def handle(call: Call, request: ListTransactionsRequest) -> ListTransactio
     )
     reply = await call.context.control.call(Command(list_transactions=command))
     found = reply.transactions_listed
-    states: list[ListTransactionsResponseTransactionState] = []
+    states: list[wire.ListTransactionsResponseTransactionState] = []
     for begin in range(0, len(found.transactions), _SLICE):
         listed = _placed_here(call.context, found.transactions[begin : begin + _SLICE])
         if pattern is not None:
             listed = await _matching_ones(pattern, listed)
         states += (
-            ListTransactionsResponseTransactionState(
+            wire.ListTransactionsResponseTransactionState(
                 each.transactional_id, each.producer_id, each.state
             )
             for each in listed
         )
         await asyncio.sleep(0)
-    return ListTransactionsResponse(
+    return wire.ListTransactionsResponse(
         unknown_state_filters=found.unknown_states, transaction_states=states
     )
 
@@ -147,11 +143,11 @@ def compile_pattern(pattern: str) -> Pattern | None:
 
 
 API = Api(
-    request=LIST_TRANSACTIONS_REQUEST,
-    response=LIST_TRANSACTIONS_RESPONSE,
+    request=wire.LIST_TRANSACTIONS_REQUEST,
+    response=wire.LIST_TRANSACTIONS_RESPONSE,
     max_version=2,
     handle=handle,
-    refuse=error_in(LIST_TRANSACTIONS_RESPONSE),
+    refuse=error_in(wire.LIST_TRANSACTIONS_RESPONSE),
     guard=guard,
     waits=True,
     notes="each agent lists the transactional ids that are placed on it",

@@ -16,21 +16,14 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.wire.messages.consumer_groups import (
-    CONSUMER_GROUP_HEARTBEAT_REQUEST,
-    CONSUMER_GROUP_HEARTBEAT_RESPONSE,
-    Assignment,
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from lacuna.wire.messages import consumer_groups as wire
 
 FIRST_MEMBER_ID_OF_CLIENT = 1
 
 
 async def handle(
-    call: Call, request: ConsumerGroupHeartbeatRequest
-) -> ConsumerGroupHeartbeatResponse:
+    call: Call, request: wire.ConsumerGroupHeartbeatRequest
+) -> wire.ConsumerGroupHeartbeatResponse:
     """Send one ConsumerGroupHeartbeat command."""
     if request.instance_id == "":
         return _failed(ErrorCode.INVALID_REQUEST, "InstanceId can't be empty.")
@@ -47,7 +40,7 @@ async def handle(
     if answered.member_epoch > 0:
         member = (group_id, answered.member_id or request.member_id, answered.member_epoch)
         members.keep(member, _without_assignment(answered))
-    return ConsumerGroupHeartbeatResponse(
+    return wire.ConsumerGroupHeartbeatResponse(
         member_id=answered.member_id or None,
         member_epoch=answered.member_epoch,
         heartbeat_interval_ms=answered.heartbeat_interval_ms,
@@ -55,7 +48,7 @@ async def handle(
     )
 
 
-def _brings_nothing(request: ConsumerGroupHeartbeatRequest) -> bool:
+def _brings_nothing(request: wire.ConsumerGroupHeartbeatRequest) -> bool:
     """Whether the request only says that the member is alive, so that losing it does no harm."""
     changes = (
         request.subscribed_topic_names,
@@ -77,13 +70,13 @@ def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
 
 
 def refuse(
-    _call: Call, _request: ConsumerGroupHeartbeatRequest, error_code: int
-) -> ConsumerGroupHeartbeatResponse:
+    _call: Call, _request: wire.ConsumerGroupHeartbeatRequest, error_code: int
+) -> wire.ConsumerGroupHeartbeatResponse:
     """Answer with only the error."""
     return _failed(error_code, "")
 
 
-def _command(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
+def _command(call: Call, request: wire.ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and call.version < FIRST_MEMBER_ID_OF_CLIENT:
         # The agent chooses the id, so that a retry of the command does not add another member.
@@ -110,23 +103,23 @@ def _command(call: Call, request: ConsumerGroupHeartbeatRequest) -> ConsumerGrou
     )
 
 
-def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> Assignment:
-    return Assignment(
-        [TopicPartitions(row.topic_id, row.partitions) for row in answered.assignment]
+def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> wire.Assignment:
+    return wire.Assignment(
+        [wire.TopicPartitions(row.topic_id, row.partitions) for row in answered.assignment]
     )
 
 
-def _heartbeat_ms(response: ConsumerGroupHeartbeatResponse) -> int:
+def _heartbeat_ms(response: wire.ConsumerGroupHeartbeatResponse) -> int:
     return response.heartbeat_interval_ms or int(GROUP_CONFIGS[HEARTBEAT_INTERVAL].default)
 
 
-def _failed(error_code: int, message: str) -> ConsumerGroupHeartbeatResponse:
-    return ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
+def _failed(error_code: int, message: str) -> wire.ConsumerGroupHeartbeatResponse:
+    return wire.ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
 
 
 API = Api(
-    request=CONSUMER_GROUP_HEARTBEAT_REQUEST,
-    response=CONSUMER_GROUP_HEARTBEAT_RESPONSE,
+    request=wire.CONSUMER_GROUP_HEARTBEAT_REQUEST,
+    response=wire.CONSUMER_GROUP_HEARTBEAT_RESPONSE,
     max_version=1,
     handle=handle,
     refuse=refuse,

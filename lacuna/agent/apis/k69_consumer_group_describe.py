@@ -20,51 +20,44 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE_REQUEST,
-    CONSUMER_GROUP_DESCRIBE_RESPONSE,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
-    ConsumerGroupDescribeResponseAssignment,
-    ConsumerGroupDescribeResponseTopicPartitions,
-    DescribedGroup,
-    Member,
-)
+from lacuna.wire.messages import consumer_groups as wire
 
 CLASSIC_MEMBER = 0
 CONSUMER_MEMBER = 1
 
 
 async def handle(
-    call: Call, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse:
+    call: Call, request: wire.ConsumerGroupDescribeRequest
+) -> wire.ConsumerGroupDescribeResponse:
     """Send one command for all groups."""
     command = DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_consumer_groups=command))
     internal = {topic.topic_id: topic for topic in INTERNAL_TOPICS}
     topics = ChainMap(call.context.control.cluster.topics_by_id, internal)
     groups = reply.consumer_groups_described.groups
-    return ConsumerGroupDescribeResponse(
+    return wire.ConsumerGroupDescribeResponse(
         groups=[_describe(request, group, topics) for group in groups]
     )
 
 
 def refuse(
-    _call: Call, request: ConsumerGroupDescribeRequest, error_code: int
-) -> ConsumerGroupDescribeResponse:
+    _call: Call, request: wire.ConsumerGroupDescribeRequest, error_code: int
+) -> wire.ConsumerGroupDescribeResponse:
     """Answer every group with the error."""
-    return ConsumerGroupDescribeResponse(
-        groups=[DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids]
+    return wire.ConsumerGroupDescribeResponse(
+        groups=[
+            wire.DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids
+        ]
     )
 
 
 def _describe(
-    request: ConsumerGroupDescribeRequest,
+    request: wire.ConsumerGroupDescribeRequest,
     group: DescribedConsumerGroup,
     topics: Mapping[bytes, Topic],
-) -> DescribedGroup:
+) -> wire.DescribedGroup:
     is_asked = request.include_authorized_operations and not group.error_code
-    return DescribedGroup(
+    return wire.DescribedGroup(
         error_code=group.error_code,
         error_message=group.error_message or None,
         group_id=group.group_id,
@@ -77,8 +70,8 @@ def _describe(
     )
 
 
-def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> Member:
-    return Member(
+def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> wire.Member:
+    return wire.Member(
         member_id=member.member_id,
         instance_id=member.group_instance_id or None,
         rack_id=member.rack_id or None,
@@ -95,11 +88,11 @@ def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> M
 
 def _assignment(
     rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]
-) -> ConsumerGroupDescribeResponseAssignment:
+) -> wire.ConsumerGroupDescribeResponseAssignment:
     """Convert an assignment to the message, without topics that have just been deleted."""
-    return ConsumerGroupDescribeResponseAssignment(
+    return wire.ConsumerGroupDescribeResponseAssignment(
         [
-            ConsumerGroupDescribeResponseTopicPartitions(
+            wire.ConsumerGroupDescribeResponseTopicPartitions(
                 row.topic_id, topics[row.topic_id].name, row.partitions
             )
             for row in rows
@@ -109,8 +102,8 @@ def _assignment(
 
 
 API = Api(
-    request=CONSUMER_GROUP_DESCRIBE_REQUEST,
-    response=CONSUMER_GROUP_DESCRIBE_RESPONSE,
+    request=wire.CONSUMER_GROUP_DESCRIBE_REQUEST,
+    response=wire.CONSUMER_GROUP_DESCRIBE_RESPONSE,
     max_version=1,
     handle=handle,
     refuse=refuse,

@@ -15,16 +15,7 @@ from uuid import UUID
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.telemetry import (
-    GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
-    GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
-    PUSH_TELEMETRY_REQUEST,
-    PUSH_TELEMETRY_RESPONSE,
-    GetTelemetrySubscriptionsRequest,
-    GetTelemetrySubscriptionsResponse,
-    PushTelemetryRequest,
-    PushTelemetryResponse,
-)
+from lacuna.wire.messages import telemetry as wire
 
 SUBSCRIPTION_ID = 0
 PUSH_INTERVAL_MS = 5 * 60_000
@@ -34,8 +25,8 @@ CODECS = (4, 3, 1, 2)
 
 
 async def get(
-    call: Call, request: GetTelemetrySubscriptionsRequest
-) -> GetTelemetrySubscriptionsResponse:
+    call: Call, request: wire.GetTelemetrySubscriptionsRequest
+) -> wire.GetTelemetrySubscriptionsResponse:
     """Answer with the client's instance id, or a new one if it has none; nothing is stored."""
     instance = request.client_instance_id
     if instance == ZERO_UUID:
@@ -44,14 +35,14 @@ async def get(
 
 
 def _refuse_get(
-    _call: Call, request: GetTelemetrySubscriptionsRequest, error_code: int
-) -> GetTelemetrySubscriptionsResponse:
+    _call: Call, request: wire.GetTelemetrySubscriptionsRequest, error_code: int
+) -> wire.GetTelemetrySubscriptionsResponse:
     """Answer with the error."""
     return _answer(error_code, request.client_instance_id)
 
 
-def _answer(error_code: int, instance: bytes) -> GetTelemetrySubscriptionsResponse:
-    return GetTelemetrySubscriptionsResponse(
+def _answer(error_code: int, instance: bytes) -> wire.GetTelemetrySubscriptionsResponse:
+    return wire.GetTelemetrySubscriptionsResponse(
         error_code=error_code,
         client_instance_id=instance,
         subscription_id=SUBSCRIPTION_ID,
@@ -65,12 +56,12 @@ def _answer(error_code: int, instance: bytes) -> GetTelemetrySubscriptionsRespon
 UNCOMPRESSED = 0
 
 
-async def push(_call: Call, request: PushTelemetryRequest) -> PushTelemetryResponse:
+async def push(_call: Call, request: wire.PushTelemetryRequest) -> wire.PushTelemetryResponse:
     """Check the request, and drop its metrics."""
-    return PushTelemetryResponse(error_code=_error(request))
+    return wire.PushTelemetryResponse(error_code=_error(request))
 
 
-def _error(request: PushTelemetryRequest) -> int:
+def _error(request: wire.PushTelemetryRequest) -> int:
     if request.client_instance_id == ZERO_UUID:
         return ErrorCode.INVALID_REQUEST
     if request.subscription_id != SUBSCRIPTION_ID:
@@ -84,8 +75,8 @@ def _error(request: PushTelemetryRequest) -> int:
 
 APIS = (
     Api(
-        request=GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
-        response=GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
+        request=wire.GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
+        response=wire.GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
         max_version=0,
         advertised=NOT_ADVERTISED,
         handle=get,
@@ -95,12 +86,12 @@ APIS = (
         "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
     ),
     Api(
-        request=PUSH_TELEMETRY_REQUEST,
-        response=PUSH_TELEMETRY_RESPONSE,
+        request=wire.PUSH_TELEMETRY_REQUEST,
+        response=wire.PUSH_TELEMETRY_RESPONSE,
         max_version=0,
         advertised=NOT_ADVERTISED,
         handle=push,
-        refuse=error_in(PUSH_TELEMETRY_RESPONSE),
+        refuse=error_in(wire.PUSH_TELEMETRY_RESPONSE),
         guard=None,  # no metrics are stored
         notes="as on a Kafka broker without a plugin that collects metrics "
         "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",

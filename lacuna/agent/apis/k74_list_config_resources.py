@@ -17,54 +17,50 @@ from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.wire.messages.configs import (
-    LIST_CONFIG_RESOURCES_REQUEST,
-    LIST_CONFIG_RESOURCES_RESPONSE,
-    ConfigResource,
-    ListConfigResourcesRequest,
-    ListConfigResourcesResponse,
-)
+from lacuna.wire.messages import configs as wire
 
 TYPES = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 FIRST_TYPES = 1
 
 
-async def handle(call: Call, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+async def handle(
+    call: Call, request: wire.ListConfigResourcesRequest
+) -> wire.ListConfigResourcesResponse:
     """Answer from the view of the cluster."""
     asked = {CLIENT_METRICS}
     if call.version >= FIRST_TYPES:
         asked = set(request.resource_types or TYPES)
     if not asked <= set(TYPES):
-        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
+        return wire.ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
     await view_with(call.context)
     groups = await _groups(call.context) if GROUP in asked else ()
-    return ListConfigResourcesResponse(
+    return wire.ListConfigResourcesResponse(
         config_resources=[
             each for each in (*_resources(call.context), *groups) if each.resource_type in asked
         ]
     )
 
 
-def _resources(context: AgentContext) -> Iterator[ConfigResource]:
+def _resources(context: AgentContext) -> Iterator[wire.ConfigResource]:
     for name in all_topics(context.control.cluster):
-        yield ConfigResource(name, TOPIC)
+        yield wire.ConfigResource(name, TOPIC)
     for agent in placement.live_agents(context):
-        yield ConfigResource(str(agent.node_id), BROKER)
-        yield ConfigResource(str(agent.node_id), BROKER_LOGGER)
+        yield wire.ConfigResource(str(agent.node_id), BROKER)
+        yield wire.ConfigResource(str(agent.node_id), BROKER_LOGGER)
 
 
-async def _groups(context: AgentContext) -> Iterable[ConfigResource]:
+async def _groups(context: AgentContext) -> Iterable[wire.ConfigResource]:
     command = Command(describe_group_configs=DescribeGroupConfigs(all_groups=True))
     described = (await context.control.call(command)).group_configs_described
-    return [ConfigResource(each.group_id, GROUP) for each in described.groups]
+    return [wire.ConfigResource(each.group_id, GROUP) for each in described.groups]
 
 
 API = Api(
-    request=LIST_CONFIG_RESOURCES_REQUEST,
-    response=LIST_CONFIG_RESOURCES_RESPONSE,
+    request=wire.LIST_CONFIG_RESOURCES_REQUEST,
+    response=wire.LIST_CONFIG_RESOURCES_RESPONSE,
     max_version=1,
     handle=handle,
-    refuse=error_in(LIST_CONFIG_RESOURCES_RESPONSE),
+    refuse=error_in(wire.LIST_CONFIG_RESOURCES_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
 )

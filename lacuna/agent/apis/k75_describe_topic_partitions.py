@@ -17,23 +17,15 @@ from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.wire.messages.topics import (
-    DESCRIBE_TOPIC_PARTITIONS_REQUEST,
-    DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
-    Cursor,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponsePartition,
-    DescribeTopicPartitionsResponseTopic,
-)
+from lacuna.wire.messages import topics as wire
 
 #: max.request.partition.size.limit of a broker
 MAX_PARTITIONS = 2000
 
 
 async def handle(
-    call: Call, request: DescribeTopicPartitionsRequest
-) -> DescribeTopicPartitionsResponse:
+    call: Call, request: wire.DescribeTopicPartitionsRequest
+) -> wire.DescribeTopicPartitionsResponse:
     """Answer from the view of the cluster."""
     cluster = await view_with(call.context)
     names = sorted({topic.name for topic in request.topics} or all_topics(cluster))
@@ -52,23 +44,23 @@ async def handle(
 
 
 def refuse(
-    _call: Call, request: DescribeTopicPartitionsRequest, error_code: int
-) -> DescribeTopicPartitionsResponse:
+    _call: Call, request: wire.DescribeTopicPartitionsRequest, error_code: int
+) -> wire.DescribeTopicPartitionsResponse:
     """Answer every named topic with the error."""
     names = sorted({topic.name for topic in request.topics})
-    return DescribeTopicPartitionsResponse(
-        topics=[DescribeTopicPartitionsResponseTopic(error_code, name) for name in names]
+    return wire.DescribeTopicPartitionsResponse(
+        topics=[wire.DescribeTopicPartitionsResponseTopic(error_code, name) for name in names]
     )
 
 
 def _answer(
     context: AgentContext, names: list[str], first: int, left: int
-) -> DescribeTopicPartitionsResponse:
+) -> wire.DescribeTopicPartitionsResponse:
     """Describe at most `left` partitions of the topics `names`, beginning with partition `first` of the first topic."""
     topics, cursor = [], None
     for name in names:
         if not left:
-            cursor = Cursor(name, 0)
+            cursor = wire.Cursor(name, 0)
             break
         known = topic_by_name(context.control.cluster, name)
         if known is None:
@@ -78,15 +70,15 @@ def _answer(
         topics.append(_known(context, known, range(first, end)))
         left -= max(0, end - first)
         if end < known.partition_count:
-            cursor = Cursor(name, end)
+            cursor = wire.Cursor(name, end)
             break
         first = 0
-    return DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
+    return wire.DescribeTopicPartitionsResponse(topics=topics, next_cursor=cursor)
 
 
-def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _missing(name: str) -> wire.DescribeTopicPartitionsResponseTopic:
     legal = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return DescribeTopicPartitionsResponseTopic(
+    return wire.DescribeTopicPartitionsResponseTopic(
         error_code=legal if is_legal(name) else ErrorCode.INVALID_TOPIC_EXCEPTION,
         name=name,
         topic_authorized_operations=operations.TOPIC,
@@ -95,9 +87,9 @@ def _missing(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 def _known(
     context: AgentContext, topic: Topic, indexes: range
-) -> DescribeTopicPartitionsResponseTopic:
+) -> wire.DescribeTopicPartitionsResponseTopic:
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
-    return DescribeTopicPartitionsResponseTopic(
+    return wire.DescribeTopicPartitionsResponseTopic(
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=is_internal(topic.topic_id),
@@ -108,12 +100,12 @@ def _known(
 
 def _partition(
     topic_id: bytes, partition: int, node_ids: tuple[int, ...]
-) -> DescribeTopicPartitionsResponsePartition:
+) -> wire.DescribeTopicPartitionsResponsePartition:
     leader = -1
     if node_ids:
         leader = rendezvous.place(rendezvous.partition_key(topic_id, partition), node_ids)
     nodes = (leader,) if node_ids else ()
-    return DescribeTopicPartitionsResponsePartition(
+    return wire.DescribeTopicPartitionsResponsePartition(
         error_code=ErrorCode.NONE if node_ids else ErrorCode.LEADER_NOT_AVAILABLE,
         partition_index=partition,
         leader_id=leader,
@@ -126,8 +118,8 @@ def _partition(
 
 
 API = Api(
-    request=DESCRIBE_TOPIC_PARTITIONS_REQUEST,
-    response=DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
+    request=wire.DESCRIBE_TOPIC_PARTITIONS_REQUEST,
+    response=wire.DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
     max_version=0,
     handle=handle,
     refuse=refuse,

@@ -16,25 +16,12 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribedConsumerGroup,
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.wire.messages.share_groups import (
-    SHARE_GROUP_DESCRIBE_REQUEST,
-    SHARE_GROUP_DESCRIBE_RESPONSE,
-    SHARE_GROUP_HEARTBEAT_REQUEST,
-    SHARE_GROUP_HEARTBEAT_RESPONSE,
-    Assignment,
-    DescribedGroup,
-    Member,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
-    ShareGroupHeartbeatRequest,
-    ShareGroupHeartbeatResponse,
-    ShareGroupHeartbeatResponseAssignment,
-    ShareGroupHeartbeatResponseTopicPartitions,
-    TopicPartitions,
-)
+from lacuna.wire.messages import share_groups as wire
 
 
-async def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
+async def heartbeat(
+    call: Call, request: wire.ShareGroupHeartbeatRequest
+) -> wire.ShareGroupHeartbeatResponse:
     """Send one ShareGroupHeartbeat command."""
     members = call.context.members
     member = ("share", request.group_id, request.member_id, request.member_epoch)
@@ -55,13 +42,13 @@ async def heartbeat(call: Call, request: ShareGroupHeartbeatRequest) -> ShareGro
     answered = reply.share_group_heartbeat_answered
     if answered.error_code:
         members.forget(member)
-        return ShareGroupHeartbeatResponse(
+        return wire.ShareGroupHeartbeatResponse(
             error_code=answered.error_code, error_message=answered.error_message or None
         )
     if answered.member_epoch > 0:
         member = ("share", request.group_id, answered.member_id, answered.member_epoch)
         members.keep(member, _without_assignment(answered))
-    return ShareGroupHeartbeatResponse(
+    return wire.ShareGroupHeartbeatResponse(
         member_id=answered.member_id or None,
         member_epoch=answered.member_epoch,
         heartbeat_interval_ms=answered.heartbeat_interval_ms,
@@ -81,33 +68,37 @@ def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
 
 def _assignment(
     answered: ConsumerGroupHeartbeatAnswered,
-) -> ShareGroupHeartbeatResponseAssignment:
-    return ShareGroupHeartbeatResponseAssignment(
+) -> wire.ShareGroupHeartbeatResponseAssignment:
+    return wire.ShareGroupHeartbeatResponseAssignment(
         [
-            ShareGroupHeartbeatResponseTopicPartitions(row.topic_id, row.partitions)
+            wire.ShareGroupHeartbeatResponseTopicPartitions(row.topic_id, row.partitions)
             for row in answered.assignment
         ]
     )
 
 
-def _heartbeat_ms(response: ShareGroupHeartbeatResponse) -> int:
+def _heartbeat_ms(response: wire.ShareGroupHeartbeatResponse) -> int:
     return response.heartbeat_interval_ms or int(GROUP_CONFIGS[SHARE_HEARTBEAT_INTERVAL].default)
 
 
-async def describe(call: Call, request: ShareGroupDescribeRequest) -> ShareGroupDescribeResponse:
+async def describe(
+    call: Call, request: wire.ShareGroupDescribeRequest
+) -> wire.ShareGroupDescribeResponse:
     """Send one command for all groups."""
     command = DescribeConsumerGroups(group_ids=request.group_ids)
     reply = await call.context.control.call(Command(describe_share_groups=command))
     groups = reply.share_groups_described.groups
-    return ShareGroupDescribeResponse(groups=[_described(call, request, each) for each in groups])
+    return wire.ShareGroupDescribeResponse(
+        groups=[_described(call, request, each) for each in groups]
+    )
 
 
 def _described(
-    call: Call, request: ShareGroupDescribeRequest, group: DescribedConsumerGroup
-) -> DescribedGroup:
+    call: Call, request: wire.ShareGroupDescribeRequest, group: DescribedConsumerGroup
+) -> wire.DescribedGroup:
     is_asked = request.include_authorized_operations and not group.error_code
     topics = call.context.control.cluster.topics_by_id
-    return DescribedGroup(
+    return wire.DescribedGroup(
         error_code=group.error_code,
         error_message=group.error_message or None,
         group_id=group.group_id,
@@ -116,16 +107,18 @@ def _described(
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.assignor,
         members=[
-            Member(
+            wire.Member(
                 member_id=member.member_id,
                 rack_id=member.rack_id or None,
                 member_epoch=member.member_epoch,
                 client_id=member.client_id,
                 client_host=member.client_host,
                 subscribed_topic_names=member.topic_names,
-                assignment=Assignment(
+                assignment=wire.Assignment(
                     [
-                        TopicPartitions(row.topic_id, topics[row.topic_id].name, row.partitions)
+                        wire.TopicPartitions(
+                            row.topic_id, topics[row.topic_id].name, row.partitions
+                        )
                         for row in member.assignment
                         if row.topic_id in topics
                     ]
@@ -138,23 +131,25 @@ def _described(
 
 
 def _refuse_heartbeat(
-    _call: Call, _request: ShareGroupHeartbeatRequest, error_code: int
-) -> ShareGroupHeartbeatResponse:
-    return ShareGroupHeartbeatResponse(error_code=error_code)
+    _call: Call, _request: wire.ShareGroupHeartbeatRequest, error_code: int
+) -> wire.ShareGroupHeartbeatResponse:
+    return wire.ShareGroupHeartbeatResponse(error_code=error_code)
 
 
 def _refuse_describe(
-    _call: Call, request: ShareGroupDescribeRequest, error_code: int
-) -> ShareGroupDescribeResponse:
-    return ShareGroupDescribeResponse(
-        groups=[DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids]
+    _call: Call, request: wire.ShareGroupDescribeRequest, error_code: int
+) -> wire.ShareGroupDescribeResponse:
+    return wire.ShareGroupDescribeResponse(
+        groups=[
+            wire.DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids
+        ]
     )
 
 
 APIS = (
     Api(
-        request=SHARE_GROUP_HEARTBEAT_REQUEST,
-        response=SHARE_GROUP_HEARTBEAT_RESPONSE,
+        request=wire.SHARE_GROUP_HEARTBEAT_REQUEST,
+        response=wire.SHARE_GROUP_HEARTBEAT_RESPONSE,
         max_version=1,
         handle=heartbeat,
         refuse=_refuse_heartbeat,
@@ -164,8 +159,8 @@ APIS = (
         notes="share groups (KIP-932), assignor `simple`",
     ),
     Api(
-        request=SHARE_GROUP_DESCRIBE_REQUEST,
-        response=SHARE_GROUP_DESCRIBE_RESPONSE,
+        request=wire.SHARE_GROUP_DESCRIBE_REQUEST,
+        response=wire.SHARE_GROUP_DESCRIBE_RESPONSE,
         max_version=1,
         handle=describe,
         refuse=_refuse_describe,

@@ -36,22 +36,7 @@ from lacuna.controlplane.v1.share_pb2 import (
     ShareRecords,
 )
 from lacuna.controlplane.v1.share_pb2 import AcquiredRecords as AcquiredRun
-from lacuna.wire.messages.share_records import (
-    SHARE_ACKNOWLEDGE_REQUEST,
-    SHARE_ACKNOWLEDGE_RESPONSE,
-    SHARE_FETCH_REQUEST,
-    SHARE_FETCH_RESPONSE,
-    AcknowledgementBatch,
-    AcquiredRecords,
-    PartitionData,
-    ShareAcknowledgeRequest,
-    ShareAcknowledgeResponse,
-    ShareAcknowledgeTopicResponse,
-    ShareFetchableTopicResponse,
-    ShareFetchRequest,
-    ShareFetchResponse,
-    ShareFetchResponsePartitionData,
-)
+from lacuna.wire.messages import share_records as wire
 
 log = logging.getLogger("lacuna.agent.share")
 
@@ -66,41 +51,45 @@ _PACE_SECONDS: Final = 0.02
 NO_HOLES: Final[Mapping[PartitionKey, int]] = {}
 #: Whether the client may read a topic.
 MayRead: TypeAlias = Callable[[str], bool]
-Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[AcknowledgementBatch]]
+Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBatch]]
 
 
-async def fetch(call: Call, request: ShareFetchRequest) -> ShareFetchResponse:
+async def fetch(call: Call, request: wire.ShareFetchRequest) -> wire.ShareFetchResponse:
     """Acknowledge, acquire, wait if there is nothing, and read."""
     return await serve_fetch(call, request)
 
 
-async def acknowledge(call: Call, request: ShareAcknowledgeRequest) -> ShareAcknowledgeResponse:
+async def acknowledge(
+    call: Call, request: wire.ShareAcknowledgeRequest
+) -> wire.ShareAcknowledgeResponse:
     """Acknowledge, and release what the member holds if it closes its session."""
     return await serve_acknowledge(call, request)
 
 
 async def serve_fetch(
-    call: Call, request: ShareFetchRequest, may_read: MayRead | None = None
-) -> ShareFetchResponse:
+    call: Call, request: wire.ShareFetchRequest, may_read: MayRead | None = None
+) -> wire.ShareFetchResponse:
     """Answer with the records that the client may read: all if `may_read` is None."""
     if wrong := _wrong(request, _acknowledged(request)):
-        return ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
+        return wire.ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
     try:
         session = _session(call, request)
     except SessionError as error:
-        return ShareFetchResponse(error_code=error.code, error_message=str(error))
+        return wire.ShareFetchResponse(error_code=error.code, error_message=str(error))
     work = _Fetch(call, request, session, may_read)
     await work.run()
     return work.response()
 
 
 async def serve_acknowledge(
-    call: Call, request: ShareAcknowledgeRequest, may_read: MayRead | None = None
-) -> ShareAcknowledgeResponse:
+    call: Call, request: wire.ShareAcknowledgeRequest, may_read: MayRead | None = None
+) -> wire.ShareAcknowledgeResponse:
     """Acknowledge records that the client may read: all if `may_read` is None."""
     asked = _acknowledged(request)
     if wrong := _wrong(request, asked):
-        return ShareAcknowledgeResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
+        return wire.ShareAcknowledgeResponse(
+            error_code=ErrorCode.INVALID_REQUEST, error_message=wrong
+        )
     sessions, now = call.context.shares, asyncio.get_running_loop().time()
     group_id, member_id = request.group_id or "", request.member_id or ""
     try:
@@ -109,28 +98,30 @@ async def serve_acknowledge(
         else:
             session = sessions.go_on(group_id, member_id, request.share_session_epoch, now)
     except SessionError as error:
-        return ShareAcknowledgeResponse(error_code=error.code, error_message=str(error))
+        return wire.ShareAcknowledgeResponse(error_code=error.code, error_message=str(error))
     is_closing = request.share_session_epoch == CLOSING_EPOCH
     keys = dict.fromkeys([*asked, *(session.partitions if is_closing else ())])
     denied = await _denied(call, keys, may_read)
     shared = await _share(
         call, request, [key for key in keys if key not in denied], asked, releases=is_closing
     )
-    answers = {key: PartitionData(key[1], code) for key, code in denied.items() if key in asked}
+    answers = {
+        key: wire.PartitionData(key[1], code) for key, code in denied.items() if key in asked
+    }
     for key, answer in shared.answers.items():
         code, message = _acknowledge_error(answer)
         if key in asked:
-            answers[key] = PartitionData(key[1], code, message)
-    return ShareAcknowledgeResponse(
+            answers[key] = wire.PartitionData(key[1], code, message)
+    return wire.ShareAcknowledgeResponse(
         acquisition_lock_timeout_ms=shared.lock_duration_ms,
         responses=[
-            ShareAcknowledgeTopicResponse(topic_id, partitions)
+            wire.ShareAcknowledgeTopicResponse(topic_id, partitions)
             for topic_id, partitions in _by_topic(answers).items()
         ],
     )
 
 
-def _acknowledged(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Acknowledged:
+def _acknowledged(request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest) -> Acknowledged:
     return {
         (topic.topic_id, each.partition_index): each.acknowledgement_batches
         for topic in request.topics
@@ -139,7 +130,9 @@ def _acknowledged(request: ShareFetchRequest | ShareAcknowledgeRequest) -> Ackno
     }
 
 
-def _wrong(request: ShareFetchRequest | ShareAcknowledgeRequest, asked: Acknowledged) -> str:
+def _wrong(
+    request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest, asked: Acknowledged
+) -> str:
     """Return why a request is invalid regardless of its session, or "" if it is not."""
     if asked and request.share_session_epoch == OPENING_EPOCH:
         return "The first request of a share session cannot acknowledge records."
@@ -155,7 +148,7 @@ def _wrong(request: ShareFetchRequest | ShareAcknowledgeRequest, asked: Acknowle
     return ""
 
 
-def _session(call: Call, request: ShareFetchRequest) -> ShareSession:
+def _session(call: Call, request: wire.ShareFetchRequest) -> ShareSession:
     """Open, continue or close the session. Raises SessionError."""
     sessions, now = call.context.shares, asyncio.get_running_loop().time()
     group_id, member_id = request.group_id or "", request.member_id or ""
@@ -240,7 +233,7 @@ class _Fetch:
     def __init__(
         self,
         call: Call,
-        request: ShareFetchRequest,
+        request: wire.ShareFetchRequest,
         session: ShareSession,
         may_read: MayRead | None,
     ) -> None:
@@ -250,7 +243,7 @@ class _Fetch:
         self._may_read = may_read
         self._lock_ms = 0
         self._hole_ends: dict[PartitionKey, int] = {}
-        self._answers: dict[PartitionKey, ShareFetchResponsePartitionData] = {}
+        self._answers: dict[PartitionKey, wire.ShareFetchResponsePartitionData] = {}
 
     async def run(self) -> None:
         """Serve the fetch. Raises ControlPlaneUnavailable."""
@@ -260,7 +253,7 @@ class _Fetch:
         keys = [*dict.fromkeys([*self._session.partitions, *asked])]
         denied = await _denied(self._call, keys, self._may_read)
         for key, code in denied.items():
-            self._answers[key] = ShareFetchResponsePartitionData(key[1], code)
+            self._answers[key] = wire.ShareFetchResponsePartitionData(key[1], code)
         keys = [key for key in keys if key not in denied]
         acquires = not is_closing and request.max_records > 0 and request.max_bytes > 0
         with _Wake(self._call, request.group_id or "", keys if acquires else ()) as wake:
@@ -284,7 +277,7 @@ class _Fetch:
         for key, answer in shared.answers.items():
             code, message = _acknowledge_error(answer)
             if key in asked or answer.error_code:
-                self._answers[key] = ShareFetchResponsePartitionData(
+                self._answers[key] = wire.ShareFetchResponsePartitionData(
                     key[1],
                     answer.error_code,
                     acknowledge_error_code=code if key in asked else 0,
@@ -299,11 +292,11 @@ class _Fetch:
 
     async def _read(self, shared: _Shared) -> Acknowledged:
         """Read what was acquired, and return how to acknowledge the holes in it."""
-        gaps: dict[PartitionKey, Sequence[AcknowledgementBatch]] = {}
+        gaps: dict[PartitionKey, Sequence[wire.AcknowledgementBatch]] = {}
         for key, answer in shared.answers.items():
             if not answer.acquired:
                 continue
-            data = self._answers.get(key, ShareFetchResponsePartitionData(key[1]))
+            data = self._answers.get(key, wire.ShareFetchResponsePartitionData(key[1]))
             ranges = [(each.first_offset, each.last_offset + 1) for each in answer.acquired]
             view = self._call.context.control.partition(*key)
             try:
@@ -315,7 +308,8 @@ class _Fetch:
             else:
                 if read.holes:
                     gaps[key] = [
-                        AcknowledgementBatch(first, end - 1, (_GAP,)) for first, end in read.holes
+                        wire.AcknowledgementBatch(first, end - 1, (_GAP,))
+                        for first, end in read.holes
                     ]
                     self._hole_ends[key] = read.hole_end
                 acquired = _without(answer.acquired, read.holes)
@@ -326,15 +320,15 @@ class _Fetch:
         return gaps
 
     async def _give_back(self, key: PartitionKey, ranges: Iterable[tuple[int, int]]) -> None:
-        batches = [AcknowledgementBatch(first, end - 1, (_RELEASE,)) for first, end in ranges]
+        batches = [wire.AcknowledgementBatch(first, end - 1, (_RELEASE,)) for first, end in ranges]
         await _share(self._call, self._request, [key], {key: batches})
 
-    def response(self) -> ShareFetchResponse:
+    def response(self) -> wire.ShareFetchResponse:
         """Return the answer."""
-        return ShareFetchResponse(
+        return wire.ShareFetchResponse(
             acquisition_lock_timeout_ms=self._lock_ms,
             responses=[
-                ShareFetchableTopicResponse(topic_id, partitions)
+                wire.ShareFetchableTopicResponse(topic_id, partitions)
                 for topic_id, partitions in _by_topic(self._answers).items()
             ],
         )
@@ -362,7 +356,7 @@ async def _denied(
 
 async def _share(
     call: Call,
-    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest,
     keys: Sequence[PartitionKey],
     asked: Acknowledged,
     hole_ends: Mapping[PartitionKey, int] = NO_HOLES,
@@ -393,7 +387,7 @@ async def _share(
 
 async def _ask(
     call: Call,
-    request: ShareFetchRequest | ShareAcknowledgeRequest,
+    request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest,
     keys: Iterable[PartitionKey],
     asked: Acknowledged,
     starts: Mapping[PartitionKey, int],
@@ -424,7 +418,7 @@ async def _ask(
             for key in keys
         ],
     )
-    if isinstance(request, ShareFetchRequest):
+    if isinstance(request, wire.ShareFetchRequest):
         command.max_records, command.max_bytes = request.max_records, request.max_bytes
     reply = await call.context.control.call(call.command(share_records=command))
     if reply.records_shared.has_dead_letters:
@@ -442,7 +436,7 @@ async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int
 
 def _without(
     acquired: Iterable[AcquiredRun], holes: Iterable[tuple[int, int]]
-) -> list[AcquiredRecords]:
+) -> list[wire.AcquiredRecords]:
     """Return what was acquired without the offsets that have no records."""
     left = []
     for run in acquired:
@@ -450,10 +444,10 @@ def _without(
         for hole, hole_end in holes:
             if run.first_offset <= hole <= run.last_offset:
                 if first < hole:
-                    left.append(AcquiredRecords(first, hole - 1, run.delivery_count))
+                    left.append(wire.AcquiredRecords(first, hole - 1, run.delivery_count))
                 first = hole_end
         if first <= run.last_offset:
-            left.append(AcquiredRecords(first, run.last_offset, run.delivery_count))
+            left.append(wire.AcquiredRecords(first, run.last_offset, run.delivery_count))
     return left
 
 
@@ -470,20 +464,22 @@ def _by_topic(answers: Mapping[PartitionKey, P]) -> dict[bytes, list[P]]:
     return topics
 
 
-def _refuse_fetch(_call: Call, _request: ShareFetchRequest, error_code: int) -> ShareFetchResponse:
-    return ShareFetchResponse(error_code=error_code)
+def _refuse_fetch(
+    _call: Call, _request: wire.ShareFetchRequest, error_code: int
+) -> wire.ShareFetchResponse:
+    return wire.ShareFetchResponse(error_code=error_code)
 
 
 def _refuse_acknowledge(
-    _call: Call, _request: ShareAcknowledgeRequest, error_code: int
-) -> ShareAcknowledgeResponse:
-    return ShareAcknowledgeResponse(error_code=error_code)
+    _call: Call, _request: wire.ShareAcknowledgeRequest, error_code: int
+) -> wire.ShareAcknowledgeResponse:
+    return wire.ShareAcknowledgeResponse(error_code=error_code)
 
 
 APIS = (
     Api(
-        request=SHARE_FETCH_REQUEST,
-        response=SHARE_FETCH_RESPONSE,
+        request=wire.SHARE_FETCH_REQUEST,
+        response=wire.SHARE_FETCH_RESPONSE,
         max_version=2,
         waits=True,
         handle=fetch,
@@ -495,8 +491,8 @@ APIS = (
         notes="share groups (KIP-932): acquires at most `max_records`, and nothing of an aborted transaction",
     ),
     Api(
-        request=SHARE_ACKNOWLEDGE_REQUEST,
-        response=SHARE_ACKNOWLEDGE_RESPONSE,
+        request=wire.SHARE_ACKNOWLEDGE_REQUEST,
+        response=wire.SHARE_ACKNOWLEDGE_RESPONSE,
         max_version=2,
         handle=acknowledge,
         refuse=_refuse_acknowledge,

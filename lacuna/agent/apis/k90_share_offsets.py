@@ -24,43 +24,23 @@ from lacuna.controlplane.v1.share_pb2 import (
     ShareOffset,
 )
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.share_groups import (
-    ALTER_SHARE_GROUP_OFFSETS_REQUEST,
-    ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-    DELETE_SHARE_GROUP_OFFSETS_REQUEST,
-    DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
-    DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-    DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-    AlterShareGroupOffsetsRequest,
-    AlterShareGroupOffsetsResponse,
-    AlterShareGroupOffsetsResponsePartition,
-    AlterShareGroupOffsetsResponseTopic,
-    DeleteShareGroupOffsetsRequest,
-    DeleteShareGroupOffsetsResponse,
-    DeleteShareGroupOffsetsResponseTopic,
-    DescribeShareGroupOffsetsRequest,
-    DescribeShareGroupOffsetsRequestGroup,
-    DescribeShareGroupOffsetsResponse,
-    DescribeShareGroupOffsetsResponseGroup,
-    DescribeShareGroupOffsetsResponsePartition,
-    DescribeShareGroupOffsetsResponseTopic,
-)
+from lacuna.wire.messages import share_groups as wire
 
 _NONE = -1
 
 
 async def describe(
-    call: Call, request: DescribeShareGroupOffsetsRequest
-) -> DescribeShareGroupOffsetsResponse:
+    call: Call, request: wire.DescribeShareGroupOffsetsRequest
+) -> wire.DescribeShareGroupOffsetsResponse:
     """Send one command for each group."""
-    return DescribeShareGroupOffsetsResponse(
+    return wire.DescribeShareGroupOffsetsResponse(
         groups=[await _describe(call, group) for group in request.groups]
     )
 
 
 async def _describe(
-    call: Call, group: DescribeShareGroupOffsetsRequestGroup
-) -> DescribeShareGroupOffsetsResponseGroup:
+    call: Call, group: wire.DescribeShareGroupOffsetsRequestGroup
+) -> wire.DescribeShareGroupOffsetsResponseGroup:
     names = [topic.topic_name for topic in group.topics or ()]
     cluster = await view_with(call.context, names)
     command = DescribeShareOffsets(group_id=group.group_id, all_partitions=group.topics is None)
@@ -69,11 +49,11 @@ async def _describe(
         known = topic_by_name(cluster, topic.topic_name)
         if known is None:
             partitions = [
-                DescribeShareGroupOffsetsResponsePartition(index, _NONE)
+                wire.DescribeShareGroupOffsetsResponsePartition(index, _NONE)
                 for index in topic.partitions
             ]
             unknown.append(
-                DescribeShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID, partitions)
+                wire.DescribeShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID, partitions)
             )
             continue
         command.partitions.extend(
@@ -82,36 +62,36 @@ async def _describe(
     reply = await call.context.control.call(Command(describe_share_offsets=command))
     described = reply.share_offsets_described
     if described.error_code:
-        return DescribeShareGroupOffsetsResponseGroup(
+        return wire.DescribeShareGroupOffsetsResponseGroup(
             group.group_id,
             error_code=described.error_code,
             error_message=described.error_message or None,
         )
     topics = [*_topics(call, described.offsets), *unknown]
-    return DescribeShareGroupOffsetsResponseGroup(group.group_id, topics)
+    return wire.DescribeShareGroupOffsetsResponseGroup(group.group_id, topics)
 
 
 def _topics(
     call: Call, offsets: Iterable[ShareOffset]
-) -> Iterator[DescribeShareGroupOffsetsResponseTopic]:
-    by_topic: dict[bytes, list[DescribeShareGroupOffsetsResponsePartition]] = {}
+) -> Iterator[wire.DescribeShareGroupOffsetsResponseTopic]:
+    by_topic: dict[bytes, list[wire.DescribeShareGroupOffsetsResponsePartition]] = {}
     for each in offsets:
         by_topic.setdefault(each.partition.topic_id, []).append(
-            DescribeShareGroupOffsetsResponsePartition(
+            wire.DescribeShareGroupOffsetsResponsePartition(
                 each.partition.partition, each.start_offset, lag=each.lag
             )
         )
     topics = call.context.control.cluster.topics_by_id
     for topic_id, partitions in by_topic.items():
         if topic_id in topics:  # otherwise it has just been deleted
-            yield DescribeShareGroupOffsetsResponseTopic(
+            yield wire.DescribeShareGroupOffsetsResponseTopic(
                 topics[topic_id].name, topic_id, partitions
             )
 
 
 async def alter(
-    call: Call, request: AlterShareGroupOffsetsRequest
-) -> AlterShareGroupOffsetsResponse:
+    call: Call, request: wire.AlterShareGroupOffsetsRequest
+) -> wire.AlterShareGroupOffsetsResponse:
     """Send one command for all partitions that exist."""
     cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
     topics = {each.topic_name: topic_by_name(cluster, each.topic_name) for each in request.topics}
@@ -129,7 +109,7 @@ async def alter(
     reply = await call.context.control.call(call.command(alter_share_offsets=command))
     altered = reply.share_offsets_altered
     if altered.error_code:
-        return AlterShareGroupOffsetsResponse(
+        return wire.AlterShareGroupOffsetsResponse(
             error_code=altered.error_code, error_message=altered.error_message or None
         )
     codes = iter(altered.error_codes)
@@ -139,17 +119,19 @@ async def alter(
         partitions = []
         for each in asked.partitions:
             code = next(codes) if known is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            partitions.append(AlterShareGroupOffsetsResponsePartition(each.partition_index, code))
+            partitions.append(
+                wire.AlterShareGroupOffsetsResponsePartition(each.partition_index, code)
+            )
         topic_id = ZERO_UUID if known is None else known.topic_id
         responses.append(
-            AlterShareGroupOffsetsResponseTopic(asked.topic_name, topic_id, partitions)
+            wire.AlterShareGroupOffsetsResponseTopic(asked.topic_name, topic_id, partitions)
         )
-    return AlterShareGroupOffsetsResponse(responses=responses)
+    return wire.AlterShareGroupOffsetsResponse(responses=responses)
 
 
 async def delete(
-    call: Call, request: DeleteShareGroupOffsetsRequest
-) -> DeleteShareGroupOffsetsResponse:
+    call: Call, request: wire.DeleteShareGroupOffsetsRequest
+) -> wire.DeleteShareGroupOffsetsResponse:
     """Send one command for all topics that exist."""
     cluster = await view_with(call.context, [topic.topic_name for topic in request.topics])
     found = [(each.topic_name, topic_by_name(cluster, each.topic_name)) for each in request.topics]
@@ -160,49 +142,49 @@ async def delete(
     reply = await call.context.control.call(call.command(delete_share_offsets=command))
     deleted = reply.share_offsets_deleted
     if deleted.error_code:
-        return DeleteShareGroupOffsetsResponse(
+        return wire.DeleteShareGroupOffsetsResponse(
             error_code=deleted.error_code, error_message=deleted.error_message or None
         )
     codes = iter(deleted.error_codes)
-    return DeleteShareGroupOffsetsResponse(
+    return wire.DeleteShareGroupOffsetsResponse(
         responses=[
-            DeleteShareGroupOffsetsResponseTopic(
+            wire.DeleteShareGroupOffsetsResponseTopic(
                 name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
             if topic is None
-            else DeleteShareGroupOffsetsResponseTopic(name, topic.topic_id, next(codes))
+            else wire.DeleteShareGroupOffsetsResponseTopic(name, topic.topic_id, next(codes))
             for name, topic in found
         ]
     )
 
 
 def _refuse_describe(
-    _call: Call, request: DescribeShareGroupOffsetsRequest, error_code: int
-) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(
+    _call: Call, request: wire.DescribeShareGroupOffsetsRequest, error_code: int
+) -> wire.DescribeShareGroupOffsetsResponse:
+    return wire.DescribeShareGroupOffsetsResponse(
         groups=[
-            DescribeShareGroupOffsetsResponseGroup(group.group_id, error_code=error_code)
+            wire.DescribeShareGroupOffsetsResponseGroup(group.group_id, error_code=error_code)
             for group in request.groups
         ]
     )
 
 
 def _refuse_alter(
-    _call: Call, _request: AlterShareGroupOffsetsRequest, error_code: int
-) -> AlterShareGroupOffsetsResponse:
-    return AlterShareGroupOffsetsResponse(error_code=error_code)
+    _call: Call, _request: wire.AlterShareGroupOffsetsRequest, error_code: int
+) -> wire.AlterShareGroupOffsetsResponse:
+    return wire.AlterShareGroupOffsetsResponse(error_code=error_code)
 
 
 def _refuse_delete(
-    _call: Call, _request: DeleteShareGroupOffsetsRequest, error_code: int
-) -> DeleteShareGroupOffsetsResponse:
-    return DeleteShareGroupOffsetsResponse(error_code=error_code)
+    _call: Call, _request: wire.DeleteShareGroupOffsetsRequest, error_code: int
+) -> wire.DeleteShareGroupOffsetsResponse:
+    return wire.DeleteShareGroupOffsetsResponse(error_code=error_code)
 
 
 APIS = (
     Api(
-        request=DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        response=DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+        request=wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+        response=wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
         max_version=1,
         handle=describe,
         refuse=_refuse_describe,
@@ -212,8 +194,8 @@ APIS = (
         notes="share groups (KIP-932)",
     ),
     Api(
-        request=ALTER_SHARE_GROUP_OFFSETS_REQUEST,
-        response=ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+        request=wire.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+        response=wire.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
         max_version=0,
         handle=alter,
         refuse=_refuse_alter,
@@ -222,8 +204,8 @@ APIS = (
         notes="share groups (KIP-932)",
     ),
     Api(
-        request=DELETE_SHARE_GROUP_OFFSETS_REQUEST,
-        response=DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+        request=wire.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+        response=wire.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
         max_version=0,
         handle=delete,
         refuse=_refuse_delete,

@@ -24,12 +24,7 @@ from lacuna.controlplane.shared.principal import Principal
 from lacuna.controlplane.shared.rights import PrincipalRights
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import AgentAnswer, AgentQuestion, SessionResponse
-from lacuna.wire.messages.cluster import (
-    DescribeClusterRequest,
-    DescribeClusterResponse,
-    DescribeLogDirsRequest,
-    DescribeLogDirsResponse,
-)
+from lacuna.wire.messages import cluster as wire
 from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 from lacuna.wire.messages.groups import FindCoordinatorRequest
 from lacuna.wire.messages.security import (
@@ -63,22 +58,22 @@ async def find_coordinator(
 
 
 async def describe_cluster(
-    rights: Rights, api: AnyApi, call: Call, request: DescribeClusterRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.DescribeClusterRequest
 ) -> Any:
     """Lets every client see the brokers, and fills in the client's operations on the cluster."""
-    response: DescribeClusterResponse = await api.handle(call, request)
+    response: wire.DescribeClusterResponse = await api.handle(call, request)
     if response.cluster_authorized_operations == operations.NOT_ASKED:
         return response
     return response._replace(cluster_authorized_operations=rights.cluster_operations())
 
 
 async def describe_log_dirs(
-    rights: Rights, api: AnyApi, call: Call, request: DescribeLogDirsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.DescribeLogDirsRequest
 ) -> Any:
     """Needs Describe on the cluster; without it, the answer has no directory."""
     if rights.may_cluster(Operation.DESCRIBE):
         return await api.handle(call, request)
-    return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    return wire.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 async def describe_configs(

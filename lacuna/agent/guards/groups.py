@@ -12,6 +12,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_groups import (
     Assignment,
@@ -29,27 +30,6 @@ from lacuna.wire.messages.groups import (
     ListGroupsRequest,
     ListGroupsResponse,
     SyncGroupRequest,
-)
-from lacuna.wire.messages.offsets import (
-    OffsetCommitRequest,
-    OffsetCommitRequestTopic,
-    OffsetDeleteRequest,
-    OffsetDeleteRequestTopic,
-    OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-    OffsetFetchResponse,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
-    OffsetFetchResponseTopics,
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
 )
 from lacuna.wire.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
@@ -372,7 +352,7 @@ delete_share_offsets: Final = _on_topics_of_group(
 
 
 async def offset_commit(
-    rights: Rights, api: AnyApi, call: Call, request: OffsetCommitRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetCommitRequest
 ) -> Any:
     """Needs Read on the group and on each topic."""
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id):
@@ -384,12 +364,12 @@ async def commits(
     rights: Rights,
     api: AnyApi,
     call: Call,
-    request: OffsetCommitRequest | TxnOffsetCommitRequest,
+    request: wire.OffsetCommitRequest | wire.TxnOffsetCommitRequest,
 ) -> Any:
     """Needs Read on each topic whose offsets are committed."""
     await _look_for(call, [each.topic_id for each in request.topics])
 
-    def code_of(topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic) -> int:
+    def code_of(topic: wire.OffsetCommitRequestTopic | wire.TxnOffsetCommitRequestTopic) -> int:
         name = name_of(call.context, topic.name, topic.topic_id)
         if name is None:
             return ErrorCode.UNKNOWN_TOPIC_ID if topic.topic_id != ZERO_UUID else 0
@@ -399,24 +379,24 @@ async def commits(
 
 
 async def offset_delete(
-    rights: Rights, api: AnyApi, call: Call, request: OffsetDeleteRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetDeleteRequest
 ) -> Any:
     """Needs Delete on the group, and Read on each topic."""
     if code := rights.error(Operation.DELETE, ResourceType.GROUP, request.group_id):
         return api.refuse(call, request, code)
-    allowed: list[OffsetDeleteRequestTopic] = []
-    denied: list[OffsetDeleteRequestTopic] = []
+    allowed: list[wire.OffsetDeleteRequestTopic] = []
+    denied: list[wire.OffsetDeleteRequestTopic] = []
     for topic in request.topics:
         may_read = rights.may_topic(Operation.READ, topic.name)
         (allowed if may_read else denied).append(topic)
-    response: OffsetDeleteResponse = await api.handle(call, request._replace(topics=allowed))
+    response: wire.OffsetDeleteResponse = await api.handle(call, request._replace(topics=allowed))
     if response.error_code:
         return response
     failed = [
-        OffsetDeleteResponseTopic(
+        wire.OffsetDeleteResponseTopic(
             topic.name,
             [
-                OffsetDeleteResponsePartition(each.partition_index, _TOPIC_DENIED)
+                wire.OffsetDeleteResponsePartition(each.partition_index, _TOPIC_DENIED)
                 for each in topic.partitions
             ],
         )
@@ -425,19 +405,21 @@ async def offset_delete(
     return response._replace(topics=[*response.topics, *failed])
 
 
-async def offset_fetch(rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest) -> Any:
+async def offset_fetch(
+    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetFetchRequest
+) -> Any:
     """Needs Describe on each group and topic. A request for all topics omits denied ones."""
     if call.version < _FIRST_GROUPS:
         return await _offset_fetch_of_one(rights, api, call, request)
     ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]
     await _look_for(call, ids)
-    denied: dict[str, list[OffsetFetchResponseTopics]] = {}
+    denied: dict[str, list[wire.OffsetFetchResponseTopics]] = {}
     groups = []
     for group in request.groups:
         if group.topics is not None and not _is_hidden(rights, group.group_id):
             group, denied[group.group_id] = _without_denied(rights, call, group)
         groups.append(group)
-    response: OffsetFetchResponse = await split(
+    response: wire.OffsetFetchResponse = await split(
         api,
         call,
         request._replace(groups=groups),
@@ -455,10 +437,10 @@ def _is_hidden(rights: Rights, group_id: str) -> bool:
 
 
 def _without_denied(
-    rights: Rights, call: Call, group: OffsetFetchRequestGroup
-) -> tuple[OffsetFetchRequestGroup, list[OffsetFetchResponseTopics]]:
+    rights: Rights, call: Call, group: wire.OffsetFetchRequestGroup
+) -> tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]:
     """Return the group with the topics that may be described, and the answers for the others."""
-    allowed: list[OffsetFetchRequestTopics] = []
+    allowed: list[wire.OffsetFetchRequestTopics] = []
     failed = []
     for topic in group.topics or ():
         name = name_of(call.context, topic.name, topic.topic_id)
@@ -469,18 +451,18 @@ def _without_denied(
             allowed.append(topic)
             continue
         partitions = [
-            OffsetFetchResponsePartitions(each, _NOTHING, error_code=code)
+            wire.OffsetFetchResponsePartitions(each, _NOTHING, error_code=code)
             for each in topic.partition_indexes
         ]
-        failed.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
+        failed.append(wire.OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions))
     return group._replace(topics=allowed), failed
 
 
 def _with_denied(
     rights: Rights,
-    group: OffsetFetchResponseGroup,
-    denied: Sequence[OffsetFetchResponseTopics] | None,
-) -> OffsetFetchResponseGroup:
+    group: wire.OffsetFetchResponseGroup,
+    denied: Sequence[wire.OffsetFetchResponseTopics] | None,
+) -> wire.OffsetFetchResponseGroup:
     if group.error_code:
         return group
     if denied is not None:
@@ -491,7 +473,7 @@ def _with_denied(
 
 
 async def _offset_fetch_of_one(
-    rights: Rights, api: AnyApi, call: Call, request: OffsetFetchRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetFetchRequest
 ) -> Any:
     """Handle requests before v8, which name one group."""
     if code := _description_error(rights, request.group_id):
@@ -500,17 +482,17 @@ async def _offset_fetch_of_one(
         response = await api.handle(call, request)
         seen = [each for each in response.topics if rights.may_topic(Operation.DESCRIBE, each.name)]
         return response._replace(topics=seen)
-    allowed: list[OffsetFetchRequestTopic] = []
-    denied: list[OffsetFetchRequestTopic] = []
+    allowed: list[wire.OffsetFetchRequestTopic] = []
+    denied: list[wire.OffsetFetchRequestTopic] = []
     for topic in request.topics:
         may_describe = rights.may_topic(Operation.DESCRIBE, topic.name)
         (allowed if may_describe else denied).append(topic)
     response = await api.handle(call, request._replace(topics=allowed))
     failed = [
-        OffsetFetchResponseTopic(
+        wire.OffsetFetchResponseTopic(
             topic.name,
             [
-                OffsetFetchResponsePartition(each, _NOTHING, error_code=_TOPIC_DENIED)
+                wire.OffsetFetchResponsePartition(each, _NOTHING, error_code=_TOPIC_DENIED)
                 for each in topic.partition_indexes
             ],
         )

@@ -10,12 +10,7 @@ from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import (
-    FetchRequest,
-    FetchResponse,
-    OffsetForLeaderEpochRequest,
-    OffsetForLeaderTopic,
-)
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.produce import ProduceRequest, TopicProduceData
 
 _NO_REPLICA: Final = -1
@@ -24,7 +19,7 @@ _MAGIC_AT, _FLAGS_AT = 16, 22
 _MAGIC, _TRANSACTIONAL = 2, 0x10
 
 #: Answers a fetch as far as the client may read.
-Serve: TypeAlias = Callable[[Call, FetchRequest, Permission], Awaitable[FetchResponse]]
+Serve: TypeAlias = Callable[[Call, wire.FetchRequest, Permission], Awaitable[wire.FetchResponse]]
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
@@ -61,14 +56,14 @@ def fetch(serve: Serve) -> Guard:
     """
 
     async def guard(
-        rights: Rights, _api: AnyApi, call: Call, request: FetchRequest
-    ) -> FetchResponse:
+        rights: Rights, _api: AnyApi, call: Call, request: wire.FetchRequest
+    ) -> wire.FetchResponse:
         return await serve(call, request, _permission(rights, call, request))
 
     return guard
 
 
-def _permission(rights: Rights, call: Call, request: FetchRequest) -> Permission:
+def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
     """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
     replica.
     """
@@ -90,12 +85,12 @@ def _permission(rights: Rights, call: Call, request: FetchRequest) -> Permission
 
 
 async def offset_for_leader_epoch(
-    rights: Rights, api: AnyApi, call: Call, request: OffsetForLeaderEpochRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetForLeaderEpochRequest
 ) -> Any:
     """Needs ClusterAction, for replicas, or Describe on each topic (KIP-320)."""
     is_replica = rights.may_cluster(Operation.CLUSTER_ACTION, is_logged=False)
 
-    def code_of(topic: OffsetForLeaderTopic) -> int:
+    def code_of(topic: wire.OffsetForLeaderTopic) -> int:
         return (
             0 if is_replica else rights.error(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic)
         )

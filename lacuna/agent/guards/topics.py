@@ -13,23 +13,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
-from lacuna.wire.messages.topics import (
-    CreatableTopic,
-    CreatableTopicResult,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-    DeleteTopicsRequest,
-    DeleteTopicsResponse,
-    DeleteTopicState,
-    DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse,
-    DescribeTopicPartitionsResponseTopic,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponse,
-    MetadataResponseTopic,
-    TopicRequest,
-)
+from lacuna.wire.messages import topics as wire
 
 _TOPIC_DENIED = DENIED[ResourceType.TOPIC]
 _FIRST_NULL_NAME = 12
@@ -37,20 +21,20 @@ _FIRST_DELETE_BY_ID = 6
 _FIRST_CONFIGS = 5
 
 
-async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataRequest) -> Any:
+async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
     """Needs Describe on each topic, and Create on the cluster or the topic to create it. All topics omits
     denied ones.
     """
     if request.topics is None or (call.version == 0 and not request.topics):
-        response: MetadataResponse = await api.handle(call, request)
+        response: wire.MetadataResponse = await api.handle(call, request)
         seen = [
             each
             for each in response.topics
             if rights.may_topic(Operation.DESCRIBE, each.name or "", is_logged=False)
         ]
         return _with_operations(rights, response._replace(topics=seen))
-    allowed: list[MetadataRequestTopic] = []
-    denied: list[MetadataRequestTopic] = []
+    allowed: list[wire.MetadataRequestTopic] = []
+    denied: list[wire.MetadataRequestTopic] = []
     for topic in dict.fromkeys(request.topics):
         # Only the handler can find the topic of an id.
         is_allowed = topic.topic_id != ZERO_UUID or rights.may_topic(
@@ -66,7 +50,7 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataReq
         if each.topic_id not in asked_ids
         or not each.name
         or rights.may_topic(Operation.DESCRIBE, each.name)
-        else _not_described(call, MetadataRequestTopic(each.topic_id))
+        else _not_described(call, wire.MetadataRequestTopic(each.topic_id))
         for each in response.topics
     ]
     response = _with_operations(rights, response._replace(topics=shown))
@@ -74,30 +58,30 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: MetadataReq
     return response._replace(topics=[*response.topics, *failed])
 
 
-async def _creating(rights: Rights, api: AnyApi, call: Call, request: MetadataRequest) -> Any:
+async def _creating(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
     """Create only permitted topics, and return an authorization error for the others."""
     uncreatable = _uncreatable(rights, call, request)
     if not uncreatable:
         return await api.handle(call, request)
     others = [each for each in request.topics or () if each not in uncreatable]
-    looked_up: MetadataResponse = await api.handle(
+    looked_up: wire.MetadataResponse = await api.handle(
         call, request._replace(topics=uncreatable, allow_auto_topic_creation=False)
     )
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
-        MetadataResponseTopic(_TOPIC_DENIED, each.name) if each.error_code == unknown else each
+        wire.MetadataResponseTopic(_TOPIC_DENIED, each.name) if each.error_code == unknown else each
         for each in looked_up.topics
     ]
     looked_up = looked_up._replace(topics=topics)
     if not others:
         return looked_up
-    found: MetadataResponse = await api.handle(call, request._replace(topics=others))
+    found: wire.MetadataResponse = await api.handle(call, request._replace(topics=others))
     return joined([found, looked_up], "topics")
 
 
 def _uncreatable(
-    rights: Rights, call: Call, request: MetadataRequest
-) -> list[MetadataRequestTopic]:
+    rights: Rights, call: Call, request: wire.MetadataRequest
+) -> list[wire.MetadataRequestTopic]:
     """Return the topics that the view lacks, that would be created, and that the client may not create."""
     context = call.context
     if not (context.settings.auto_create_topics and request.allow_auto_topic_creation):
@@ -113,7 +97,7 @@ def _uncreatable(
     return [each for each in missing if not rights.may_topic(Operation.CREATE, each.name or "")]
 
 
-def _with_operations(rights: Rights, response: MetadataResponse) -> MetadataResponse:
+def _with_operations(rights: Rights, response: wire.MetadataResponse) -> wire.MetadataResponse:
     topics = [
         each
         if each.topic_authorized_operations == operations.NOT_ASKED
@@ -128,17 +112,17 @@ def _with_operations(rights: Rights, response: MetadataResponse) -> MetadataResp
     return response._replace(cluster_authorized_operations=rights.cluster_operations())
 
 
-def _not_described(call: Call, topic: MetadataRequestTopic) -> MetadataResponseTopic:
+def _not_described(call: Call, topic: wire.MetadataRequestTopic) -> wire.MetadataResponseTopic:
     """Return the answer for a topic that the client may not describe, by name or id as in the request."""
     by_id = topic.topic_id != ZERO_UUID
     name = topic.name
     if by_id:
         name = None if call.version >= _FIRST_NULL_NAME else ""
-    return MetadataResponseTopic(_TOPIC_DENIED, name, topic.topic_id)
+    return wire.MetadataResponseTopic(_TOPIC_DENIED, name, topic.topic_id)
 
 
 async def describe_topic_partitions(
-    rights: Rights, api: AnyApi, call: Call, request: DescribeTopicPartitionsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.DescribeTopicPartitionsRequest
 ) -> Any:
     """Needs Describe on each topic. A request for all topics omits denied ones."""
     cluster = await view_with(call.context)
@@ -156,10 +140,10 @@ async def describe_topic_partitions(
         for each in asked
         if rights.may_topic(Operation.DESCRIBE, each, is_logged=bool(request.topics))
     ]
-    response = DescribeTopicPartitionsResponse()
+    response = wire.DescribeTopicPartitionsResponse()
     if allowed:
         part = request._replace(
-            topics=[TopicRequest(each) for each in allowed],
+            topics=[wire.TopicRequest(each) for each in allowed],
             cursor=cursor if start in allowed else None,
         )
         response = await api.handle(call, part)
@@ -170,27 +154,31 @@ async def describe_topic_partitions(
         for each in response.topics
     ]
     denied = sorted(set(asked) - set(allowed)) if request.topics else ()
-    failed = [DescribeTopicPartitionsResponseTopic(_TOPIC_DENIED, each) for each in denied]
+    failed = [wire.DescribeTopicPartitionsResponseTopic(_TOPIC_DENIED, each) for each in denied]
     return response._replace(topics=[*described, *failed])
 
 
 async def create_topics(
-    rights: Rights, api: AnyApi, call: Call, request: CreateTopicsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.CreateTopicsRequest
 ) -> Any:
     """Needs Create on the cluster or each topic. The answer has configs only if the client may describe them."""
     may_all = rights.may_cluster(Operation.CREATE, is_logged=False)
     times = Counter(each.name for each in request.topics)
 
-    def code_of(topic: CreatableTopic) -> int:
+    def code_of(topic: wire.CreatableTopic) -> int:
         if may_all or times[topic.name] > 1:  # a repeated name is rejected regardless of rights
             return 0
         return rights.error(Operation.CREATE, ResourceType.TOPIC, topic.name)
 
-    response: CreateTopicsResponse = await split(api, call, request, "topics", "topics", code_of)
+    response: wire.CreateTopicsResponse = await split(
+        api, call, request, "topics", "topics", code_of
+    )
     return response._replace(topics=[_created(rights, call, each) for each in response.topics])
 
 
-def _created(rights: Rights, call: Call, result: CreatableTopicResult) -> CreatableTopicResult:
+def _created(
+    rights: Rights, call: Call, result: wire.CreatableTopicResult
+) -> wire.CreatableTopicResult:
     if result.error_code == _TOPIC_DENIED:
         return result._replace(error_message="Authorization failed.")
     is_silent = result.error_code or call.version < _FIRST_CONFIGS
@@ -202,26 +190,30 @@ def _created(rights: Rights, call: Call, result: CreatableTopicResult) -> Creata
 
 
 async def delete_topics(
-    rights: Rights, api: AnyApi, call: Call, request: DeleteTopicsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.DeleteTopicsRequest
 ) -> Any:
     """Needs Delete on the cluster or each topic. A client that may describe a topic learns if it does not exist."""
     if rights.may_cluster(Operation.DELETE, is_logged=False):
         return await api.handle(call, request)
     by_id = call.version >= _FIRST_DELETE_BY_ID
-    asked = request.topics if by_id else [DeleteTopicState(each) for each in request.topic_names]
+    asked = (
+        request.topics if by_id else [wire.DeleteTopicState(each) for each in request.topic_names]
+    )
     names = [each.name for each in asked if each.name]
     await view_with(call.context, names)
     await _look_for(call, [each.topic_id for each in asked])
     times = Counter(asked)
 
-    def code_of(topic: DeleteTopicState | str) -> int:
-        each = topic if isinstance(topic, DeleteTopicState) else DeleteTopicState(topic)
+    def code_of(topic: wire.DeleteTopicState | str) -> int:
+        each = topic if isinstance(topic, wire.DeleteTopicState) else wire.DeleteTopicState(topic)
         if times[each] > 1 or bool(each.name) == (each.topic_id != ZERO_UUID):
             return 0  # rejected regardless of rights
         return _deletion_error(rights, call, each)
 
     field = "topics" if by_id else "topic_names"
-    response: DeleteTopicsResponse = await split(api, call, request, field, "responses", code_of)
+    response: wire.DeleteTopicsResponse = await split(
+        api, call, request, field, "responses", code_of
+    )
     results = []
     for result in response.responses:
         name = name_of(call.context, result.name, result.topic_id)
@@ -230,7 +222,7 @@ async def delete_topics(
     return response._replace(responses=results)
 
 
-def _deletion_error(rights: Rights, call: Call, topic: DeleteTopicState) -> int:
+def _deletion_error(rights: Rights, call: Call, topic: wire.DeleteTopicState) -> int:
     name = name_of(call.context, topic.name, topic.topic_id)
     if name is None:
         return ErrorCode.UNKNOWN_TOPIC_ID

@@ -10,22 +10,8 @@ from lacuna.agent.rights import Rights
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages import transactions as wire
 from lacuna.wire.messages.offsets import TxnOffsetCommitRequest
-from lacuna.wire.messages.transactions import (
-    AddOffsetsToTxnRequest,
-    AddPartitionsToTxnPartitionResult,
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTopicResult,
-    DescribeTransactionsRequest,
-    DescribeTransactionsResponse,
-    EndTxnRequest,
-    InitProducerIdRequest,
-    ListTransactionsRequest,
-    ListTransactionsResponse,
-    TransactionState,
-)
 
 _FIRST_OF_BROKERS = 4
 
@@ -35,7 +21,7 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 
 
 async def init_producer_id(
-    rights: Rights, api: AnyApi, call: Call, request: InitProducerIdRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.InitProducerIdRequest
 ) -> Any:
     """Needs Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
     (KIP-679).
@@ -52,27 +38,27 @@ async def init_producer_id(
 
 
 async def add_partitions_to_txn(
-    rights: Rights, api: AnyApi, call: Call, request: AddPartitionsToTxnRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.AddPartitionsToTxnRequest
 ) -> Any:
     """Needs Write on the transactional id and each topic, or no partition is added. From v4 on, it is for brokers."""
     if call.version >= _FIRST_OF_BROKERS:
         if rights.may_cluster(Operation.CLUSTER_ACTION):
             return await api.handle(call, request)
-        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+        return wire.AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if code := _write_error(rights, request.v3_and_below_transactional_id):
         return api.refuse(call, request, code)
     topics = request.v3_and_below_topics
     denied = {each.name for each in topics if not rights.may_topic(Operation.WRITE, each.name)}
     if not denied:
         return await api.handle(call, request)
-    return AddPartitionsToTxnResponse(
+    return wire.AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[_not_added(call, each, denied) for each in topics]
     )
 
 
 def _not_added(
-    call: Call, topic: AddPartitionsToTxnTopic, denied: set[str]
-) -> AddPartitionsToTxnTopicResult:
+    call: Call, topic: wire.AddPartitionsToTxnTopic, denied: set[str]
+) -> wire.AddPartitionsToTxnTopicResult:
     def code_of(partition: int) -> int:
         if topic.name in denied:
             return DENIED[ResourceType.TOPIC]
@@ -81,13 +67,13 @@ def _not_added(
         return ErrorCode.OPERATION_NOT_ATTEMPTED
 
     partitions = [
-        AddPartitionsToTxnPartitionResult(each, code_of(each)) for each in topic.partitions
+        wire.AddPartitionsToTxnPartitionResult(each, code_of(each)) for each in topic.partitions
     ]
-    return AddPartitionsToTxnTopicResult(topic.name, partitions)
+    return wire.AddPartitionsToTxnTopicResult(topic.name, partitions)
 
 
 async def add_offsets_to_txn(
-    rights: Rights, api: AnyApi, call: Call, request: AddOffsetsToTxnRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.AddOffsetsToTxnRequest
 ) -> Any:
     """Needs Write on the transactional id, and Read on the group."""
     code = _write_error(rights, request.transactional_id)
@@ -95,7 +81,7 @@ async def add_offsets_to_txn(
     return await whole(api, call, request, code)
 
 
-async def end_txn(rights: Rights, api: AnyApi, call: Call, request: EndTxnRequest) -> Any:
+async def end_txn(rights: Rights, api: AnyApi, call: Call, request: wire.EndTxnRequest) -> Any:
     """Needs Write on the transactional id."""
     code = _write_error(rights, request.transactional_id)
     return await whole(api, call, request, code)
@@ -111,11 +97,11 @@ async def txn_offset_commit(
 
 
 async def describe_transactions(
-    rights: Rights, api: AnyApi, call: Call, request: DescribeTransactionsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.DescribeTransactionsRequest
 ) -> Any:
     """Needs Describe on each transactional id. Topics that the client may not describe are omitted."""
     kind = ResourceType.TRANSACTIONAL_ID
-    response: DescribeTransactionsResponse = await split(
+    response: wire.DescribeTransactionsResponse = await split(
         api,
         call,
         request,
@@ -127,7 +113,7 @@ async def describe_transactions(
     return response._replace(transaction_states=states)
 
 
-def _with_described(rights: Rights, state: TransactionState) -> TransactionState:
+def _with_described(rights: Rights, state: wire.TransactionState) -> wire.TransactionState:
     seen = [
         each
         for each in state.topics
@@ -137,10 +123,10 @@ def _with_described(rights: Rights, state: TransactionState) -> TransactionState
 
 
 async def list_transactions(
-    rights: Rights, api: AnyApi, call: Call, request: ListTransactionsRequest
+    rights: Rights, api: AnyApi, call: Call, request: wire.ListTransactionsRequest
 ) -> Any:
     """Lists the transactions that the client may describe."""
-    response: ListTransactionsResponse = await api.handle(call, request)
+    response: wire.ListTransactionsResponse = await api.handle(call, request)
     kind = ResourceType.TRANSACTIONAL_ID
     seen = [
         each

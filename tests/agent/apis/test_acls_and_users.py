@@ -11,29 +11,7 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.security import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    CREATE_ACLS_REQUEST,
-    CREATE_ACLS_RESPONSE,
-    DELETE_ACLS_REQUEST,
-    DELETE_ACLS_RESPONSE,
-    DESCRIBE_ACLS_REQUEST,
-    DESCRIBE_ACLS_RESPONSE,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-    DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-    AclCreation,
-    AlterUserScramCredentialsRequest,
-    CreateAclsRequest,
-    CredentialInfo,
-    DeleteAclsFilter,
-    DeleteAclsRequest,
-    DescribeAclsRequest,
-    DescribeUserScramCredentialsRequest,
-    ScramCredentialDeletion,
-    ScramCredentialUpsertion,
-    UserName,
-)
+from lacuna.wire.messages import security as wire
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 from tests.agent.plane import cluster
@@ -44,22 +22,25 @@ TOPIC, ALLOW, READ = 2, 3, 3
 @pytest.mark.parametrize("version", range(4))
 async def test_acls_are_disabled(setup: Setup, version: int) -> None:
     """Each ACL or filter gets an error, because none would have an effect."""
-    asked = DescribeAclsRequest(TOPIC, "t", operation=READ, permission_type=ALLOW)
+    asked = wire.DescribeAclsRequest(TOPIC, "t", operation=READ, permission_type=ALLOW)
     described = await setup.client.call(
-        DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, version, asked
+        wire.DESCRIBE_ACLS_REQUEST, wire.DESCRIBE_ACLS_RESPONSE, version, asked
     )
     assert described.error_code == ErrorCode.SECURITY_DISABLED
     assert described.resources == ()
-    acl = AclCreation(
+    acl = wire.AclCreation(
         TOPIC, "t", principal="User:a", host="*", operation=READ, permission_type=ALLOW
     )
     created = await setup.client.call(
-        CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE, version, CreateAclsRequest([acl, acl])
+        wire.CREATE_ACLS_REQUEST,
+        wire.CREATE_ACLS_RESPONSE,
+        version,
+        wire.CreateAclsRequest([acl, acl]),
     )
     assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
-    acls = DeleteAclsFilter(TOPIC, "t", operation=READ, permission_type=ALLOW)
+    acls = wire.DeleteAclsFilter(TOPIC, "t", operation=READ, permission_type=ALLOW)
     deleted = await setup.client.call(
-        DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE, version, DeleteAclsRequest([acls])
+        wire.DELETE_ACLS_REQUEST, wire.DELETE_ACLS_RESPONSE, version, wire.DeleteAclsRequest([acls])
     )
     (result,) = deleted.filter_results
     assert (result.error_code, result.matching_acls) == (ErrorCode.SECURITY_DISABLED, ())
@@ -75,29 +56,34 @@ async def guarded() -> AsyncIterator[Setup]:
         await client.close()
 
 
-def acl(name: str, **other: Any) -> AclCreation:
-    made = AclCreation(TOPIC, name, 3, "User:a", "*", READ, ALLOW)
+def acl(name: str, **other: Any) -> wire.AclCreation:
+    made = wire.AclCreation(TOPIC, name, 3, "User:a", "*", READ, ALLOW)
     return made._replace(**other)
 
 
-async def create(setup: Setup, *acls: AclCreation, version: int = 3) -> list[int]:
+async def create(setup: Setup, *acls: wire.AclCreation, version: int = 3) -> list[int]:
     answer = await setup.client.call(
-        CREATE_ACLS_REQUEST, CREATE_ACLS_RESPONSE, version, CreateAclsRequest(acls)
+        wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, version, wire.CreateAclsRequest(acls)
     )
     return [each.error_code for each in answer.results]
 
 
 async def names(setup: Setup, version: int = 3) -> list[str]:
-    asked = DescribeAclsRequest(1, None, 1 if version else 3, None, None, 1, 1)
-    answer = await setup.client.call(DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, version, asked)
+    asked = wire.DescribeAclsRequest(1, None, 1 if version else 3, None, None, 1, 1)
+    answer = await setup.client.call(
+        wire.DESCRIBE_ACLS_REQUEST, wire.DESCRIBE_ACLS_RESPONSE, version, asked
+    )
     assert answer.error_code == ErrorCode.NONE
     return [each.resource_name for each in answer.resources for _ in each.acls]
 
 
 async def delete(setup: Setup, *names: str, version: int = 3) -> list[tuple[int, list[str]]]:
-    filters = [DeleteAclsFilter(TOPIC, name, 3, None, None, 1, 1) for name in names]
+    filters = [wire.DeleteAclsFilter(TOPIC, name, 3, None, None, 1, 1) for name in names]
     answer = await setup.client.call(
-        DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE, version, DeleteAclsRequest(filters)
+        wire.DELETE_ACLS_REQUEST,
+        wire.DELETE_ACLS_RESPONSE,
+        version,
+        wire.DeleteAclsRequest(filters),
     )
     return [
         (each.error_code, [one.resource_name for one in each.matching_acls])
@@ -170,13 +156,16 @@ async def test_one_request_changes_only_so_many(
 async def test_a_filter_that_makes_no_sense_is_refused(
     guarded: Setup, wrong: dict[str, Any]
 ) -> None:
-    filters = DeleteAclsFilter(TOPIC, None, 1, None, None, 1, 1)._replace(**wrong)
+    filters = wire.DeleteAclsFilter(TOPIC, None, 1, None, None, 1, 1)._replace(**wrong)
     described = await guarded.client.call(
-        DESCRIBE_ACLS_REQUEST, DESCRIBE_ACLS_RESPONSE, 3, DescribeAclsRequest(*filters)
+        wire.DESCRIBE_ACLS_REQUEST,
+        wire.DESCRIBE_ACLS_RESPONSE,
+        3,
+        wire.DescribeAclsRequest(*filters),
     )
     assert described.error_code == ErrorCode.INVALID_REQUEST
     deleted = await guarded.client.call(
-        DELETE_ACLS_REQUEST, DELETE_ACLS_RESPONSE, 3, DeleteAclsRequest([filters])
+        wire.DELETE_ACLS_REQUEST, wire.DELETE_ACLS_RESPONSE, 3, wire.DeleteAclsRequest([filters])
     )
     assert deleted.filter_results[0].error_code == ErrorCode.INVALID_REQUEST
 
@@ -184,20 +173,22 @@ async def test_a_filter_that_makes_no_sense_is_refused(
 SHA_256, SHA_512 = 1, 2
 
 
-def upsert(name: str, mechanism: int = SHA_256, iterations: int = 4096) -> ScramCredentialUpsertion:
-    return ScramCredentialUpsertion(name, mechanism, iterations, b"s", b"p")
+def upsert(
+    name: str, mechanism: int = SHA_256, iterations: int = 4096
+) -> wire.ScramCredentialUpsertion:
+    return wire.ScramCredentialUpsertion(name, mechanism, iterations, b"s", b"p")
 
 
 async def alter(
     setup: Setup,
-    deletions: Sequence[ScramCredentialDeletion] = (),
-    upsertions: Sequence[ScramCredentialUpsertion] = (),
+    deletions: Sequence[wire.ScramCredentialDeletion] = (),
+    upsertions: Sequence[wire.ScramCredentialUpsertion] = (),
 ) -> dict[str, ErrorCode]:
     altered = await setup.client.call(
-        ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        AlterUserScramCredentialsRequest(deletions, upsertions),
+        wire.AlterUserScramCredentialsRequest(deletions, upsertions),
     )
     return {each.user: ErrorCode(each.error_code) for each in altered.results}
 
@@ -205,17 +196,20 @@ async def alter(
 async def test_credentials_are_set_and_deleted(setup: Setup) -> None:
     done = await alter(setup, [], [upsert("u"), upsert("u", SHA_512), upsert("v")])
     assert done == {"u": ErrorCode.NONE, "v": ErrorCode.NONE}
-    gone = ScramCredentialDeletion("u", SHA_256)
+    gone = wire.ScramCredentialDeletion("u", SHA_256)
     assert await alter(setup, [gone]) == {"u": ErrorCode.NONE}
     assert await alter(setup, [gone]) == {"u": ErrorCode.RESOURCE_NOT_FOUND}
     answer = await setup.client.call(
-        DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        DescribeUserScramCredentialsRequest(None),
+        wire.DescribeUserScramCredentialsRequest(None),
     )
     found = {each.user: list(each.credential_infos) for each in answer.results}
-    assert found == {"u": [CredentialInfo(SHA_512, 4096)], "v": [CredentialInfo(SHA_256, 4096)]}
+    assert found == {
+        "u": [wire.CredentialInfo(SHA_512, 4096)],
+        "v": [wire.CredentialInfo(SHA_256, 4096)],
+    }
 
 
 @pytest.mark.parametrize(
@@ -229,7 +223,7 @@ async def test_credentials_are_set_and_deleted(setup: Setup) -> None:
     ],
 )
 async def test_an_invalid_change_is_refused_and_the_others_are_made(
-    setup: Setup, upsertions: list[ScramCredentialUpsertion], code: ErrorCode
+    setup: Setup, upsertions: list[wire.ScramCredentialUpsertion], code: ErrorCode
 ) -> None:
     done = await alter(setup, [], [*upsertions, upsert("other")])
     assert done == {upsertions[0].name: code, "other": ErrorCode.NONE}
@@ -244,17 +238,17 @@ async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> 
     async with cluster(AgentSettings(listeners=listeners), security) as running:
         client = await RawClient.connect(running.server.port)
         altered = await client.call(
-            ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-            ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+            wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+            wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
             0,
-            AlterUserScramCredentialsRequest([], [upsert("admin", SHA_512), upsert("other")]),
+            wire.AlterUserScramCredentialsRequest([], [upsert("admin", SHA_512), upsert("other")]),
         )
         refused, made = altered.results
         assert (refused.user, refused.error_code) == ("admin", ErrorCode.UNACCEPTABLE_CREDENTIAL)
         assert "in this agent's sasl.users.file" in (refused.error_message or "")
         assert (made.user, made.error_code) == ("other", ErrorCode.NONE)
         setup = Setup(running, client)
-        gone = [ScramCredentialDeletion("admin", SHA_512)]
+        gone = [wire.ScramCredentialDeletion("admin", SHA_512)]
         assert await alter(setup, gone) == {"admin": ErrorCode.RESOURCE_NOT_FOUND}
         await client.close()
 
@@ -263,12 +257,12 @@ async def test_credentials_are_described(setup: Setup) -> None:
     """No user has any. A user named twice returns an error, as in Kafka."""
 
     async def described(names: list[str] | None) -> list[tuple[str, int]]:
-        users = None if names is None else [UserName(name) for name in names]
+        users = None if names is None else [wire.UserName(name) for name in names]
         answer = await setup.client.call(
-            DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-            DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
             0,
-            DescribeUserScramCredentialsRequest(users),
+            wire.DescribeUserScramCredentialsRequest(users),
         )
         assert answer.error_code == ErrorCode.NONE
         return [(each.user, each.error_code) for each in answer.results]

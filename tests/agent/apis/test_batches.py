@@ -8,15 +8,7 @@ from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED, no_abor
 from lacuna.agent.fetch.answers import failed as failed_partition
 from lacuna.agent.produce.check import failed
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.messages.fetch import (
-    FETCH_RESPONSE,
-    FetchableTopicResponse,
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.produce import (
     PRODUCE_RESPONSE,
     BatchIndexAndErrorMessage,
@@ -61,16 +53,16 @@ def test_a_client_reads_what_produce_writes(version: int) -> None:
 FETCH_VERSIONS = range(4, fetch.API.max_version + 1)
 
 
-def answer(isolation_level: int) -> FetchResponse:
+def answer(isolation_level: int) -> wire.FetchResponse:
     payload = (memoryview(b"first batch"), memoryview(b"second"))
     aborted = no_aborted(isolation_level)
     partitions = [
-        PartitionData(0, 0, 100, 90, 10, aborted_transactions=aborted, records=payload),
-        PartitionData(1, 0, 5, 5, 0, aborted_transactions=aborted),
+        wire.PartitionData(0, 0, 100, 90, 10, aborted_transactions=aborted, records=payload),
+        wire.PartitionData(1, 0, 5, 5, 0, aborted_transactions=aborted),
         failed_partition(2, 3, isolation_level),
     ]
-    return FetchResponse(
-        session_id=99, responses=[FetchableTopicResponse("orders", TOPIC_ID, partitions)]
+    return wire.FetchResponse(
+        session_id=99, responses=[wire.FetchableTopicResponse("orders", TOPIC_ID, partitions)]
     )
 
 
@@ -79,7 +71,7 @@ def answer(isolation_level: int) -> FetchResponse:
 def test_a_client_reads_what_fetch_writes(version: int, isolation_level: int) -> None:
     """S13: nothing is zero bytes, not null. S14: aborted_transactions is empty."""
     body = b"".join(fetch.API.write(answer(isolation_level), version))
-    read = read_exactly(FETCH_RESPONSE, body, version)
+    read = read_exactly(wire.FETCH_RESPONSE, body, version)
     if version >= 7:
         assert (read.error_code, read.session_id) == (ErrorCode.NONE, 99)
     (topic,) = read.responses
@@ -111,9 +103,9 @@ def test_payload_goes_through_untouched() -> None:
 @pytest.mark.parametrize("version", FETCH_VERSIONS)
 def test_clients_before_kip_112_are_not_told_of_a_storage_error(version: int) -> None:
     """As in Kafka, since a client that does not know the error would not retry."""
-    request = FetchRequest(topics=[FetchTopic("t", TOPIC_ID, [FetchPartition()])])
+    request = wire.FetchRequest(topics=[wire.FetchTopic("t", TOPIC_ID, [wire.FetchPartition()])])
     refused = fetch.refuse(call_of(version), request, fetch.API.unavailable)
     body = b"".join(fetch.API.write(refused, version))
-    read = read_exactly(FETCH_RESPONSE, body, version)
+    read = read_exactly(wire.FETCH_RESPONSE, body, version)
     expected = ErrorCode.NOT_LEADER_OR_FOLLOWER if version < 6 else ErrorCode.KAFKA_STORAGE_ERROR
     assert read.responses[0].partitions[0].error_code == expected

@@ -13,16 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead, PartitionState
-from lacuna.wire.messages.cluster import (
-    ELECT_LEADERS_REQUEST,
-    ELECT_LEADERS_RESPONSE,
-    LIST_PARTITION_REASSIGNMENTS_REQUEST,
-    LIST_PARTITION_REASSIGNMENTS_RESPONSE,
-    ElectLeadersRequest,
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsTopics,
-    TopicPartitions,
-)
+from lacuna.wire.messages import cluster as wire
 from tests.agent.apis.clusters import INVALID_REQUEST, NOT_REGISTERED, SECOND, UNKNOWN_TOPIC, Setup
 from tests.agent.fetch.log import make_batch, produce_request
 from tests.agent.harness import (
@@ -105,12 +96,12 @@ PREFERRED, UNCLEAN, NO_SUCH_TYPE = 0, 1, 2
 async def test_no_election_is_needed(setup: Setup, version: int, election_type: int) -> None:
     """A topic or partition that does not exist has a separate error."""
     await setup.create("t", 2)
-    asked = [TopicPartitions("t", [0, 2]), TopicPartitions("u", [0])]
+    asked = [wire.TopicPartitions("t", [0, 2]), wire.TopicPartitions("u", [0])]
     answer = await setup.client.call(
-        ELECT_LEADERS_REQUEST,
-        ELECT_LEADERS_RESPONSE,
+        wire.ELECT_LEADERS_REQUEST,
+        wire.ELECT_LEADERS_RESPONSE,
         version,
-        ElectLeadersRequest(election_type, asked, 1000),
+        wire.ElectLeadersRequest(election_type, asked, 1000),
     )
     found = [
         (each.topic, part.partition_id, part.error_code)
@@ -126,10 +117,10 @@ async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
     """The answer lists no partitions of them."""
     await setup.create("t", 2)
     answer = await setup.client.call(
-        ELECT_LEADERS_REQUEST,
-        ELECT_LEADERS_RESPONSE,
+        wire.ELECT_LEADERS_REQUEST,
+        wire.ELECT_LEADERS_RESPONSE,
         2,
-        ElectLeadersRequest(PREFERRED, None, 1000),
+        wire.ElectLeadersRequest(PREFERRED, None, 1000),
     )
     found = [(each.topic, each.partition_result) for each in answer.replica_election_results]
     assert found == [("t", ())]
@@ -139,10 +130,10 @@ async def test_an_unknown_type_is_refused(setup: Setup) -> None:
     """The error appears at each partition."""
     await setup.create("t")
     answer = await setup.client.call(
-        ELECT_LEADERS_REQUEST,
-        ELECT_LEADERS_RESPONSE,
+        wire.ELECT_LEADERS_REQUEST,
+        wire.ELECT_LEADERS_RESPONSE,
         2,
-        ElectLeadersRequest(NO_SUCH_TYPE, [TopicPartitions("t", [0])], 1000),
+        wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000),
     )
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results[0].partition_result
@@ -178,12 +169,12 @@ async def test_an_assignment_to_another_agent_is_refused() -> None:
 async def test_nothing_is_reassigned(setup: Setup) -> None:
     """For all topics, and for one."""
     await setup.create("t")
-    for topics in (None, [ListPartitionReassignmentsTopics("t", [0])]):
+    for topics in (None, [wire.ListPartitionReassignmentsTopics("t", [0])]):
         answer = await setup.client.call(
-            LIST_PARTITION_REASSIGNMENTS_REQUEST,
-            LIST_PARTITION_REASSIGNMENTS_RESPONSE,
+            wire.LIST_PARTITION_REASSIGNMENTS_REQUEST,
+            wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE,
             0,
-            ListPartitionReassignmentsRequest(1000, topics),
+            wire.ListPartitionReassignmentsRequest(1000, topics),
         )
         assert (answer.error_code, answer.topics) == (ErrorCode.NONE, ())
 

@@ -21,27 +21,7 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
-from lacuna.wire.messages.security import (
-    ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-    ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-    CREATE_DELEGATION_TOKEN_REQUEST,
-    CREATE_DELEGATION_TOKEN_RESPONSE,
-    DESCRIBE_DELEGATION_TOKEN_REQUEST,
-    DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-    EXPIRE_DELEGATION_TOKEN_REQUEST,
-    EXPIRE_DELEGATION_TOKEN_RESPONSE,
-    RENEW_DELEGATION_TOKEN_REQUEST,
-    RENEW_DELEGATION_TOKEN_RESPONSE,
-    AlterUserScramCredentialsRequest,
-    CreatableRenewers,
-    CreateDelegationTokenRequest,
-    CreateDelegationTokenResponse,
-    DescribeDelegationTokenOwner,
-    DescribeDelegationTokenRequest,
-    ExpireDelegationTokenRequest,
-    RenewDelegationTokenRequest,
-    ScramCredentialUpsertion,
-)
+from lacuna.wire.messages import security as wire
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.agent.plane import Cluster, cluster
 from tests.agent.security.sasl_clients import ScramClient, log_in, log_in_plain
@@ -56,7 +36,7 @@ DISABLED = ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED
 NOT_FOUND = ErrorCode.DELEGATION_TOKEN_NOT_FOUND
 EXPIRED = ErrorCode.DELEGATION_TOKEN_EXPIRED
 MISMATCH = ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
-BOB = CreatableRenewers("User", "bob")
+BOB = wire.CreatableRenewers("User", "bob")
 
 
 class Tokens:
@@ -107,50 +87,50 @@ async def tokens(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterato
 
 async def create(
     client: RawClient,
-    renewers: Sequence[CreatableRenewers] = (),
+    renewers: Sequence[wire.CreatableRenewers] = (),
     most_ms: int = -1,
     owner: tuple[str | None, str | None] = (None, None),
-) -> CreateDelegationTokenResponse:
+) -> wire.CreateDelegationTokenResponse:
     return await client.call(
-        CREATE_DELEGATION_TOKEN_REQUEST,
-        CREATE_DELEGATION_TOKEN_RESPONSE,
+        wire.CREATE_DELEGATION_TOKEN_REQUEST,
+        wire.CREATE_DELEGATION_TOKEN_RESPONSE,
         3,
-        CreateDelegationTokenRequest(*owner, renewers, most_ms),
+        wire.CreateDelegationTokenRequest(*owner, renewers, most_ms),
     )
 
 
 async def renew(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
     answer = await client.call(
-        RENEW_DELEGATION_TOKEN_REQUEST,
-        RENEW_DELEGATION_TOKEN_RESPONSE,
+        wire.RENEW_DELEGATION_TOKEN_REQUEST,
+        wire.RENEW_DELEGATION_TOKEN_RESPONSE,
         2,
-        RenewDelegationTokenRequest(hmac, period_ms),
+        wire.RenewDelegationTokenRequest(hmac, period_ms),
     )
     return answer.error_code, answer.expiry_timestamp_ms
 
 
 async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
     answer = await client.call(
-        EXPIRE_DELEGATION_TOKEN_REQUEST,
-        EXPIRE_DELEGATION_TOKEN_RESPONSE,
+        wire.EXPIRE_DELEGATION_TOKEN_REQUEST,
+        wire.EXPIRE_DELEGATION_TOKEN_RESPONSE,
         2,
-        ExpireDelegationTokenRequest(hmac, period_ms),
+        wire.ExpireDelegationTokenRequest(hmac, period_ms),
     )
     return answer.error_code, answer.expiry_timestamp_ms
 
 
 async def describe(client: RawClient, *owners: str) -> Any:
     """Return the answer about all tokens, or about those of some owners."""
-    named = [DescribeDelegationTokenOwner("User", name) for name in owners] or None
+    named = [wire.DescribeDelegationTokenOwner("User", name) for name in owners] or None
     return await client.call(
-        DESCRIBE_DELEGATION_TOKEN_REQUEST,
-        DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
         3,
-        DescribeDelegationTokenRequest(named),
+        wire.DescribeDelegationTokenRequest(named),
     )
 
 
-def password(made: CreateDelegationTokenResponse) -> str:
+def password(made: wire.CreateDelegationTokenResponse) -> str:
     return base64.b64encode(made.hmac).decode()
 
 
@@ -212,12 +192,12 @@ async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens:
         assert await renew(client, made.hmac) == (NOT_ALLOWED, -1)
         assert await expire(client, made.hmac) == (NOT_ALLOWED, -1)
         assert (await describe(client)).error_code == NOT_ALLOWED
-    change = ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"password")
+    change = wire.ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"password")
     altered = await with_token.call(
-        ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
         0,
-        AlterUserScramCredentialsRequest((), [change]),
+        wire.AlterUserScramCredentialsRequest((), [change]),
     )
     assert [each.error_code for each in altered.results] == [NOT_ALLOWED]
 
@@ -256,11 +236,14 @@ async def test_without_a_key_there_are_no_tokens(tokens: Tokens) -> None:
 async def test_tokens_that_cannot_be_made(tokens: Tokens) -> None:
     alice = await tokens.client("alice")
     for given, code in (
-        ({"renewers": [CreatableRenewers("Group", "g")]}, ErrorCode.INVALID_PRINCIPAL_TYPE),
+        ({"renewers": [wire.CreatableRenewers("Group", "g")]}, ErrorCode.INVALID_PRINCIPAL_TYPE),
         ({"owner": ("Group", "alice")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         ({"owner": ("User", "bob")}, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
         ({"renewers": [BOB] * 21}, ErrorCode.INVALID_REQUEST),
-        ({"renewers": [BOB, CreatableRenewers("User", "n" * 1025)]}, ErrorCode.INVALID_REQUEST),
+        (
+            {"renewers": [BOB, wire.CreatableRenewers("User", "n" * 1025)]},
+            ErrorCode.INVALID_REQUEST,
+        ),
     ):
         assert (await create(alice, **given)).error_code == code
     assert list((await describe(alice)).tokens) == []
@@ -268,7 +251,7 @@ async def test_tokens_that_cannot_be_made(tokens: Tokens) -> None:
 
 async def test_names_and_renewers_have_bounds(tokens: Tokens) -> None:
     alice = await tokens.client("alice")
-    longest = [CreatableRenewers("User", f"{number:02}" + "n" * 1022) for number in range(20)]
+    longest = [wire.CreatableRenewers("User", f"{number:02}" + "n" * 1022) for number in range(20)]
     assert (await create(alice, longest)).error_code == ErrorCode.NONE
     (made,) = (await describe(alice)).tokens
     assert [each.principal_name for each in made.renewers] == [
@@ -369,10 +352,10 @@ async def test_tokens_are_described_to_those_whom_they_concern(tokens: Tokens) -
     ):
         assert {each.token_id for each in (await describe(bob, *owners)).tokens} == ids
     none = await bob.call(
-        DESCRIBE_DELEGATION_TOKEN_REQUEST,
-        DESCRIBE_DELEGATION_TOKEN_RESPONSE,
+        wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
+        wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
         3,
-        DescribeDelegationTokenRequest([]),
+        wire.DescribeDelegationTokenRequest([]),
     )
     assert (none.error_code, list(none.tokens)) == (ErrorCode.NONE, [])
 

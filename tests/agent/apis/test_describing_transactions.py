@@ -19,23 +19,13 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsDescribed,
     TransactionsListed,
 )
+from lacuna.wire.messages import transactions as wire
 from lacuna.wire.messages.produce import (
     PRODUCE_REQUEST,
     PRODUCE_RESPONSE,
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
-)
-from lacuna.wire.messages.transactions import (
-    DESCRIBE_PRODUCERS_REQUEST,
-    DESCRIBE_PRODUCERS_RESPONSE,
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    DescribeProducersRequest,
-    DescribeTransactionsRequest,
-    InitProducerIdRequest,
-    ListTransactionsRequest,
-    TopicRequest,
 )
 from tests.agent.apis.clusters import Setup
 from tests.agent.apis.scripted import Setup as ScriptedSetup
@@ -47,10 +37,10 @@ async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
     """The answer has its sequence and the start of its transaction; a missing partition has an error."""
     await setup.create("t", 2)
     producer = await setup.client.call(
-        INIT_PRODUCER_ID_REQUEST,
-        INIT_PRODUCER_ID_RESPONSE,
+        wire.INIT_PRODUCER_ID_REQUEST,
+        wire.INIT_PRODUCER_ID_RESPONSE,
         4,
-        InitProducerIdRequest("x", 60_000),
+        wire.InitProducerIdRequest("x", 60_000),
     )
     plain = make_batch(b"0")
     batch = make_batch(
@@ -74,10 +64,10 @@ async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
         )
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     described = await setup.client.call(
-        DESCRIBE_PRODUCERS_REQUEST,
-        DESCRIBE_PRODUCERS_RESPONSE,
+        wire.DESCRIBE_PRODUCERS_REQUEST,
+        wire.DESCRIBE_PRODUCERS_RESPONSE,
         0,
-        DescribeProducersRequest([TopicRequest("t", [0, 1, 2])]),
+        wire.DescribeProducersRequest([wire.TopicRequest("t", [0, 1, 2])]),
     )
     first, second, third = described.topics[0].partitions
     (state,) = first.active_producers
@@ -124,7 +114,7 @@ async def test_a_start_time_of_none_is_minus_1_on_the_wire() -> None:
     reply = TransactionsDescribed(transactions=[description])
     setup = ScriptedSetup(describe_transactions=Reply(transactions_described=reply))
     call = Call(setup.context, anybody(), 0)
-    response = await describe_transactions.handle(call, DescribeTransactionsRequest(["x"]))
+    response = await describe_transactions.handle(call, wire.DescribeTransactionsRequest(["x"]))
     (body,) = describe_transactions.API.write(response, 0)
     assert bytes(body).count(b"\xff" * 8) == 1
 
@@ -229,7 +219,7 @@ async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
         (f"x{i}", i) for i in range(2001)
     ]
     call = Call(setup.context, anybody(), version)
-    listing = list_transactions.handle(call, ListTransactionsRequest())
+    listing = list_transactions.handle(call, wire.ListTransactionsRequest())
     turns = sum(1 for _ in listing.__await__())
     assert turns == 5
 

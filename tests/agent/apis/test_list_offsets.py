@@ -16,13 +16,7 @@ from lacuna.controlplane.shared.extents import COLUMNS, DeadRanges, ExtentTable
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.fetch import (
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from lacuna.wire.messages import fetch as wire
 from tests.agent.apis.offsets import call_of, end_offset, fill
 from tests.agent.fetch.log import TIME, Log, TestStore, make_batch, open_log
 from tests.agent.harness import (
@@ -45,20 +39,20 @@ def as_of(message: Message[M], value: M, version: int) -> M:
 
 def asked_of(
     topic: str, timestamp: int, *, committed: bool = True, partition: int = 0, current: int = -1
-) -> ListOffsetsRequest:
+) -> wire.ListOffsetsRequest:
     """Return the answer for one partition."""
-    asked = ListOffsetsPartition(partition, current, timestamp)
-    topics = [ListOffsetsTopic(topic, [asked])]
-    return ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics)
+    asked = wire.ListOffsetsPartition(partition, current, timestamp)
+    topics = [wire.ListOffsetsTopic(topic, [asked])]
+    return wire.ListOffsetsRequest(replica_id=-1, isolation_level=int(committed), topics=topics)
 
 
 async def list_offset(
     log: Log, timestamp: int, *, version: int = 10, **asked: Any
 ) -> tuple[int, int, int]:
     """Return (error code, offset, timestamp) of one partition."""
-    request = as_of(LIST_OFFSETS_REQUEST, asked_of(log.topic, timestamp, **asked), version)
+    request = as_of(wire.LIST_OFFSETS_REQUEST, asked_of(log.topic, timestamp, **asked), version)
     response = await list_offsets.handle(call_of(log, version), request)
-    (answer,) = as_of(LIST_OFFSETS_RESPONSE, response, version).topics[0].partitions
+    (answer,) = as_of(wire.LIST_OFFSETS_RESPONSE, response, version).topics[0].partitions
     return answer.error_code, answer.offset, answer.timestamp
 
 
@@ -171,8 +165,8 @@ async def test_s21_lookups_by_time_read_side_by_side_within_the_bound(timestamp:
             return get(key, position, size)
 
         store.get = held_get  # type: ignore[method-assign]
-        asked = [ListOffsetsPartition(partition, -1, timestamp) for partition in range(12)]
-        request = ListOffsetsRequest(topics=[ListOffsetsTopic("t", asked)])
+        asked = [wire.ListOffsetsPartition(partition, -1, timestamp) for partition in range(12)]
+        request = wire.ListOffsetsRequest(topics=[wire.ListOffsetsTopic("t", asked)])
         answer = await list_offsets.handle(call_of(log, 10), request)
         found = [(each.partition_index, each.offset) for each in answer.topics[0].partitions]
     assert found == [(partition, 0) for partition in range(12)]
@@ -191,11 +185,11 @@ async def test_a_partition_that_is_named_twice_is_answered_once_with_invalid_req
     async with open_log() as log:
         await fill(log)
         topics = [
-            ListOffsetsTopic(log.topic, [ListOffsetsPartition(0, -1, -1)]),
-            ListOffsetsTopic("x", [ListOffsetsPartition(0, -1, -1)]),
-            ListOffsetsTopic(log.topic, [ListOffsetsPartition(0, -1, -2)]),
+            wire.ListOffsetsTopic(log.topic, [wire.ListOffsetsPartition(0, -1, -1)]),
+            wire.ListOffsetsTopic("x", [wire.ListOffsetsPartition(0, -1, -1)]),
+            wire.ListOffsetsTopic(log.topic, [wire.ListOffsetsPartition(0, -1, -2)]),
         ]
-        request = ListOffsetsRequest(topics=topics)
+        request = wire.ListOffsetsRequest(topics=topics)
         answer = await list_offsets.handle(call_of(log, 7), request)
         found = [
             (topic.name, [each.error_code for each in topic.partitions]) for topic in answer.topics
@@ -306,10 +300,10 @@ async def test_without_a_control_plane_the_answer_is_an_error_that_all_clients_t
     control.otherwise = ControlPlaneUnavailable("away")
     async with serving(make_context(control)) as server:
         client = await RawClient.connect(server.port)
-        body = LIST_OFFSETS_REQUEST.write(asked_of("t", -1), version)
+        body = wire.LIST_OFFSETS_REQUEST.write(asked_of("t", -1), version)
         client.send(encode_request(2, version, body))
         answered = memoryview(await client.frame())[4 + response_header_version(2, version) :]
-        answer = LIST_OFFSETS_RESPONSE.read(answered, version)
+        answer = wire.LIST_OFFSETS_RESPONSE.read(answered, version)
         assert [each.error_code for each in answer.topics[0].partitions] == [5]
         await client.close()
 

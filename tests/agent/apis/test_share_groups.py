@@ -19,15 +19,9 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, Record, read_batches
+from lacuna.wire.messages import produce as wire
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
-from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 
@@ -80,10 +74,10 @@ async def produce(setup: Setup, count: int = 3, value: bytes = b"v") -> None:
     """Append a batch of records."""
     now_ms = setup.running.context.clock.now_ms()
     new = tuple(NewRecord(offset_delta=n, timestamp=now_ms, value=value) for n in range(count))
-    part = PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
-    data = TopicProduceData("t", partition_data=[part])
-    asked = ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
-    answer = await setup.client.call(PRODUCE_REQUEST, PRODUCE_RESPONSE, 9, asked)
+    part = wire.PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
+    data = wire.TopicProduceData("t", partition_data=[part])
+    asked = wire.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
+    answer = await setup.client.call(wire.PRODUCE_REQUEST, wire.PRODUCE_RESPONSE, 9, asked)
     assert not answer.responses[0].partition_responses[0].error_code
 
 

@@ -27,15 +27,9 @@ from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.wire.messages import produce as wire
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
-from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 from tests.golden.broker import kafka
@@ -280,14 +274,14 @@ class Stage:
             producer_epoch=self._producer[1] if is_open else -1,
             base_sequence=0 if is_open else -1,
         )
-        part = PartitionProduceData(0, memoryview(batch.encode()))
-        asked = ProduceRequest(
+        part = wire.PartitionProduceData(0, memoryview(batch.encode()))
+        asked = wire.ProduceRequest(
             transactional_id=self._group if is_open else None,
             acks=-1,
             timeout_ms=30_000,
-            topic_data=[TopicProduceData(self._topic, partition_data=[part])],
+            topic_data=[wire.TopicProduceData(self._topic, partition_data=[part])],
         )
-        answer = await self._client.call(PRODUCE_REQUEST, PRODUCE_RESPONSE, 9, asked)
+        answer = await self._client.call(wire.PRODUCE_REQUEST, wire.PRODUCE_RESPONSE, 9, asked)
         assert not answer.responses[0].partition_responses[0].error_code, answer
         return ""
 

@@ -46,14 +46,7 @@ from lacuna.logstore.objects.store import Part, StoreUnavailableError
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, RecordBatch, read_batches
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.segments.paths import parse_segment_key
-from lacuna.wire.messages.fetch import (
-    FetchPartition,
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-)
+from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -253,12 +246,12 @@ class Log:
 
     async def fetch(
         self, offset: int, *, partition: int = 0, version: int = 12, **options: int
-    ) -> PartitionData:
+    ) -> wire.PartitionData:
         """Fetch one partition without a session; by default read_committed and without waiting."""
         request = fetch_request({(self.topic, partition): offset}, forgotten=(), **options)
         return (await self.ask(request, version)).responses[0].partitions[0]
 
-    async def ask(self, request: FetchRequest, version: int = 12) -> FetchResponse:
+    async def ask(self, request: wire.FetchRequest, version: int = 12) -> wire.FetchResponse:
         """Send any Fetch request."""
         return await self.fetch_service.fetch(request, version)
 
@@ -292,34 +285,34 @@ def fetch_request(
     session_id: int = 0,
     session_epoch: int = -1,
     leader_epoch: int = -1,
-    forgotten: Sequence[ForgottenTopic] = (),
-) -> FetchRequest:
+    forgotten: Sequence[wire.ForgottenTopic] = (),
+) -> wire.FetchRequest:
     """Topics by name."""
-    topics: dict[str, list[FetchPartition]] = {}
+    topics: dict[str, list[wire.FetchPartition]] = {}
     for (name, partition), offset in offsets.items():
-        asked = FetchPartition(
+        asked = wire.FetchPartition(
             partition, leader_epoch, offset, partition_max_bytes=partition_max_bytes
         )
         topics.setdefault(name, []).append(asked)
-    return FetchRequest(
+    return wire.FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=isolation,
         session_id=session_id,
         session_epoch=session_epoch,
-        topics=[FetchTopic(name, partitions=asked) for name, asked in topics.items()],
+        topics=[wire.FetchTopic(name, partitions=asked) for name, asked in topics.items()],
         forgotten_topics_data=forgotten,
     )
 
 
-def batches_of(answer: PartitionData) -> list[RecordBatch]:
+def batches_of(answer: wire.PartitionData) -> list[RecordBatch]:
     """Return the batches of an answer, after verifying their checksums."""
     assert answer.error_code == 0
     return list(read_batches(b"".join(answer.records or ())))
 
 
-def records_of(answer: PartitionData) -> list[tuple[int, bytes | None]]:
+def records_of(answer: wire.PartitionData) -> list[tuple[int, bytes | None]]:
     """Return (offset, value) of the records that an application sees, without control batches."""
     return [
         (record.offset, record.value)
@@ -329,7 +322,7 @@ def records_of(answer: PartitionData) -> list[tuple[int, bytes | None]]:
     ]
 
 
-def next_offset_of(answer: PartitionData) -> int:
+def next_offset_of(answer: wire.PartitionData) -> int:
     """Return the offset where a client continues (S16)."""
     return batches_of(answer)[-1].header.next_offset
 

@@ -15,14 +15,7 @@ from lacuna.controlplane.shared.security import Entity, Security
 from lacuna.controlplane.state.shares import Shares
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.testing.cluster import Cluster
-from lacuna.wire.messages.client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    AlterClientQuotasRequest,
-    EntityData,
-    EntryData,
-    OpData,
-)
+from lacuna.wire.messages import client_quotas as wire
 from tests.clients.hurry import keep_leases
 
 #: Kafka's order: the first that there is holds. The value of each is its place.
@@ -193,12 +186,14 @@ def test_real_producers_get_no_more_than_the_quota() -> None:
 
 
 async def _set_quota(bootstrap: str) -> None:
-    entry = EntryData([EntityData("user", None)], [OpData(PRODUCED, RATE, remove=False)])
+    entry = wire.EntryData(
+        [wire.EntityData("user", None)], [wire.OpData(PRODUCED, RATE, remove=False)]
+    )
     async with KafkaConnection(Agents(bootstrap)) as connection:
         answer = await connection.ask(
-            ALTER_CLIENT_QUOTAS_REQUEST,
-            ALTER_CLIENT_QUOTAS_RESPONSE,
+            wire.ALTER_CLIENT_QUOTAS_REQUEST,
+            wire.ALTER_CLIENT_QUOTAS_RESPONSE,
             1,
-            AlterClientQuotasRequest([entry], validate_only=False),
+            wire.AlterClientQuotasRequest([entry], validate_only=False),
         )
     assert answer.entries[0].error_code == 0
