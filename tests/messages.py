@@ -40,8 +40,9 @@ def request(api_key: int, version: int, /, **fields: Any) -> Any:
 
 
 def struct_of(message: Message[Any], name: str) -> Struct:
-    """Return the struct called `name` in a message."""
-    return next(each for each in _structs(message.body) if each.make.__name__ == name)
+    """Return the struct that Kafka calls `name` in a message. Its class may begin with the name of the message."""
+    names = (name, f"{message.body.make.__name__}{name}")
+    return next(each for each in _structs(message.body) if each.make.__name__ in names)
 
 
 def nested(api_key: int, version: int, name: str, /, **fields: Any) -> Any:
