@@ -146,6 +146,7 @@ class Importer:
             try:
                 await self._session()
             except (ExceptionGroup, UserError, *_PASSING, CommandRefused) as failed:
+                _end_if_cancelled(failed)
                 error = _first(failed)
                 is_at_start = isinstance(error, ClusterFailed) and not self._has_begun
                 if is_at_start or not isinstance(error, _PASSING):
@@ -184,6 +185,7 @@ class Importer:
                 try:
                     is_shared_anew = await self._copy(source, target)
                 except ExceptionGroup as failed:
+                    _end_if_cancelled(failed)
                     if not isinstance(_first(failed), OutranError):
                         raise
                     await asyncio.sleep(_PAUSE_SECONDS)
@@ -376,6 +378,13 @@ class Importer:
         if track.stopped:
             self.progress.counts.stopped.append(track.stopped)
             self._tell(track.stopped)
+
+
+def _end_if_cancelled(failed: BaseException) -> None:
+    """Raise CancelledError if this task was cancelled: a group raises what its tasks do at their end instead."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from failed
 
 
 def _first(error: BaseException) -> BaseException:

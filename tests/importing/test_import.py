@@ -44,7 +44,7 @@ from lacuna.importing.cutover import (
     source_transactions,
     standings,
 )
-from lacuna.importing.following import Budget
+from lacuna.importing.following import Budget, OutranError
 from lacuna.importing.mirror import Importer, ImportSettings
 from lacuna.importing.target import Target
 from lacuna.importing.topics import Selection
@@ -501,6 +501,42 @@ def _send_to_all(bootstrap: str, topic: str) -> None:
     for index in range(PARTITIONS):
         producer.produce(topic, b"x", partition=index)
     assert producer.flush(SECONDS) == 0
+
+
+@pytest.mark.parametrize("inner", ["_session", "_copy"])
+def test_an_importer_ends_although_its_tasks_fail_while_they_end(
+    inner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail_at_the_end() -> None:
+        try:
+            await asyncio.sleep(SECONDS)
+        except asyncio.CancelledError:
+            raise OutranError("cut off") from None
+
+    async def run() -> None:
+        control = mock.AsyncMock()
+        settings = ImportSettings(selection=Selection([]), is_once=True)
+        here = Agents("127.0.0.1:1")
+        importer = Importer(here, here, control, mock.Mock(), settings, lambda _: None)
+        is_running = asyncio.Event()
+
+        async def failing(*_: object) -> bool:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(fail_at_the_end())
+                await asyncio.sleep(0)
+                is_running.set()
+            return False
+
+        monkeypatch.setattr(importer, inner, failing)
+        monkeypatch.setattr(importer._target, "renew", mock.AsyncMock(return_value=[1]))
+        asked = importer.run() if inner == "_session" else importer._share(mock.Mock(), mock.Mock())
+        running = asyncio.ensure_future(asked)
+        await is_running.wait()
+        running.cancel()
+        (ended,) = await asyncio.gather(running, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError)
+
+    asyncio.run(run())
 
 
 def test_bytes_are_spread_over_time() -> None:
