@@ -237,19 +237,19 @@ def bury_records(turn: Turn, command: BuryRecords) -> Reply:
     if committed.error_code:
         return reply
     verdicts = verdicts_of(committed)
-    buried: dict[tuple[str, PartitionKey], Progress] = {}
+    buried: dict[str, dict[PartitionKey, Progress]] = {}
     for letters in command.letters:
         if letters.slice >= 0 and verdicts[letters.slice].error_code:
             continue  # the queue was deleted in the meantime
         key = key_of(letters.partition)
-        place = letters.group_id, key
-        if place not in buried:
-            buried[place] = Progress(turn.groups.shares[letters.group_id].partitions[key])
-        progress = buried[place]
+        of_group = buried.setdefault(letters.group_id, {})
+        if key not in of_group:
+            of_group[key] = Progress(turn.groups.shares[letters.group_id].partitions[key])
+        progress = of_group[key]
         runs = [*overlapping(progress.runs, letters.first_offset, letters.end_offset)]
         _archive(progress, runs, _OUTCOMES.get(letters.slice, "buried"))
-    for (group_id, key), progress in buried.items():
-        journal_steps(turn, group_id, [(key, progress)])
+    for group_id, of_group in buried.items():
+        journal_steps(turn, group_id, of_group.items())
         turn.groups.buriers[group_id] = None, turn.now_ms  # any agent may plan its next letters
     return Reply(segment_committed=committed)
 

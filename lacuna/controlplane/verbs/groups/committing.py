@@ -2,7 +2,7 @@
 them.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -170,7 +170,7 @@ def _find_epoch_error(
     group: ConsumerGroup | StreamsGroup,
     member_id: str,
     member_epoch: int,
-    offsets: Iterable[CommittedOffset] = (),
+    offsets: Sequence[CommittedOffset] = (),
 ) -> ErrorCode:
     """Return an error code unless the member's epoch is current, or there are no members and no epoch is given.
 
@@ -183,12 +183,11 @@ def _find_epoch_error(
         return ErrorCode.UNKNOWN_MEMBER_ID
     if member_epoch == member.current.member_epoch:
         return ErrorCode.NONE
-    if isinstance(group, ConsumerGroup):
-        owned = [
-            group.members[member_id].current.taken_at(key_of(each.partition)) for each in offsets
-        ]
-        is_old = 0 <= member_epoch < member.current.member_epoch
-        if owned and is_old and all(at is not None and at <= member_epoch for at in owned):
+    is_old = 0 <= member_epoch < member.current.member_epoch
+    if isinstance(group, ConsumerGroup) and offsets and is_old:
+        taken = group.members[member_id].current.taken_epochs()
+        at = (taken.get(key_of(each.partition)) for each in offsets)
+        if all(epoch is not None and epoch <= member_epoch for epoch in at):
             return ErrorCode.NONE
     is_classic = isinstance(group, ConsumerGroup) and group.members[member_id].is_classic
     return ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH

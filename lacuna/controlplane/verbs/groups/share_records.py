@@ -14,6 +14,7 @@ An acknowledgement of a partition is applied as a whole or not at all. The recor
 one, so what was acknowledged and acquired survives any process.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -62,6 +63,8 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
+#: About how many runs of a group one step changes at most, when locks end or members leave.
+_MOST_RUNS: Final = 10_000
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 _NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
 _WORDS: Final = ("gap", "accepted", "released", "rejected", "renewed")
@@ -432,17 +435,23 @@ def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> N
 
 
 def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> None:
-    """Make everything that members of a group hold available again, because they are gone."""
+    """Make what members of a group hold available again, because they are gone.
+
+    If they hold more than one step may change, the rest is available when its locks end.
+    """
     terms = Terms.of(turn, group_id)
 
     def release(progress: Progress) -> None:
         _release(progress, member_ids, terms)
 
-    _change_all(turn, group_id, release)
+    _change_locked(turn, group_id, release)
 
 
 def end_locks(turn: Turn) -> None:
-    """Make records whose locks have ended available again, in at most GROUPS_PER_TICK groups."""
+    """Make records whose locks have ended available again, in at most GROUPS_PER_TICK groups.
+
+    A group in which more have ended than one step may change stays due, and the next tick continues.
+    """
     for group_id in turn.groups.locks.due(turn.now_ms, GROUPS_PER_TICK):
         terms = Terms.of(turn, group_id)
 
@@ -456,17 +465,28 @@ def end_locks(turn: Turn) -> None:
                 "timed out",
             )
 
-        _change_all(turn, group_id, end)
+        _change_locked(turn, group_id, end, turn.now_ms)
 
 
-def _change_all(turn: Turn, group_id: str, change: Callable[[Progress], None]) -> None:
-    """Journal what `change` makes of the share partitions of a group."""
+def _change_locked(
+    turn: Turn,
+    group_id: str,
+    change: Callable[[Progress], None],
+    until_ms: float = math.inf,
+) -> None:
+    """Journal what `change` makes of share partitions in which a lock ends until then, up to _MOST_RUNS runs."""
     share = turn.groups.shares.get(group_id)
     changed = []
+    left = _MOST_RUNS
     for key, partition in share.partitions.items() if share is not None else ():
+        if partition.next_expiry_ms is None or partition.next_expiry_ms > until_ms:
+            continue
         progress = Progress(partition)
         change(progress)
         changed.append((key, progress))
+        left -= len(partition.runs)
+        if left <= 0:
+            break
     journal_steps(turn, group_id, changed)
 
 

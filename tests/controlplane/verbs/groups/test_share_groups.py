@@ -43,6 +43,7 @@ from lacuna.controlplane.v1.share_pb2 import (
     ShareRecords,
 )
 from lacuna.controlplane.verbs import dead_letters
+from lacuna.controlplane.verbs.groups import share_records
 from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, assign_simple
 from tests.controlplane.verbs.groups.conftest import error_name, partition_of
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, shown
@@ -614,6 +615,31 @@ def test_one_plan_gives_up_a_bounded_number_of_records(monkeypatch: pytest.Monke
         plan                          -> the name of its dead-letter queue other must begin with dlq.
         runs u-1                      -> 2..2
         plan                          ->
+    """)
+
+
+def test_one_tick_ends_a_bounded_number_of_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next tick continues with another partition, and so does the end of locks if a member leaves."""
+    monkeypatch.setattr(share_records, "_MOST_RUNS", 1)
+    play("""
+        topic u 2                     ->
+        log u-0 2                     ->
+        log u-1 2                     ->
+        share a topics=u              -> a: 3 u:0,1
+        get a u-0                     -> a: 0-1x1
+        get a u-1                     -> a: 0-1x1
+        after 30s                     ->
+        runs u-0                      -> 0..2 0-1 available x1
+        runs u-1                      -> 0..2 0-1 acquired x1 a
+        after 0s                      ->
+        runs u-1                      -> 0..2 0-1 available x1
+        get a u-0                     -> a: 0-1x2
+        get a u-1                     -> a: 0-1x2
+        share a leaves                -> a: -1
+        runs u-0                      -> 0..2 0-1 available x2
+        runs u-1                      -> 0..2 0-1 acquired x2 a
+        after 30s                     ->
+        runs u-1                      -> 0..2 0-1 available x2
     """)
 
 

@@ -10,6 +10,7 @@ from lacuna.controlplane.state.groups.consumer.assignments import (
     Assignment,
     common,
     joined,
+    partitions_of,
     read_assignment,
     without,
     write_assignment,
@@ -148,14 +149,13 @@ class Current:
     taken_epoch: int = JOINING_EPOCH
     taken_before: tuple[tuple[int, Assignment], ...] = ()
 
-    def taken_at(self, key: PartitionKey) -> int | None:
-        """Return the epoch at which the member took a partition, or None if it does not own it."""
-        topic_id, partition = key
+    def taken_epochs(self) -> dict[PartitionKey, int]:
+        """Return the epoch at which the member took each partition that it owns."""
+        owned = joined(self.assigned, self.revoking)
+        epochs = dict.fromkeys(partitions_of(owned), self.taken_epoch)
         for epoch, earlier in self.taken_before:
-            if partition in earlier.get(topic_id, ()):
-                return epoch
-        owned = (self.assigned.get(topic_id, ()), self.revoking.get(topic_id, ()))
-        return self.taken_epoch if any(partition in each for each in owned) else None
+            epochs.update(dict.fromkeys(partitions_of(earlier), epoch))
+        return epochs
 
     def moved(
         self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
