@@ -252,24 +252,27 @@ def _decompress_lz4(data: memoryview, max_bytes: int) -> bytes:
 
 
 def _decompress_lz4_stepwise(data: memoryview, max_bytes: int) -> bytes:
-    frame = lz4.frame.LZ4FrameDecompressor()
+    context = (
+        lz4.frame.create_decompression_context()
+    )  # LZ4FrameDecompressor would copy the data first
     parts: list[bytes] = []
     left = max_bytes
-    rest: memoryview | bytes = data
-    while not frame.eof:
+    rest = data
+    is_end = False
+    while not is_end:
         step = min(left + 1, max(1 << 12, 8 * len(data)))
         try:
-            part = frame.decompress(rest, step)
+            part, size, is_end = lz4.frame.decompress_chunk(context, rest, max_length=step)
         except (RuntimeError, ValueError) as error:
             raise CorruptRecordsError(f"lz4: {error}") from error
         if len(part) > left:
             raise DecompressedTooLargeError(max_bytes)
-        if not part and not frame.eof:
+        if not part and not size and not is_end:
             raise CorruptRecordsError("lz4: the data ends inside the frame")
         left -= len(part)
         parts.append(part)
-        rest = b""
-    if frame.unused_data:
+        rest = rest[size:]
+    if rest:
         raise CorruptRecordsError("lz4: bytes follow the frame")
     return b"".join(parts)
 
