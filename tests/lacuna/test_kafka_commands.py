@@ -293,7 +293,7 @@ def test_share_groups_show_what_they_have_not_finished(
     rows = ask("groups", "describe", "queue").rows
     assert rows[0] == ["queue: Stable, epoch 2, shares partitions"]
     assert rows[2][0] == "me"
-    assert rows[2][3:] == ["1", f"{topic}: 0"]
+    assert rows[2][3:] == ["2", f"{topic}: 0"]
     assert ["queue", "Stable", "1", "0", "share", "share"] in ask("groups", "list").rows
     asyncio.run(beat(-1))
     reset = ("groups", "reset", "queue", "--topic", topic, "--to", "earliest")

@@ -117,11 +117,11 @@ def of_topic(version: int, name: str, **configs: str | None) -> Any:
     return nested(
         33,
         version,
-        "AlterConfigsResource",
+        "AlterConfigsRequestAlterConfigsResource",
         resource_type=2,
         resource_name=name,
         configs=tuple(
-            nested(33, version, "AlterableConfig", name=key.replace("_", "."), value=value)
+            nested(33, version, "AlterConfigsRequestAlterableConfig", name=key.replace("_", "."), value=value)
             for key, value in configs.items()
         ),
     )
@@ -142,10 +142,10 @@ async def test_alter_configs_fails_by_resource(setup: Setup) -> None:
     """A resource that is named twice fails both times, and another one is altered."""
     await setup.create("t", retention_ms="5")
     await setup.create("u")
-    config = nested(33, 2, "AlterableConfig", name="a", value="b")
+    config = nested(33, 2, "AlterConfigsRequestAlterableConfig", name="a", value="b")
     others = [
         nested(
-            33, 2, "AlterConfigsResource", resource_type=kind, resource_name="1", configs=(config,)
+            33, 2, "AlterConfigsRequestAlterConfigsResource", resource_type=kind, resource_name="1", configs=(config,)
         )
         for kind in (4, 8, 16, 77, 32)
     ]
