@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from lacuna.controlplane.shared.acls import Operation, PatternType, ResourceType
 from lacuna.controlplane.shared.complaints import Complaints
-from lacuna.controlplane.shared.topic_configs import shorten
+from lacuna.controlplane.shared.config_values import printable, shorten
 
 if TYPE_CHECKING:
     from lacuna.controlplane.shared.authorizer import Authorizer
@@ -65,22 +65,16 @@ class Audit:
         log.info(
             "Principal = %s is Denied operation = %s from host = %s on resource = %s:%s:%s for request = %s "
             "based on rule %s",
-            _printable(str(principal)),
+            printable(str(principal)),
             Operation(operation).name,
             host,
             _type_name(resource_type),
             PatternType.LITERAL.name,
-            _printable(name),
+            printable(name),
             api,
-            _printable(self._authorizer.rule(principal, host, operation, resource_type, name)),
+            printable(self._authorizer.rule(principal, host, operation, resource_type, name)),
         )
 
 
 def _type_name(resource_type: int) -> str:
     return "".join(word.capitalize() for word in ResourceType(resource_type).name.split("_"))
-
-
-def _printable(text: str) -> str:
-    """Return text without line breaks."""
-    text = shorten(text)
-    return text if text.isprintable() else ascii(text)[1:-1]

@@ -7,6 +7,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -22,83 +23,33 @@ ENCODING = "lacuna.logstore.records.encoding"
 LEGACY_KERNEL = "lacuna.logstore.records.legacy.kernel"
 
 
-@pytest.fixture(scope="session", params=FORMS)
-def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.kernel`, interpreted and compiled."""
-    return interpreted(KERNEL) if request.param == "interpreted" else compiled(KERNEL)
+def each_form(module: str) -> Any:
+    """Make a fixture that is the module interpreted, and then compiled."""
+
+    @pytest.fixture(scope="session", params=FORMS)
+    def form(request: pytest.FixtureRequest) -> ModuleType:
+        return interpreted(module) if request.param == "interpreted" else compiled(module)
+
+    return form
 
 
-@pytest.fixture(scope="session")
-def both_kernels() -> tuple[ModuleType, ModuleType]:
-    """The interpreted kernel and the compiled one."""
-    return interpreted(KERNEL), compiled(KERNEL)
+def both_forms(module: str) -> Any:
+    """Make a fixture that is the interpreted module and the compiled one."""
+
+    @pytest.fixture(scope="session")
+    def forms() -> tuple[ModuleType, ModuleType]:
+        return interpreted(module), compiled(module)
+
+    return forms
 
 
-@pytest.fixture(scope="session", params=FORMS)
-def pieces(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.pieces`, interpreted and compiled."""
-    return interpreted(PIECES) if request.param == "interpreted" else compiled(PIECES)
-
-
-@pytest.fixture(scope="session")
-def both_pieces() -> tuple[ModuleType, ModuleType]:
-    """The interpreted module and the compiled one."""
-    return interpreted(PIECES), compiled(PIECES)
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def reading(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.objects.reading`, interpreted and compiled."""
-    return interpreted(READING) if request.param == "interpreted" else compiled(READING)
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def columns(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.columns`, interpreted and compiled."""
-    return interpreted(COLUMNS) if request.param == "interpreted" else compiled(COLUMNS)
-
-
-@pytest.fixture(scope="session")
-def both_columns() -> tuple[ModuleType, ModuleType]:
-    """The interpreted module and the compiled one."""
-    return interpreted(COLUMNS), compiled(COLUMNS)
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def rewriting(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.rewriting`, interpreted and compiled."""
-    return interpreted(REWRITING) if request.param == "interpreted" else compiled(REWRITING)
-
-
-@pytest.fixture(scope="session")
-def both_rewritings() -> tuple[ModuleType, ModuleType]:
-    """The interpreted module and the compiled one."""
-    return interpreted(REWRITING), compiled(REWRITING)
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def encoding(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.encoding`, interpreted and compiled."""
-    return interpreted(ENCODING) if request.param == "interpreted" else compiled(ENCODING)
-
-
-@pytest.fixture(scope="session")
-def both_encodings() -> tuple[ModuleType, ModuleType]:
-    """The interpreted module and the compiled one."""
-    return interpreted(ENCODING), compiled(ENCODING)
-
-
-@pytest.fixture(scope="session", params=FORMS)
-def legacy_kernel(request: pytest.FixtureRequest) -> ModuleType:
-    """`lacuna.logstore.records.legacy.kernel`, interpreted and compiled."""
-    is_compiled = request.param == "compiled"
-    return compiled(LEGACY_KERNEL) if is_compiled else interpreted(LEGACY_KERNEL)
-
-
-@pytest.fixture(scope="session")
-def both_legacy_kernels() -> tuple[ModuleType, ModuleType]:
-    """The interpreted module and the compiled one."""
-    return interpreted(LEGACY_KERNEL), compiled(LEGACY_KERNEL)
+kernel, both_kernels = each_form(KERNEL), both_forms(KERNEL)
+pieces, both_pieces = each_form(PIECES), both_forms(PIECES)
+reading = each_form(READING)
+columns, both_columns = each_form(COLUMNS), both_forms(COLUMNS)
+rewriting, both_rewritings = each_form(REWRITING), both_forms(REWRITING)
+encoding, both_encodings = each_form(ENCODING), both_forms(ENCODING)
+legacy_kernel, both_legacy_kernels = each_form(LEGACY_KERNEL), both_forms(LEGACY_KERNEL)
 
 
 def is_valid(validity: memoryview | None, row: int) -> bool:
