@@ -15,11 +15,14 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.topic_configs import SET
 from tests.messages import REQUESTS, RESPONSES, make, nested
 from tests.simulation.network import End, Network
 from tests.simulation.trace import Trace
 
 #: Errors that a client answers by looking up the leader or coordinator, and trying again.
+#: Kinds of resources that have configs.
+BROKER_CONFIGS, GROUP_CONFIGS = 4, 32
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -217,6 +220,25 @@ class Client:
     async def ask_any(self, key: int, version: int, request: Any) -> Any:
         """Send a request to any agent. Raises Unanswered."""
         return await self.ask(self.random.choice(self.agents), key, version, request)
+
+    async def configure(self, kind: int, name: str, configs: Mapping[str, str]) -> None:
+        """Set the configs of a resource, as soon as an agent does it."""
+        changes = [
+            nested(44, 1, "AlterableConfig", name=key, config_operation=SET, value=value)
+            for key, value in configs.items()
+        ]
+        resource = nested(
+            44, 1, "AlterConfigsResource", resource_type=kind, resource_name=name, configs=changes
+        )
+        request = make(REQUESTS[44].body, 1, resources=[resource])
+        while True:
+            try:
+                answer = await self.ask_any(44, 1, request)
+                if not answer.responses[0].error_code:
+                    return
+            except Unanswered:
+                pass
+            await self.pause()
 
     @property
     def agents(self) -> list[tuple[str, int]]:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping
 from typing import Any, Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.wire.messages.share_groups import ShareGroupHeartbeatRequest
 from lacuna.wire.messages.share_records import (
@@ -22,10 +20,16 @@ from lacuna.wire.messages.share_records import (
     FetchTopic,
     ShareFetchRequest,
 )
-from tests.messages import REQUESTS, make, nested
 from tests.simulation.consumers import Consumer
 from tests.simulation.history import History, Place, Read
-from tests.simulation.kafka import RETRIABLE, Client, KafkaError, Unanswered
+from tests.simulation.kafka import (
+    BROKER_CONFIGS,
+    GROUP_CONFIGS,
+    RETRIABLE,
+    Client,
+    KafkaError,
+    Unanswered,
+)
 
 GROUP: Final = "queue"
 LETTERS: Final[Place] = ("dlq.queue", 0)
@@ -132,30 +136,9 @@ class Sharer:
 
     async def run(self, place: Place) -> None:
         """Take part in the group forever."""
-        await self._configure()
+        await self.client.configure(GROUP_CONFIGS, GROUP, CONFIGS)
+        await self.client.configure(BROKER_CONFIGS, "", RULES)
         await asyncio.gather(self._beat([place[0]]), self._take(place))
-
-    async def _configure(self) -> None:
-        resources = [
-            nested(
-                44,
-                1,
-                "AlterConfigsResource",
-                resource_type=kind,
-                resource_name=name,
-                configs=_changes(configs),
-            )
-            for kind, name, configs in ((32, GROUP, CONFIGS), (4, "", RULES))
-        ]
-        request = make(REQUESTS[44].body, 1, resources=resources)
-        while True:
-            try:
-                answer = await self.client.ask_any(44, 1, request)
-                if not any(each.error_code for each in answer.responses):
-                    return
-            except Unanswered:
-                pass
-            await self.client.pause()
 
     async def _beat(self, topics: list[str]) -> None:
         while True:
@@ -254,10 +237,3 @@ class Sharer:
                 for offset in counts
             }
         return {}
-
-
-def _changes(configs: Mapping[str, str]) -> list[Any]:
-    return [
-        nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
-        for name, value in configs.items()
-    ]

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
-from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.wire.messages import streams_groups as wire
-from tests.messages import REQUESTS, make, nested
 from tests.simulation.groups import ConsumerMember, Roamer
-from tests.simulation.kafka import Unanswered
+from tests.simulation.kafka import GROUP_CONFIGS
 from tests.simulation.memberships import REBALANCE_MS, Group
 
 HEARTBEAT: Final = 88
@@ -106,24 +104,5 @@ class Streamer(Roamer):
 
     async def run(self) -> None:
         """Roam forever, beside the heartbeats."""
-        await self._configure()
+        await self._member.client.configure(GROUP_CONFIGS, self._member.group.name, CONFIGS)
         await super().run()
-
-    async def _configure(self) -> None:
-        changes = [
-            nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
-            for name, value in CONFIGS.items()
-        ]
-        group = self._member.group.name
-        resource = nested(
-            44, 1, "AlterConfigsResource", resource_type=32, resource_name=group, configs=changes
-        )
-        request = make(REQUESTS[44].body, 1, resources=[resource])
-        while True:
-            try:
-                answer = await self._member.client.ask_any(44, 1, request)
-                if not answer.responses[0].error_code:
-                    return
-            except Unanswered:
-                pass
-            await self._member.client.pause()
