@@ -20,6 +20,8 @@ from tests.messages import REQUESTS, RESPONSES, make, nested
 from tests.simulation.network import End, Network
 from tests.simulation.trace import Trace
 
+#: Kinds of resources that have configs.
+BROKER_CONFIGS, GROUP_CONFIGS = 4, 32
 #: Errors that a client answers by looking up the leader or coordinator, and trying again.
 #: Kinds of resources that have configs.
 BROKER_CONFIGS, GROUP_CONFIGS = 4, 32
