@@ -54,6 +54,14 @@ PREFIXES: Final = {
 #: Where the seeds are that found each removal of a safeguard, and the head of their table.
 PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
 TABLE: Final = "| safeguard | seeds | safeguard | seeds |\n|---|---|---|---|\n"
+#: What the forms other than the whole one are histories of.
+SHORT: Final = {
+    TWO_LEADERS.name: "a small cluster, in which a standby takes over while another one leads",
+    ROAMING.name: "a KIP-848 group whose members leave and join again, while answers get lost",
+    SHARING.name: "a share group, whose members take records of transactions",
+    STREAMING.name: "a streams group whose members leave and join again, while answers get lost",
+    IMPORTING.name: "two importers of one topic, which are killed again and again",
+}
 #: Seeds that a worker runs before it reports.
 CHUNK = 5
 
@@ -65,42 +73,15 @@ def main() -> None:
     parser.add_argument("--first", type=int, help="the first of them; drawn if it is not given")
     parser.add_argument("--minutes", type=float, help="how long to go on instead")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="processes")
-    parser.add_argument(
-        "--two-leaders",
-        dest="form",
-        action="store_const",
-        const=TWO_LEADERS.name,
-        default=WHOLE.name,
-        help="short histories of a small cluster, in which a standby takes over while another one leads",
-    )
-    parser.add_argument(
-        "--roaming",
-        dest="form",
-        action="store_const",
-        const=ROAMING.name,
-        help="short histories of a KIP-848 group whose members leave and join again, while answers get lost",
-    )
-    parser.add_argument(
-        "--sharing",
-        dest="form",
-        action="store_const",
-        const=SHARING.name,
-        help="short histories of a share group, whose members take records of transactions",
-    )
-    parser.add_argument(
-        "--streaming",
-        dest="form",
-        action="store_const",
-        const=STREAMING.name,
-        help="short histories of a streams group whose members leave and join again, while answers get lost",
-    )
-    parser.add_argument(
-        "--importing",
-        dest="form",
-        action="store_const",
-        const=IMPORTING.name,
-        help="short histories of two importers of one topic, which are killed again and again",
-    )
+    parser.set_defaults(form=WHOLE.name)
+    for form, described in SHORT.items():
+        parser.add_argument(
+            FORMS[form].option.strip(),
+            dest="form",
+            action="store_const",
+            const=form,
+            help=f"short histories of {described}",
+        )
     parser.add_argument("--seed", type=int, help="replay one seed")
     parser.add_argument("--without", default="", help="numbers of faults to leave out, as 2,3,5")
     parser.add_argument("--trace", action="store_true", help="print the history of the seed")
