@@ -23,38 +23,34 @@ def request_kind(operation: str, size: int) -> Kind:
 
 
 class Latencies:
-    """How long a call of each kind takes before it is slow, in seconds: this share of the last ones took longer.
+    """The 95th percentile of the last durations of each kind, in seconds. Thread-safe."""
 
-    Thread-safe.
-    """
-
-    def __init__(self, share: float = 0.05) -> None:
-        self._share = share
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kinds: dict[Kind, _Durations] = {}
 
-    def slow_after(self, kind: Kind) -> float | None:
-        """Return the duration that the share exceeds, or None if there were too few calls to know it."""
+    def percentile_95(self, kind: Kind) -> float | None:
+        """Return the duration that one call in twenty exceeds, or None if there were too few calls to know it."""
         known = self._kinds.get(kind)
-        return None if known is None else known.slow_after
+        return None if known is None else known.percentile_95
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Record the duration of a call.
 
-        It may have been shortened by a second attempt once it was slow: the estimate stays the same.
+        It may have been shortened by a second attempt after the 95th percentile: the estimate stays the same.
         """
         with self._lock:
-            self._kinds.setdefault(kind, _Durations()).add(seconds, self._share)
+            self._kinds.setdefault(kind, _Durations()).add(seconds)
 
 
 @dataclass(slots=True)
 class _Durations:
     last: deque[float] = field(default_factory=lambda: deque(maxlen=_KEPT))
     calls: int = 0
-    slow_after: float | None = None
+    percentile_95: float | None = None
 
-    def add(self, seconds: float, share: float) -> None:
+    def add(self, seconds: float) -> None:
         self.last.append(seconds)
         self.calls += 1
         if self.calls >= _NEEDED and self.calls % _ESTIMATED_EVERY == 0:
-            self.slow_after = sorted(self.last)[int(len(self.last) * (1 - share))]
+            self.percentile_95 = sorted(self.last)[len(self.last) * 95 // 100]

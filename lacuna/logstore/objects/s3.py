@@ -78,9 +78,6 @@ _PAGE_KEYS = 1000
 #: After this time without an answer, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
-#: The share of requests that are slow, which are made again. Every commit waits for an append to the journal.
-_SLOW_SHARE = 0.05
-_IMPATIENT_SLOW_SHARE = 0.5
 #: The additional time that a request may take for its bytes.
 _SLOW_BYTES_S = 4 << 20
 _CREDENTIAL_CODES = frozenset(
@@ -123,8 +120,7 @@ class S3Store:
     object is there.
     With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
     What is not answered after a second, or half a second with `is_impatient`, is also sent over a new connection.
-    GETs, and PUTs that create an object, are also sent again when they take longer than 95 % of their kind, or than
-    half of them with `is_impatient`.
+    GETs, and PUTs that create an object, are also sent again when they take longer than 95 % of their kind.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -162,8 +158,7 @@ class S3Store:
             self._client = self._opened_client()
         self._second_client: Any = None
         self._second_client_lock = Lock()
-        share = _IMPATIENT_SLOW_SHARE if is_impatient else _SLOW_SHARE
-        self._attempts = SecondAttempts(2 * connections, _outcome, share)
+        self._attempts = SecondAttempts(2 * connections, _outcome)
         self._answer_seconds = _IMPATIENT_ANSWER_S if is_impatient else _ANSWER_S
         self._deletes_singly = False
 

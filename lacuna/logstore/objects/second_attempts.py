@@ -2,7 +2,7 @@
 
 A few requests take a store many times as long as most: they meet a busy disk or a lost packet. A second attempt hardly
 ever meets the same. So a request that takes longer than 95 % of its kind is *slow*, and is made again over another
-connection. For a journal, every second request is slow, since all clients wait for its appends (adr/0069).
+connection (adr/0069).
 
 A front end that is replaced, or a NAT that forgets a connection, leaves connections on which nothing ever arrives. TCP
 notices only after many seconds, as does a time-out that allows for slow requests. So a request without an answer after
@@ -28,6 +28,8 @@ T = TypeVar("T")
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
+#: The attempts that each successful call allows. A store that is slow for all clients does not get every request twice.
+_SHARE: Final = 0.05
 #: The attempts at silent requests that are allowed at a time. Slow requests leave them untouched.
 _RESERVE: Final = 10.0
 #: The attempts at slow requests that are allowed at a time, once calls have earned them.
@@ -70,17 +72,10 @@ class Ended(Generic[T]):
 
 
 class SecondAttempts:
-    """Makes calls in at most `threads` threads. Thread-safe. `judge` returns the outcome of a failed attempt.
+    """Makes calls in at most `threads` threads. Thread-safe. `judge` returns the outcome of a failed attempt."""
 
-    `share` is the share of calls that are slow, and the attempts that each successful call allows. A store that is slow
-    for all clients therefore does not get every request twice.
-    """
-
-    def __init__(
-        self, threads: int, judge: Callable[[BaseException], Outcome], share: float = 0.05
-    ) -> None:
-        self.latencies = Latencies(share)
-        self._share = share
+    def __init__(self, threads: int, judge: Callable[[BaseException], Outcome]) -> None:
+        self.latencies = Latencies()
         self._threads = ThreadPoolExecutor(threads, "s3-request")
         self._judge = judge
         self._lock = threading.Lock()
@@ -95,7 +90,7 @@ class SecondAttempts:
         ended = self._raced(request, started)
         if ended.attempt.exception() is None:
             with self._lock:
-                self._allowed = min(_RESERVE + _SLOW_BURST, self._allowed + self._share)
+                self._allowed = min(_RESERVE + _SLOW_BURST, self._allowed + _SHARE)
             if request.kind is not None:
                 self.latencies.add(request.kind, perf_counter() - started)
         return ended
@@ -125,7 +120,7 @@ class SecondAttempts:
         return Ended(decision, reasons)
 
     def _slow_after(self, kind: Kind | None) -> float:
-        seconds = None if kind is None else self.latencies.slow_after(kind)
+        seconds = None if kind is None else self.latencies.percentile_95(kind)
         return inf if seconds is None else max(seconds, _SLOW_AFTER_LEAST_S)
 
     def _is_allowed(self, leaving: float = 0.0) -> bool:

@@ -233,37 +233,30 @@ def test_kinds_are_estimated_apart() -> None:
     for _ in range(64):
         latencies.add(small, 0.04)
         latencies.add(large, 0.4)
-    assert latencies.slow_after(small) == 0.04
-    assert latencies.slow_after(large) == 0.4
-    assert latencies.slow_after(request_kind("get", 1)) is None
+    assert latencies.percentile_95(small) == 0.04
+    assert latencies.percentile_95(large) == 0.4
+    assert latencies.percentile_95(request_kind("get", 1)) is None
 
 
 def test_an_estimate_needs_64_durations_and_forgets_all_but_256() -> None:
     latencies, kind = Latencies(), request_kind("get", 1)
     for milliseconds in range(100, 0, -1):
         latencies.add(kind, milliseconds / 1000)
-        assert (latencies.slow_after(kind) is None) == (milliseconds > 37)
+        assert (latencies.percentile_95(kind) is None) == (milliseconds > 37)
     for _ in range(12):
         latencies.add(kind, 0.001)
-    assert latencies.slow_after(kind) == 0.095
+    assert latencies.percentile_95(kind) == 0.095
     for _ in range(256):
         latencies.add(kind, 0.002)
-    assert latencies.slow_after(kind) == 0.002
-
-
-def test_half_of_the_calls_can_be_slow() -> None:
-    latencies, kind = Latencies(share=0.5), request_kind("put", 1)
-    for milliseconds in range(64):
-        latencies.add(kind, milliseconds / 1000)
-    assert latencies.slow_after(kind) == 0.032
+    assert latencies.percentile_95(kind) == 0.002
 
 
 def test_durations_that_a_second_attempt_shortens_leave_the_estimate_as_it_is() -> None:
-    """Each slow call ends soon after it became slow, instead of long after."""
+    """Each slow call ends soon after the 95th percentile, instead of long after it."""
     latencies, kind = Latencies(), request_kind("get", 1)
     for _ in range(10):
         for milliseconds in range(1, 101):
             latencies.add(kind, min(milliseconds * 37 % 101, 97) / 1000)
-    estimate = latencies.slow_after(kind)
+    estimate = latencies.percentile_95(kind)
     assert estimate is not None
     assert estimate == pytest.approx(0.096, abs=0.002)
