@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 from typing import Any
 
 import pytest
@@ -93,9 +94,7 @@ class Leading:
 
 
 @asynccontextmanager
-async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator[Leading]:
-    """Time stops a few leases later, since a loop that gets no core for a moment has not hung."""
-    clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
+async def leading(make_journal: MakeJournal, clock: Clock) -> AsyncIterator[Leading]:
     node = Node(make_plane, clock, nobody)
     changed = asyncio.Event()
 
@@ -141,8 +140,12 @@ async def epoch_of(reader: JournalReader, lease: float) -> int:
 
 
 async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
-    """A standby looks on during three leases of real renewals."""
+    """A standby looks on during three leases of real renewals.
+
+    Time stops soon after, since a loop that gets no core for a moment has not hung.
+    """
     clock = LeaseClock()
+    clock.end_ms = FEW_LEASES_MS
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
         assert plane is not None
@@ -160,6 +163,7 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
         await created(client)
         await client.close()
         assert leader.node.plane is plane
+        clock.end_ms = inf
 
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
@@ -177,7 +181,6 @@ async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: Ma
             other.abandon()
             await other.close()
 
-        clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
         in_a_thread(take_over)
         assert not plane._leads()
         async with asyncio.timeout(LONG):
