@@ -25,7 +25,8 @@ venv:
 	@.ci/venv.sh '$(PYTHON)' '$(VENV)' $(if $(filter file,$(origin PYTHON)),,asked)
 
 $(VENV)/.run-ready: pyproject.toml setup.py | venv
-	$(PIP) --editable '.[console,demo,security]' $(BUILD)
+	@echo 'setting up $(VENV), which takes about a minute and is needed only once'
+	@$(PIP) --editable '.[console,demo,security]' $(BUILD)
 	@touch $@
 
 $(VENV)/.ready: pyproject.toml setup.py | venv
@@ -38,7 +39,8 @@ $(VENV)/.kernel-ready: $(KERNEL_SOURCES) | venv $(VENV)/.ready
 
 # What agents and control planes need of the kernel, which is half of the C compiler's work.
 $(VENV)/.serving-ready: $(KERNEL_SOURCES) | venv $(VENV)/.run-ready
-	$(BUILD_KERNEL) --serving
+	@echo 'compiling the kernel'
+	@$(BUILD_KERNEL) --serving
 	@touch $@
 
 run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster on 127.0.0.1:9092 (PORT=…), with its data in ./data

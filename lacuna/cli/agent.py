@@ -9,7 +9,7 @@ from typing import Annotated
 from lacuna.agent.asking import Whereabouts
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions, with_given_keys
+from lacuna.cli.agent_options import AgentOptions, named_store, with_given_keys
 from lacuna.cli.command_line import takes
 from lacuna.cli.configuration import Configuration, print_configuration
 from lacuna.cli.errors import fail
@@ -77,17 +77,12 @@ def agent(given: Given) -> None:
 
 def _store_url(settings: Configuration) -> str:
     """Return the URL of the store that the options name, with its keys. Raises UserError."""
-    store, s3 = settings.make(places.StoreUrl).store, settings.make(places.Bucket)
+    named = named_store(settings)
     objects = settings.make(places.ObjectsFolder).objects
-    if (count := sum(map(bool, (s3.bucket, objects, store)))) != 1:
-        problem = "no place" if not count else "more than one place"
+    if bool(named) == bool(objects):
+        problem = "more than one place" if named else "no place"
         fail(f"{problem} for the records was named: use one of --bucket, --objects and --store")
-    if s3.endpoint and not s3.bucket:
-        fail("--endpoint needs --bucket: name the bucket")
-    if s3.sse and not s3.bucket:
-        fail("--s3-sse needs --bucket: with --store, write ?sse=… into its URL")
-    place = s3.url() if s3.bucket else store or folder_url(Path(objects))
-    return with_given_keys(settings, place)
+    return with_given_keys(settings, named or folder_url(Path(objects)))
 
 
 async def _agent(options: AgentOptions, control: ControlPlace) -> None:

@@ -16,7 +16,15 @@ from lacuna.base.client_security import ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.cli.configuration import Configuration
 from lacuna.cli.errors import fail
-from lacuna.cli.places import BucketCreation, Encryption, Health, Listeners, LogLines
+from lacuna.cli.places import (
+    Bucket,
+    BucketCreation,
+    Encryption,
+    Health,
+    Listeners,
+    LogLines,
+    StoreUrl,
+)
 from lacuna.cli.tables import AGENT
 from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
@@ -88,6 +96,24 @@ class AgentOptions:
             *(["--verbose"] if self.verbose else []),
             *self.configuration.arguments(BucketCreation, Health, LogLines, *AGENT),
         ]
+
+
+def named_store(configuration: Configuration) -> str:
+    """Return the URL of the store that --bucket or --store names, or "" if neither does.
+
+    Raises UserError for options that contradict each other.
+    """
+    store, s3 = configuration.make(StoreUrl).store, configuration.make(Bucket)
+    if store and s3.bucket:
+        fail("--bucket and --store both name a place for the records: leave one of them out")
+    if s3.endpoint and not s3.bucket:
+        fail(
+            "--endpoint needs --bucket: name the bucket; with --store, write ?endpoint=… into its URL"
+        )
+    if (s3.sse or s3.sse_kms_key_id) and not s3.bucket:
+        option = "--s3-sse" if s3.sse else "--s3-sse-kms-key-id"
+        fail(f"{option} needs --bucket: name the bucket; with --store, write ?sse=… into its URL")
+    return s3.url() if s3.bucket else store
 
 
 def with_given_keys(configuration: Configuration, url: str) -> str:

@@ -39,7 +39,8 @@ class DataFolder(Checked):
     data: str = setting(
         "data",
         "data",
-        "Folder of the journal and, in `lacuna up` without a bucket, of the records. It is created if missing.",
+        "Folder of the journal and, in `lacuna up` without --bucket or --store, of the records. It is created if "
+        "missing.",
         option="--data",
         short="-d",
         metavar="PATH",
@@ -144,7 +145,7 @@ class StoreUrl(Checked):
         "has the journal's snapshots, and with `bucket` the whole journal.",
         option="--store",
         panel=_RECORDS,
-        yields_to=("bucket", "objects"),
+        yields_to=("moto", "bucket", "objects"),
     )
 
 

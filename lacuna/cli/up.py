@@ -15,7 +15,7 @@ import click
 from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.setting import Value
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions, with_given_keys
+from lacuna.cli.agent_options import AgentOptions, named_store, with_given_keys
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration, is_typed, print_configuration
 from lacuna.cli.console_options import ConsoleOptions, host_names
@@ -30,7 +30,7 @@ from lacuna.controlplane.journal.kinds import shared_kind_of
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
-from lacuna.logstore.objects import folder_url
+from lacuna.logstore.objects import folder_url, kind_of
 from lacuna.observing.agent import STARTING, observe_agent
 from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, endpoint_served
@@ -49,6 +49,7 @@ class Given:
             places.DataFolder,
             places.Bucket,
             places.BucketCreation,
+            places.StoreUrl,
             places.JournalPlace,
             places.LeaderLease,
             places.Encryption,
@@ -133,17 +134,18 @@ def _serve(given: Given, options: AgentOptions) -> None:
 
 def _store_url(settings: Configuration) -> str:
     """Return the URL of the store that the settings name, with its keys. Raises UserError."""
-    s3 = settings.make(places.Bucket)
-    creates = settings.make(places.BucketCreation).create_bucket
-    if not s3.bucket and (s3.endpoint or creates):
-        fail("--endpoint and --create-bucket need --bucket: name the bucket")
+    named = named_store(settings)
+    if not named and settings.make(places.BucketCreation).create_bucket:
+        fail("--create-bucket needs a bucket: name it with --bucket or --store")
     journal = settings.make(places.JournalPlace).journal
-    if not s3.bucket and journal and shared_kind_of(journal).is_in_bucket:
-        fail(f"--journal {journal} needs a bucket: name it with --bucket")
-    if not s3.bucket and s3.sse:
-        fail("--s3-sse needs --bucket, because only S3 encrypts objects by itself: name the bucket")
+    if not named and journal and shared_kind_of(journal).is_in_bucket:
+        fail(f"--journal {journal} needs a bucket: name it with --bucket or --store")
+    if named and not kind_of(named).is_shared:
+        fail(
+            f"--store {named} would lose the records at the end and keep the journal: use --moto, which keeps neither"
+        )
     folder = Path(settings.make(places.DataFolder).data) / "objects"
-    return with_given_keys(settings, s3.url() if s3.bucket else folder_url(folder))
+    return with_given_keys(settings, named or folder_url(folder))
 
 
 def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions | None:
@@ -156,8 +158,8 @@ def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions |
 def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
     """Starts moto's server, and returns the settings with its bucket, its endpoint, and a data folder."""
     context = click.get_current_context()
-    if is_typed(context, "bucket") or is_typed(context, "endpoint"):
-        fail("--moto has its own bucket: leave --bucket and --endpoint out")
+    if any(is_typed(context, name) for name in ("bucket", "endpoint", "store")):
+        fail("--moto has its own bucket: leave --bucket, --endpoint and --store out")
     if is_typed(context, "data"):
         fail(
             "--moto keeps neither records nor journal on disk, so --data would have no effect: "
@@ -175,6 +177,7 @@ def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:
     values: dict[str, Value] = {
         "bucket": MOTO_BUCKET,
         "endpoint": endpoint,
+        "store": "",
         "data": folder,
         "create.bucket": True,
     }

@@ -1,4 +1,4 @@
-"""Tests `lacuna up --journal bucket`: the bucket holds all state, so a lost machine loses nothing."""
+"""Tests `lacuna up` with a bucket. With `--journal bucket`, it holds all state, so a lost machine loses nothing."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from lacuna.controlplane.journal.bucket import BucketJournal
 from lacuna.controlplane.journal.journal import JournalError
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.operating import embedded
+from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing import Cluster
 from tests.clients.librd import COMMITTED, eventually, read
 from tests.forked import ForkedCluster
@@ -174,8 +175,37 @@ def test_up_is_killed_and_started_on_another_machine(
         assert status.rows[1] == ["epoch 2"]
 
 
-def test_a_journal_in_the_bucket_needs_a_bucket(refused: Refusal) -> None:
-    assert "name it with --bucket" in refused("up", "--journal=bucket")
+def test_up_keeps_records_at_the_url_of_a_store(
+    tmp_path: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
+) -> None:
+    """The journal stays in the data folder, by which jobs find both."""
+    with ForkedCluster(tmp_path / "data", [f"--store={bucket_url}"]) as up:
+        assert f"records in {bucket_url}, journal in {up.data}" in up.output
+        clients.send(clients.plain(up.bootstrap), "t", ["before"])
+        up.restart()
+        assert stored(up.bootstrap) == ["before"]
+        assert not (up.data / "objects").exists()
+        ran = lacuna("metadata", "publish", f"--data={up.data}", **CREDENTIALS)
+        assert ran.code == 0, ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--journal=bucket"], "name it with --bucket or --store"),
+        (["--create-bucket"], "name it with --bucket or --store"),
+        (["--journal=bucket", "--store=file:///tmp"], "bucket: name it with --store s3://"),
+        (["--store=s3://a", "--bucket=b", "--print-config"], "--bucket and --store both name a place"),
+        (["--store=s3://a", "--endpoint=http://h"], "write ?endpoint=… into its URL"),
+        (["--store=memory:"], "would lose the records at the end and keep the journal: use --moto"),
+        (["--store=a"], "'a' is not the URL of an object store: write one of file:///FOLDER"),
+        (["--moto", "--store=s3://a"], "leave --bucket, --endpoint and --store out"),
+    ],
+)  # fmt: skip
+def test_options_for_the_bucket_that_cannot_work(
+    refused: Refusal, tmp_path: Path, options: list[str], message: str
+) -> None:
+    assert message in refused("up", f"--data={tmp_path}", *options)
 
 
 @pytest.mark.slow

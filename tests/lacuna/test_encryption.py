@@ -185,6 +185,7 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
     ("arguments", "message"),
     [
         (["up", "--s3-sse=AES256"], "--s3-sse needs --bucket"),
+        (["up", "--store=s3://b", "--s3-sse-kms-key-id=k"], "--s3-sse-kms-key-id needs --bucket"),
         (["up", "--bucket=b", "--s3-sse=aes"], "sse is 'aes': choose AES256, aws:kms, aws:kms:dsse"),
         (["up", "--bucket=b", "--s3-sse-kms-key-id=k"], "sse is '': choose AES256"),
         (["agent", "--control=:1", "--store=s3://b", "--s3-sse=AES256"], "write ?sse=… into its URL"),
