@@ -21,12 +21,13 @@ from lacuna.cli.queries import (
     topic_offsets,
 )
 from lacuna.cli.records.finding import find
-from lacuna.cli.records.points import Kind, Point, parse_from
+from lacuna.cli.records.points import parse_from
 from lacuna.cli.units import parse_duration, show_count, show_duration, show_size
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.operating.changing import with_unit
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.operating.points import Kind, Point
 from lacuna.operating.relayed import relayed
 from lacuna.operating.sizes import sizes_of_topics
 from lacuna.wire.messages import topics as wire

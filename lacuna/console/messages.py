@@ -31,6 +31,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
+from lacuna.operating.points import Kind, point_of
 
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
@@ -41,7 +42,6 @@ _USUAL: Final = frozenset(COLUMNS[:5])
 WRITTEN_PLACES: Final = (
     "earliest, end, end-100, an offset, a time such as 2026-01-31T12:30 (UTC), or 10m (ago)"
 )
-_MOST_DIGITS: Final = 18
 
 
 class Cell(NamedTuple):
@@ -356,29 +356,19 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
     The end is the last stable offset, so that no record of an open transaction is before it.
     """
     starts, stable, ends = bounds.starts, bounds.stable, bounds.high_watermarks
-    word, _, back = text.partition("-")
-    if text == "earliest":
+    point = point_of(text, site.sources.now_ms(), UTC)
+    if point is None:
+        raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}")
+    if point.kind is Kind.EARLIEST:
         return starts
-    if text == "end" or (word == "end" and _is_number(back)):
-        return {each: max(at - int(back or 0), starts[each]) for each, at in stable.items()}
-    if _is_number(text):
-        return {each: min(max(int(text), start), ends[each]) for each, start in starts.items()}
-    time_ms = _time_of(text, site.sources.now_ms())
+    if point.kind is Kind.END:
+        return {each: max(at - point.value, starts[each]) for each, at in stable.items()}
+    if point.kind is Kind.OFFSET:
+        return {each: min(max(point.value, start), ends[each]) for each, start in starts.items()}
     async with connection_to(site.agents(request)) as connection:
         reader = Reader(connection, bounds.topic.name, bounds.level, site.sources.seconds)
-        found = await reader.at_time(bounds.states, time_ms)
+        found = await reader.at_time(bounds.states, point.value)
     return {each: stable[each] if offset < 0 else offset for each, offset in found.items()}
-
-
-def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
-def _time_of(text: str, now_ms: int) -> int:
-    try:
-        return milliseconds(text, now_ms)
-    except BadRequest as error:
-        raise BadRequest(f"{text[:40]!r} is not a place: write {WRITTEN_PLACES}") from error
 
 
 def milliseconds(text: str, now_ms: int) -> int:

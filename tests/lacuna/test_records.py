@@ -27,9 +27,10 @@ from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.base.errors import UserError
 from lacuna.cli.records.formats import parse_format, render_json, unescape
 from lacuna.cli.records.input import json_records
-from lacuna.cli.records.points import Kind, Point, parse_from, parse_until
+from lacuna.cli.records.points import parse_from, parse_until
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.operating.agents import AgentParts
+from lacuna.operating.points import Kind, Point
 from lacuna.testing import Cluster
 from tests.forked import Started, start_process
 

@@ -19,11 +19,11 @@ from pyarrow import csv, feather
 
 import lacuna
 from lacuna.base.errors import UserError
-from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.records.saving import FORMATS, point_of, save
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
+from lacuna.operating.points import Kind, Point
 from lacuna.pipeline.control import ControlPlane
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError

@@ -18,12 +18,12 @@ from lacuna.cli.queries import (
     topic_metadata,
     topic_offsets,
 )
-from lacuna.cli.records.points import Kind, Point
 from lacuna.cli.units import show_count
 from lacuna.controlplane.client import not_known
 from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.operating.points import Kind, Point
 
 #: A stop beyond every offset.
 NEVER: Final = (1 << 63) - 1

@@ -1,7 +1,7 @@
 """Parses times and durations written by users, and formats times for display."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 _SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -21,16 +21,19 @@ def seconds_of(text: str) -> float | None:
     return seconds if 0 < seconds <= _LONGEST else None
 
 
-def time_of(text: str, now_ms: int) -> int | None:
+def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
     """Return a time in ISO 8601, or a duration ago (10m or -10m), in milliseconds since 1970. Otherwise None.
 
-    A time without a zone is local.
+    A time without a zone is in `zone`, or else local.
     """
     ago = seconds_of(text.removeprefix("-"))
     if ago is not None:
         return max(now_ms - round(ago * 1000), 0)
     try:
-        return max(round(datetime.fromisoformat(text).timestamp() * 1000), 0)
+        time = datetime.fromisoformat(text)
+        if time.tzinfo is None:
+            time = time.replace(tzinfo=zone)
+        return max(round(time.timestamp() * 1000), 0)
     except (ValueError, OverflowError, OSError):
         return None
 
