@@ -6,8 +6,8 @@ import re
 import select
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -16,14 +16,16 @@ import click
 from lacuna.agent.clock import SystemWallClock
 from lacuna.cli.command_line import argument, option
 from lacuna.cli.configuration import is_typed
-from lacuna.cli.console import err, print_line
+from lacuna.cli.console import err, out, print_line
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
-from lacuna.cli.records.points import Kind, Point, parse_at, parse_from, parse_until
+from lacuna.cli.records.points import parse_at, parse_from, parse_until
 from lacuna.cli.units import show_count, show_size
+from lacuna.operating.points import Kind, Point
 
 if TYPE_CHECKING:
+    from lacuna.cli.records.finding import OffsetRange
     from lacuna.cli.records.reading import Reading
 
 _ISOLATIONS: Final = ("committed", "uncommitted")
@@ -221,13 +223,17 @@ def _save(given: Given, output: str) -> None:
         isolation=given.isolation,
     )
     reader = reader_of(Source(locate(given.place, needs_control=given.place.store is None)), query)
-    count = save(reader, output, file, given.count)
+    from lacuna.cli.progress import offsets_done
+
+    with offsets_done() as bar:
+        bar.stage("records written")
+        count = save(reader, output, file, given.count, written=bar.advance)
     print_line(f"{show_count(count, 'record')} in {file}")
 
 
 def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
     """Return the records. Raises UserError."""
-    from lacuna.cli.records.finding import find, topics_like
+    from lacuna.cli.records.finding import NEVER, find, topics_like
     from lacuna.cli.records.reading import read, read_as_member
 
     context = click.get_current_context()
@@ -259,7 +265,26 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
             )
         return found
 
-    return read(reading, asyncio.run(wanted()))
+    ranges = asyncio.run(wanted())
+    is_bounded = all(each.stop < NEVER for each in ranges)
+    has_filter = reading.keep is not None
+    if is_bounded and err.is_terminal and (has_filter or not out.is_terminal):
+        return _with_bar(reading, ranges)
+    return read(reading, ranges)
+
+
+def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[list[Any]]:
+    """Yield the records, and show how many offsets are done: for a file, or for a search that prints few records."""
+    from lacuna.cli.progress import offsets_done
+    from lacuna.cli.records.reading import read
+
+    with offsets_done() as bar:
+        bar.stage("offsets read")
+        bar.expect(sum(max(each.stop - max(each.start, each.first), 0) for each in ranges))
+        for portion in read(replace(reading, pass_over=bar.advance), ranges):
+            if portion and out.is_terminal:
+                bar.hide()
+            yield portion
 
 
 def _filter(given: Given) -> Callable[[Any], bool] | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from rich.markup import escape
 from rich.progress import (
@@ -21,12 +22,20 @@ from lacuna.cli.console import err
 from lacuna.cli.units import show_size
 from lacuna.pipeline.workers import Progress
 
+#: The widest bar, and the narrowest.
+_BAR: Final = 40, 8
+#: Columns for the figures of a bar, so that they are never cut.
+_FIGURES: Final = 39
+
 
 class Shown(Progress):
     """Progress that a command shows. This base class shows nothing."""
 
     def end(self) -> None:
         """Removes a bar, so that output starts on a new line. The next stage shows a new bar."""
+
+    def hide(self) -> None:
+        """Removes a bar until the next progress, so that output starts on a new line."""
 
 
 class _Speed(ProgressColumn):
@@ -40,13 +49,16 @@ class _Speed(ProgressColumn):
 
 
 class _Bar(Shown):
-    """A bar, shown from the first stage until `end`. A stage that begins when all work is done begins at 0."""
+    """A bar on one line, from the first stage until `end`. A stage that begins when all work is done begins at 0."""
 
     def __init__(self, *columns: ProgressColumn) -> None:
+        widest, narrowest = _BAR
+        width = min(max(err.width // 4 - 7, narrowest), widest)
+        self._most_text = max(err.width - width - _FIGURES, 1)
         # Otherwise, rich would redirect standard output to its console, which is standard error.
         self._bars = Bars(
             TextColumn("{task.description}"),
-            BarColumn(),
+            BarColumn(width),
             *columns,
             console=err,
             transient=True,
@@ -59,7 +71,9 @@ class _Bar(Shown):
         if self._done >= self._expected:
             self._reset()
         self._bars.start()
-        self._bars.update(self._task, description=escape(text))
+        shown = Text(text)
+        shown.truncate(self._most_text, overflow="ellipsis")
+        self._bars.update(self._task, description=escape(shown.plain))
 
     def expect(self, amount: int) -> None:
         self._expected += amount
@@ -67,7 +81,11 @@ class _Bar(Shown):
 
     def advance(self, amount: int) -> None:
         self._done += amount
+        self._bars.start()
         self._bars.update(self._task, completed=self._done)
+
+    def hide(self) -> None:
+        self._bars.stop()
 
     def end(self) -> None:
         self._bars.stop()

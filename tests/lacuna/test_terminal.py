@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 from rich.console import Console
 
 from lacuna.base.errors import UserError
-from lacuna.cli import console, verification
+from lacuna.cli import console, progress, verification
 from lacuna.cli.answers import check
 from lacuna.cli.console_options import ConsoleOptions
 from lacuna.cli.records.librdkafka_errors import explain_error
@@ -76,6 +77,44 @@ def test_a_paragraph_is_broken_between_words(screen: io.StringIO) -> None:
     assert screen.getvalue().split() == words
     assert all(len(line) <= max(WIDTHS) for line in screen.getvalue().splitlines())
     assert len(screen.getvalue().splitlines()) > 1
+
+
+@pytest.mark.parametrize("shown", [progress.bytes_done, progress.tasks_done, progress.offsets_done])
+@pytest.mark.parametrize("width", [60, *WIDTHS])
+def test_a_bar_is_one_line_and_has_all_its_figures(
+    monkeypatch: pytest.MonkeyPatch, shown: Callable[[], Any], width: int
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    file = io.StringIO()
+    monkeypatch.setattr(progress, "err", Console(file=file, force_terminal=True, width=width))
+    with shown() as bar:
+        bar.stage("[orders] and a name that is longer than it usually is: " + "x" * width)
+        bar.expect(1000 << 20)
+        bar.advance(500 << 20)
+        bar.hide()
+        # What follows a hidden bar begins at the start of an empty line.
+        hidden = file.getvalue()
+        bar.advance(250 << 20)
+    frames = [line for line in re.split(r"[\r\n]|\x1b\[[0-9?]+[a-zA-Z]", hidden) if line.strip()]
+    half = "500.0/1,000.0 MiB" if shown is progress.bytes_done else f"{500 << 20}/{1000 << 20}"
+    assert half in frames[-1]
+    assert frames[-1].startswith("[orders]")
+    assert all(len(line) <= width for line in frames)
+    assert hidden.count("\n") <= 2, "each frame is one line"
+    assert hidden.endswith("\x1b[2K")
+    assert not re.search(r"\x1b\[[0-9;]*m", file.getvalue()), "NO_COLOR"
+
+
+def test_without_a_terminal_there_is_no_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    file = io.StringIO()
+    monkeypatch.setattr(progress, "err", Console(file=file))
+    for shown in (progress.bytes_done, progress.tasks_done, progress.offsets_done):
+        with shown() as bar:
+            bar.stage("orders")
+            bar.expect(2)
+            bar.advance(1)
+            bar.hide()
+    assert file.getvalue() == "orders\norders\n"
 
 
 class Terminal:

@@ -36,7 +36,7 @@ _CONFIG: Final = {
 class Reading:
     """How records are read: from which agents, which records are kept, and how many.
 
-    `tell` receives a line when no agent answers.
+    `tell` receives a line when no agent answers, and `pass_over` the number of offsets that were read or skipped.
     """
 
     bootstrap: Agents
@@ -44,6 +44,7 @@ class Reading:
     most: int | None
     keep: Callable[[Message], bool] | None
     tell: Callable[[str], None]
+    pass_over: Callable[[int], None] = lambda _: None
 
     def consumer(self, **config: Any) -> Consumer:
         """Return a consumer with these settings."""
@@ -73,6 +74,7 @@ def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Messa
     }
     if not left:
         return
+    at = {place: max(each.start, each.first) for place, each in left.items()}
     remaining = NEVER if reading.most is None else reading.most
     waits = 500 if any(each.stop == NEVER for each in wanted) else _END_MS
     consumer = reading.consumer(**{"fetch.wait.max.ms": waits})
@@ -96,6 +98,10 @@ def read(reading: Reading, wanted: Sequence[OffsetRange]) -> Iterator[list[Messa
             if len(records) < len(portion):
                 for each, end in _ends(portion):
                     reached[each] = max(reached.get(each, 0), end)
+            for each in reached.keys() & left.keys():
+                passed = min(reached[each], left[each].stop)
+                reading.pass_over(max(passed - at[each], 0))
+                at[each] = max(passed, at[each])
             ended = [each for each in reached if each in left and reached[each] >= left[each].stop]
             for each in ended:
                 del left[each]

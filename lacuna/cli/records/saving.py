@@ -1,6 +1,6 @@
 """Writes the records of a topic to a file, for `lacuna consume --output`."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from lacuna.base.errors import UserError
-from lacuna.cli.records.points import Kind, Point
+from lacuna.operating.points import Kind, Point
 
 FORMATS: Final = ("parquet", "arrow", "csv")
 
@@ -37,11 +37,18 @@ def point_of(point: Point) -> Any:
             return None
 
 
-def save(reader: pa.RecordBatchReader, kind: str, path: Path, most: int | None = None) -> int:
+def save(
+    reader: pa.RecordBatchReader,
+    kind: str,
+    path: Path,
+    most: int | None = None,
+    *,
+    written: Callable[[int], None] = lambda _: None,
+) -> int:
     """Writes at most `most` records in a format of FORMATS, and returns their number.
 
-    The file appears when it is complete, and then replaces an older one. Raises UserError, OSError and the reader's
-    errors.
+    `written` receives the number of records of each batch. The file appears when it is complete, and then replaces an
+    older one. Raises UserError, OSError and the reader's errors.
     """
     staged = path.with_name(f".{path.name}.part")
     count = 0
@@ -50,6 +57,7 @@ def save(reader: pa.RecordBatchReader, kind: str, path: Path, most: int | None =
             for batch in _first(reader, most):
                 writer.write_batch(batch if kind != "csv" else _as_text(batch))
                 count += batch.num_rows
+                written(batch.num_rows)
         staged.replace(path)
     finally:
         staged.unlink(missing_ok=True)

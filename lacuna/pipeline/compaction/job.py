@@ -116,7 +116,8 @@ class Compaction:
         """
         started = time.monotonic()
         partitions = partitions_of(self._control, topics)
-        self._progress.stage(f"checking {len(partitions)} partitions")
+        count = len(partitions)
+        self._progress.stage(f"checking {count} partition{'s' * (count != 1)}")
         before = self._sizes(partitions)
         with JobHold(self._control) as hold:
             outcomes = list(self._rounds(partitions, before, hold))
