@@ -18,6 +18,7 @@ HINTS: Final = {
         "the group does not exist; `lacuna groups list` shows the existing groups"
     ),
     ErrorCode.NON_EMPTY_GROUP: "the group still has members; stop its consumers first",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "members of the group still read the topic; stop its consumers first",
     ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: "no producer has used it, or it has expired; "
     "`lacuna transactions list` shows the existing ones",
     ErrorCode.COORDINATOR_NOT_AVAILABLE: "the control plane does not answer; check that it runs",

@@ -1,17 +1,18 @@
-"""`lacuna groups`: list, describe, lag, reset, delete."""
+"""`lacuna groups`: list, describe, lag, reset, delete, delete-offsets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NoReturn
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.base.errors import UserError, did_you_mean
+from lacuna.cli import resetting
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument
 from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
-from lacuna.cli.resetting import reset, share_offsets
+from lacuna.cli.resetting import share_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
@@ -387,7 +388,8 @@ async def lag(group: GroupId, place: AskedPlace) -> None:
     )
 
 
-app.adds("reset", shows=True)(reset)
+app.adds("reset", shows=True)(resetting.reset)
+app.adds("delete-offsets", shows=True)(resetting.delete)
 
 
 @app.adds("delete", shows=True)

@@ -1,4 +1,4 @@
-"""`lacuna groups reset`: lets a group without members continue at other offsets."""
+"""`lacuna groups reset` and `delete-offsets`: change or delete the offsets of a group."""
 
 from collections.abc import Mapping
 from typing import Annotated
@@ -10,12 +10,19 @@ from lacuna.cli.console import asynchronous, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.records.finding import find
-from lacuna.cli.records.points import Kind, Point, parse_from
+from lacuna.cli.records.points import parse_from
 from lacuna.cli.units import show_count
-from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
+from lacuna.operating.points import Kind, Point
 from lacuna.wire.messages import share_groups as wire
-from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
+from lacuna.wire.messages.groups import (
+    LIST_GROUPS_REQUEST,
+    LIST_GROUPS_RESPONSE,
+    ListedGroup,
+    ListGroupsRequest,
+)
 from lacuna.wire.messages.offsets import (
     OFFSET_FETCH_REQUEST,
     OFFSET_FETCH_RESPONSE,
@@ -89,26 +96,70 @@ async def reset(
     print_line(f"reset {group} in {show_count(count, 'partition')}")
 
 
-async def _check_empty(bootstrap: Agents, group: str) -> str:
-    """Return the type of the group, or "" if there is none. Raises UserError if it has members.
+@asynchronous
+async def delete(
+    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    topic: Annotated[
+        list[str],
+        option("--topic", "-t", help="Delete the offsets in this topic. May be repeated."),
+    ],
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+) -> None:
+    """Deletes a group's offsets in topics, and shows them.
 
-    Each agent lists its own groups.
+    The group then begins in these topics as a new group does. A share group must have no members. A consumer group may
+    have members, but they must not read these topics.
     """
-    kind = ""
+    found = await _listed(bootstrap, group)
+    if found is None:
+        check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group}")
+    shares = found is not None and found.group_type == SHARE
+    async with KafkaConnection(bootstrap) as connection:
+        read = _first_unfinished if shares else _committed
+        offsets = {
+            place: at
+            for place, at in (await read(connection, group)).items()
+            if place[0] in topic and at >= 0
+        }
+        partitions = {
+            name: [index for of, index in offsets if of == name] for name in dict.fromkeys(topic)
+        }
+        for name, indexes in partitions.items():
+            if not indexes:
+                fail(
+                    f"group {group} has no offsets in {name}; `lacuna groups describe {group}` shows the offsets that "
+                    "it has"
+                )
+        for refused in await delete_offsets(connection.ask, group, partitions, shares=shares):
+            check(refused.error_code, refused.subject, refused.message)
+    table(
+        ("topic", "partition", "deleted"), ((*place, offsets[place]) for place in sorted(offsets))
+    )
+
+
+async def _check_empty(bootstrap: Agents, group: str) -> str:
+    """Return the type of the group, or "" if there is none. Raises UserError if it has members."""
+    listed = await _listed(bootstrap, group)
+    if listed is None:
+        return ""
+    if listed.group_state not in WITHOUT_MEMBERS:
+        fail(
+            f"group {group} is {listed.group_state}: its members would overwrite the offsets. "
+            f"Stop its consumers first; `lacuna groups describe {group}` shows them"
+        )
+    return listed.group_type
+
+
+async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
+    """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
     for response in await ask_every_agent(
         bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
     ):
         check(response.error_code, "groups")
         for listed in response.groups:
-            if listed.group_id != group:
-                continue
-            kind = listed.group_type
-            if listed.group_state not in WITHOUT_MEMBERS:
-                fail(
-                    f"group {group} is {listed.group_state}: its members would overwrite the offsets. "
-                    f"Stop its consumers first; `lacuna groups describe {group}` shows them"
-                )
-    return kind
+            if listed.group_id == group:
+                return listed
+    return None
 
 
 async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:

@@ -17,7 +17,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetch,
     OffsetFetchGroup,
 )
-from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, move_offsets
+from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
 from lacuna.wire.messages.groups import (
     DELETE_GROUPS_REQUEST,
     DELETE_GROUPS_RESPONSE,
@@ -128,6 +128,51 @@ async def _apply_reset(turn: Turn) -> Done:
     return Done(f"Reset {formats.name(group.group_id)}.", _page_of(turn))
 
 
+# --- delete the offsets of a topic ---
+
+
+async def _offsets_fields(turn: Turn) -> Sequence[Field]:
+    await _group_of(turn)
+    return (Field(name="topic", label="Topic", hint="The topic whose offsets the group loses."),)
+
+
+async def _preview_offsets(turn: Turn) -> Effect:
+    group = await _group_of(turn)
+    (topic,) = await _topics_of(turn, set())
+    rows = [
+        (topic.name, str(index), offset)
+        for (topic_id, index), offset in sorted((await _committed(turn, group)).items())
+        if topic_id == topic.topic_id
+    ]
+    if not rows:
+        raise BadRequest(f"The group has no offsets in {topic.name}.")
+    about = (
+        f"Deletes the offsets of {formats.name(group.group_id)} in {topic.name}, without a way back. The group then "
+        "begins in this topic as a new group does."
+    )
+    return Effect(
+        sentences=[about],
+        headings=("Topic", "Partition", "Now"),
+        rows=rows,
+        pins={"partitions": " ".join(index for _, index, _ in rows)},
+        is_destructive=True,
+    )
+
+
+async def _apply_offsets(turn: Turn) -> Done:
+    group = await _group_of(turn)
+    topics = {turn.text("topic"): [int(each) for each in turn.text("partitions").split()]}
+    shares = group.group_type == SHARE
+    for refused in await delete_offsets(turn.ask, group.group_id, topics, shares=shares):
+        check(refused.error_code, refused.subject, refused.message)
+    # A consumer group without members ends with its last offset.
+    is_left = shares or await _committed(turn, group)
+    return Done(
+        f"Deleted the offsets of {formats.name(group.group_id)} in {turn.text('topic')}.",
+        _page_of(turn) if is_left else "/groups",
+    )
+
+
 # --- delete a group ---
 
 
@@ -165,6 +210,17 @@ EDITS: Final = (
         fields=_reset_fields,
         preview=_preview_reset,
         apply=_apply_reset,
+        on="group",
+        back=_page_of,
+    ),
+    Edit(
+        path="/edit/group/offsets",
+        title="Delete offsets",
+        button="Delete the offsets",
+        needs=agents_decide,
+        fields=_offsets_fields,
+        preview=_preview_offsets,
+        apply=_apply_offsets,
         on="group",
         back=_page_of,
     ),

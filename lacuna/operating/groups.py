@@ -1,9 +1,9 @@
-"""Offsets of groups, as commands and the console read and move them: committed ones, and where share groups begin.
+"""Offsets of groups, as commands and the console move and delete them: committed ones, and where share groups begin.
 
 An error code of Kafka is returned as a `Refusal`, which the caller reports in its own words.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from lacuna.wire.layout import Message
@@ -11,9 +11,13 @@ from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.share_groups import (
     ALTER_SHARE_GROUP_OFFSETS_REQUEST,
     ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+    DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+    DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
 )
 
 #: Kafka's name of the type of share groups.
@@ -95,4 +99,50 @@ async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
         for topic in response.responses
         for each in topic.partitions
         if each.error_code
+    ]
+
+
+async def delete_offsets(
+    ask: Ask, group_id: str, topics: Mapping[str, Iterable[int]], *, shares: bool
+) -> Sequence[Refusal]:
+    """Delete the offsets of a group in partitions, and return what was refused.
+
+    A share group loses its offsets in all partitions of these topics, whichever are named. It must have no members. A
+    consumer group may have members, except of these topics.
+    """
+    if shares:
+        return await _forget(ask, group_id, topics)
+    named = [
+        wire.OffsetDeleteRequestTopic(
+            name, [wire.OffsetDeleteRequestPartition(each) for each in partitions]
+        )
+        for name, partitions in topics.items()
+    ]
+    request = wire.OffsetDeleteRequest(group_id, named)
+    response = await ask(wire.OFFSET_DELETE_REQUEST, wire.OFFSET_DELETE_RESPONSE, 0, request)
+    if response.error_code:
+        return [Refusal(f"group {group_id}", response.error_code)]
+    return [
+        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
+        for topic in response.topics
+        for each in topic.partitions
+        if each.error_code
+    ]
+
+
+async def _forget(ask: Ask, group_id: str, topics: Iterable[str]) -> Sequence[Refusal]:
+    response = await ask(
+        DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+        DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+        0,
+        DeleteShareGroupOffsetsRequest(
+            group_id, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
+        ),
+    )
+    if response.error_code:
+        return [Refusal(f"group {group_id}", response.error_code, response.error_message)]
+    return [
+        Refusal(f"topic {topic.topic_name}", topic.error_code, topic.error_message)
+        for topic in response.responses
+        if topic.error_code
     ]

@@ -206,12 +206,19 @@ def test_a_group_and_its_lag(
     ]
     assert ["lagging", "Stable", "1", "2", "consumer", "classic"] in ask("groups", "list").rows
     assert "the group still has members" in refuse("groups", "delete", "lagging")
+    forget = ("groups", "delete-offsets", "lagging", "--topic", topic)
+    assert "members of the group still read the topic" in refuse(*forget)
     consumer.close()
     assert ask("groups", "describe", "lagging").rows[0] == ["lagging: Empty"]
     assert ask("groups", "delete", "lagging").out == "deleted lagging\n"
     gone = "group lagging: the group does not exist; `lacuna groups list` shows the existing groups"
     assert refuse("groups", "describe", "lagging") == gone
     assert refuse("groups", "delete", "lagging") == gone
+    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": "lagging"})
+    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
+    consumer.close()
+    assert ask(*forget).rows == [["topic", "partition", "deleted"], [topic, "0", "2"]]
+    assert f"group lagging has no offsets in {topic}" in refuse(*forget)
 
 
 def test_an_operator_aborts_a_transaction(
@@ -276,7 +283,7 @@ def test_consumer_groups_show_epochs_and_targets(
 
 
 def test_share_groups_show_what_they_have_not_finished(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
     topic = lacuna_topic()
 
@@ -300,6 +307,9 @@ def test_share_groups_show_what_they_have_not_finished(
     assert [topic, "0", "", "0"] in ask(*reset).rows
     assert ask(*reset, "--execute").out.endswith("reset queue in 1 partition\n")
     assert [topic, "0", "0", "0", "0", "0", "0", "0"] in ask("groups", "describe", "queue").rows
+    delete = ("groups", "delete-offsets", "queue", "--topic", topic)
+    assert ask(*delete).rows == [["topic", "partition", "deleted"], [topic, "0", "0"]]
+    assert f"group queue has no offsets in {topic}; `lacuna groups describe" in refuse(*delete)
 
 
 def test_streams_groups_show_their_tasks(

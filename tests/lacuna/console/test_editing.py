@@ -234,6 +234,13 @@ def test_a_share_group_is_shown_and_reset(browser: Browser, cluster: Cluster) ->
     assert re.search(rf"{stage.topic} 0 0 4 \+4", shown)
     assert f"Reset {stage.group}." in after
     assert re.search(rf"{stage.topic} 0 4 0 0 0 0 1", after)
+    path = f"/edit/group/offsets?id={stage.group}"
+    shown, after = change(browser, path, topic=stage.topic)
+    assert re.search(
+        rf"Deletes the offsets of {stage.group} in {stage.topic}.* {stage.topic} 0 4", shown
+    )
+    assert f"Deleted the offsets of {stage.group} in {stage.topic}." in after
+    assert f"no offsets in {stage.topic}" in Editor(browser, path).send({"topic": stage.topic}).text
 
 
 def test_a_group_with_members_is_left_alone(browser: Browser, cluster: Cluster) -> None:
