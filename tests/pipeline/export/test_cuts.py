@@ -517,23 +517,50 @@ def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
     for taken, given in states:
         assert [-each for each in reversed(taken)] == given
     assert len(states[-1][0]) == load.committed
+    spark = request.getfixturevalue("spark")
+    paths = (
+        _paths_of_runs(str(tmp_path), topics)
+        if kind == "files"
+        else _paths_of_snapshots(_catalog(tmp_path), topics)
+    )
+    for (debits, credits_), (taken, given) in zip(paths, states, strict=True):
+        names = debits + credits_
+        rows = spark.read.parquet(*names).select("value").collect() if names else []
+        assert _amounts([row.value for row in rows]) == taken + given, "Spark reads the same"
 
 
 def _file_states(to: str, topics: Sequence[str]) -> Iterator[list[list[int]]]:
     """Yield the amounts in files at each complete cut, oldest first, as a reader of runs finds them."""
+    for files in _paths_of_runs(to, topics):
+        tables = [[pq.read_table(name, columns=["value"]) for name in names] for names in files]
+        yield [
+            _amounts([value for each in found for value in each.column("value").to_pylist()])
+            for found in tables
+        ]
+
+
+def _paths_of_runs(to: str, topics: Sequence[str]) -> Iterator[list[list[str]]]:
+    """Yield the files of each topic at each complete cut, oldest first."""
     place = open_destination(to)
     for cut in CutLog(place).complete():
         yield [
-            _amounts(
-                [
-                    value
-                    for record in RunLog(place, topic).committed()
-                    if record.run <= cut.states[topic]
-                    for file in record.files
-                    for value in pq.read_table(place.uri(file.name), columns=["value"])
-                    .column("value")
-                    .to_pylist()
-                ]
-            )
+            [
+                place.uri(file.name)
+                for record in RunLog(place, topic).committed()
+                if record.run <= cut.states[topic]
+                for file in record.files
+            ]
             for topic in topics
+        ]
+
+
+def _paths_of_snapshots(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[list[str]]]:
+    """Yield the files of each table at each complete cut, oldest first."""
+    cuts = catalog.load_table("lacuna.lacuna_cuts").scan().to_arrow().sort_by("at").to_pylist()
+    for cut in dict.fromkeys(row["cut"] for row in cuts):
+        states = {row["table_name"]: row["snapshot_id"] for row in cuts if row["cut"] == cut}
+        tables = {name: catalog.load_table(("lacuna", name)) for name in topics}
+        yield [
+            [each.file.file_path for each in table.scan(snapshot_id=states[name]).plan_files()]
+            for name, table in tables.items()
         ]
