@@ -121,7 +121,13 @@ def of_topic(version: int, name: str, **configs: str | None) -> Any:
         resource_type=2,
         resource_name=name,
         configs=tuple(
-            nested(33, version, "AlterConfigsRequestAlterableConfig", name=key.replace("_", "."), value=value)
+            nested(
+                33,
+                version,
+                "AlterConfigsRequestAlterableConfig",
+                name=key.replace("_", "."),
+                value=value,
+            )
             for key, value in configs.items()
         ),
     )
@@ -145,7 +151,12 @@ async def test_alter_configs_fails_by_resource(setup: Setup) -> None:
     config = nested(33, 2, "AlterConfigsRequestAlterableConfig", name="a", value="b")
     others = [
         nested(
-            33, 2, "AlterConfigsRequestAlterConfigsResource", resource_type=kind, resource_name="1", configs=(config,)
+            33,
+            2,
+            "AlterConfigsRequestAlterConfigsResource",
+            resource_type=kind,
+            resource_name="1",
+            configs=(config,),
         )
         for kind in (4, 8, 16, 77, 32)
     ]
