@@ -325,6 +325,8 @@ def main() -> int:
     parser.add_argument("--keep-aborted", action="store_true", help="copy aborted records, too")
     given = parser.parse_args()
     end_by_exception()
+    # A shell lets its background jobs ignore it, and their children inherit that. Importers are ended by it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     plan = Plan(**{each.name: getattr(given, each.name) for each in fields(Plan)})
     with tempfile.TemporaryDirectory(prefix="lacuna-moving-") as folder:
         found, load, said = run(Path(folder), given.version, plan)
