@@ -178,7 +178,7 @@ def read(
     )
 
 
-def eventually(ask: Callable[[], Any], expected: object, seconds: float = 60.0) -> None:
+def eventually(ask: Callable[[], Any], expected: object, seconds: float = 240.0) -> None:
     """Assert that `ask()` returns `expected` within `seconds`, because Kafka's metadata and markers follow an
     answer.
     """
