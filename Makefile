@@ -49,13 +49,15 @@ run: venv $(VENV)/.run-ready $(VENV)/.serving-ready  ## run an embedded cluster 
 demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the transactional demo on a temporary cluster
 	$(BIN)/lacuna demo
 
-# Tests spend part of their time waiting, so more processes than cores are faster.
-WORKERS ?= 6
-QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -m "not slow and not java and not docker" -o tmp_path_retention_policy=failed
+# Tests spend part of their time waiting, so more workers than cores are faster. But each worker needs five seconds of CPU
+# to import and collect the tests.
+WORKERS ?= 4
+QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
+  -o tmp_path_retention_policy=failed
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
 
-# The first run compiles the tests: here once, and not once in each process. The run reports what does not compile.
+# The first run compiles the tests: here once, and not once in each worker. The run reports what does not compile.
 compiled: setup
 	@ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q tests >/dev/null || true
 
@@ -65,7 +67,7 @@ test: export MOST_EXAMPLES ?= 20
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
 test: compiled   ## check lint, types and import contracts, and run the tests
 	@$(if $(COVERED_APART)$(LINTED),,.ci/beside.sh '$(LINT)') \
-	  $(QUICK) --forks $(WORKERS) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) $(or $(TESTS),tests)
+	  $(QUICK) $(if $(COVERED_APART),$(addprefix --ignore=,$(COVERED))) $(or $(TESTS),tests)
 
 lint: setup
 	$(BIN)/ruff check .
@@ -78,7 +80,7 @@ proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/lacuna/*/v1/*.proto proto/lacuna/*/*/v1/*.proto)
 
 coverage: compiled  ## measure the branch coverage of logstore/ and controlplane/
-	$(QUICK) -n $(WORKERS) --dist worksteal --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
+	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
 
 # Material tells of its successor at length.
 docs: export NO_MKDOCS_2_WARNING = 1

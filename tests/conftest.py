@@ -5,14 +5,14 @@ import itertools
 import os
 import signal
 from collections.abc import Generator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from tests.in_forks import Runner
-from tests.shared_moto import LANDLORD, Landlord
+from tests.shared_moto import Landlord
 from tests.stalled import Watch
 
 # The same examples in every run, however slow the machine, so that a run never fails because of a new random example.
@@ -31,19 +31,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 collect_ignore = ["compat/out"]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--forks", type=int, default=0, help="run the tests in this many forks")
-    parser.addoption("--whole-files", action="store_true", help="each file in one of the forks")
-
-
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watch(config))
-    if forks := config.getoption("forks"):
-        landlord = config.stash[LANDLORD] = Landlord()
-        # A fork has none of its parent's threads.
-        config.pluginmanager.register(
-            Runner(forks, landlord.start, whole_files=config.getoption("whole_files"))
-        )
+
+
+#: Made by the process that starts the workers, where there are any.
+_landlord = cache(Landlord)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Sends pytest-xdist's workers the address of the server that they share."""
+    node.workerinput["moto"] = _landlord().address
 
 
 @pytest.hookimpl(trylast=True)
@@ -52,8 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if most := os.environ.get("MOST_EXAMPLES"):
         _cap_examples(items, int(most))
     _put_long_files_first(items)
-    if (forks := config.getoption("forks")) and not config.getoption("whole_files"):
-        _spread_long_files(items, forks)
+    # Of pytest-xdist only the main process knows its options.
+    worker = getattr(config, "workerinput", {})
+    if "worksteal" in worker.get("mainargv", ()):
+        _spread_long_files(items, worker["workercount"])
 
 
 def _cap_examples(items: list[pytest.Item], most: int) -> None:
@@ -83,19 +84,19 @@ def _seconds(item: pytest.Item) -> float:
     return 0.0 if marker is None else float(marker.args[0])
 
 
-def _spread_long_files(items: list[pytest.Item], forks: int) -> None:
-    """Distribute the long files over the forks' beginnings.
+def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
+    """Distribute the long files over the workers' beginnings.
 
-    Each fork begins with an equal share, and then takes tests from the ends of the others, so no long file starts last.
+    Each worker begins with an equal share, and then takes tests from the ends of the others, so no long file starts last.
     """
-    lanes: list[list[pytest.Item]] = [[] for _ in range(forks)]
+    lanes: list[list[pytest.Item]] = [[] for _ in range(workers)]
     long: dict[Path, list[pytest.Item]] = {}
     short: list[pytest.Item] = []
     for item in items:
         (long.setdefault(item.path, []) if _seconds(item) else short).append(item)
     for file in long.values():
         min(lanes, key=len).extend(file)
-    share = len(items) // forks
+    share = len(items) // workers
     for lane in lanes:
         room = max(0, share - len(lane))
         lane += short[:room]

@@ -1,6 +1,7 @@
 """One S3 server of moto for all processes of a test run, started by the first test that uses it.
 
-Each server takes a second of CPU to start.
+Each server takes a second of CPU to start, and each of pytest-xdist's workers used to start one for each folder with a
+conftest.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ from multiprocessing.connection import Client, Listener
 
 import pytest
 
+_WORKER = os.environ.get("PYTEST_XDIST_WORKER", "main")
 _numbers = itertools.count(1)
 
 
 class Landlord:
-    """Sends the URL of the one server to each process that connects to `address`, once `start` has been called.
+    """Sends the URL of the one server to each process that connects to `address`.
 
-    Thread and server end with the process that created this object, which is the one that forks the others.
+    Thread and server end with the process that created this object, which is the one that started pytest-xdist's
+    workers.
     """
 
     def __init__(self) -> None:
         self._listener = Listener(family="AF_UNIX")
         self.address = str(self._listener.address)
-
-    def start(self) -> None:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def _serve(self) -> None:
@@ -40,20 +41,17 @@ class Landlord:
                     another.send(server.endpoint)
 
 
-#: The one of a run in forks.
-LANDLORD = pytest.StashKey[Landlord]()
-
-
 @pytest.fixture(scope="session")
 def moto_endpoint(request: pytest.FixtureRequest) -> Iterator[str]:
     """The URL of an S3 server. A conftest.py imports this."""
-    if not (landlord := request.config.stash.get(LANDLORD, None)):
+    address = getattr(request.config, "workerinput", {}).get("moto")
+    if address is None:
         from lacuna.operating.moto import MotoServer
 
         with MotoServer() as server:
             yield server.endpoint
         return
-    with Client(landlord.address) as asking:
+    with Client(address) as asking:
         endpoint = asking.recv()
     yield endpoint
 
@@ -72,4 +70,4 @@ def moto_url(request: pytest.FixtureRequest) -> str:
 
 def fresh_bucket() -> str:
     """The name of a bucket that no other test has."""
-    return f"bucket-{os.getpid()}-{next(_numbers)}"
+    return f"bucket-{_WORKER}-{next(_numbers)}"

@@ -22,7 +22,9 @@ class Watch:
         self._limit = float(config.getini("timeout"))
         self._grace = grace
         self._silence = silence
-        self._deals_out = os.getpid() if config.getoption("forks", 0) else None
+        self._deals_out = bool(
+            config.getoption("numprocesses", None)
+        )  # workers have no such number
         self._stderr = os.dup(2)  # where a test runs, it is pytest's own
         self._hear()
 
@@ -34,7 +36,7 @@ class Watch:
         self._watch(self._grace + (self._limit if marker is None else float(marker.args[0])))
 
     def _hear(self) -> None:
-        if self._deals_out == os.getpid():
+        if self._deals_out:
             self._watch(self._silence)
 
     @pytest.hookimpl(wrapper=True)

@@ -16,8 +16,6 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.in_forks import NUMBER
-
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("lacuna", "pyspark_lacuna")
 _FILES = ("setup.py", "pyproject.toml", "README.md", "LICENSE")
@@ -47,7 +45,7 @@ def build_wheel(sources: Path, folder: Path, **environment: str) -> Path:
 def shared_wheel(factory: pytest.TempPathFactory) -> Path:
     """Return the wheel of this repository. The first process of a test run that needs it builds it."""
     folder = factory.getbasetemp()
-    if NUMBER in os.environ:
+    if "PYTEST_XDIST_WORKER" in os.environ:
         folder = folder.parent
     folder /= "wheel"
     folder.mkdir(exist_ok=True)

@@ -185,7 +185,7 @@ def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> N
     assert ".ci/beside.sh 'make --no-print-directory lint' " in recipes(tmp_path, "test")
     for already in ("LINTED=yes", "COVERED_APART=yes"):
         assert "beside.sh" not in recipes(tmp_path, "test", already)
-        assert " --forks 6 " in recipes(tmp_path, "test", already)
+        assert " -m pytest -n 4 " in recipes(tmp_path, "test", already)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
@@ -208,17 +208,10 @@ def test_temporary_files_are_in_memory_where_there_is_room(
 
 
 CONFTEST = """
-from tests.in_forks import Runner
 from tests.stalled import Watch
-
-def pytest_addoption(parser):
-    parser.addoption("--forks", type=int, default=0)
-    parser.addoption("--whole-files", action="store_true")
 
 def pytest_configure(config):
     config.pluginmanager.register(Watch(config, grace=10, silence=30))
-    if forks := config.getoption("forks"):
-        config.pluginmanager.register(Runner(forks, print, whole_files=config.option.whole_files))
 """
 #: Python's handlers of signals wait for the call to return.
 DEAF = """
@@ -255,50 +248,9 @@ def test_a_test_that_stands_still(pytester: pytest.Pytester, tests: str, where: 
 
 
 @pytest.mark.slow
-def test_a_module_that_stands_still(pytester: pytest.Pytester) -> None:
+def test_a_worker_that_stands_still_before_its_tests(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(CONFTEST)
     pytester.makepyfile("import time\ntime.sleep(200)")
-    ran = pytester.runpytest_subprocess("--forks=1", "-o", "timeout=1", "-p", "no:cacheprovider")
+    ran = pytester.runpytest_subprocess("-n1", "-o", "timeout=1", "-p", "no:cacheprovider")
     assert ran.ret == 1
-    ran.stderr.fnmatch_lines(["Timeout (0:00:30)!", "*in <module>"])
-
-
-ODD_ENDS = """
-import os, pytest, warnings
-
-@pytest.mark.parametrize("n", range(20))
-def test_passes(n, tmp_path):
-    print("captured", n)
-
-def test_ends_its_process():
-    os._exit(3)
-
-def test_fails():
-    print("said before it failed")
-    warnings.warn("look here")
-    assert False
-
-@pytest.mark.skip(reason="by its reason")
-def test_skipped():
-    pass
-"""
-
-
-def test_forks_report_all_that_happens(pytester: pytest.Pytester) -> None:
-    """The tests of a fork that ended are run by others."""
-    pytester.makeconftest(CONFTEST)
-    pytester.makepyfile(ODD_ENDS)
-    options = ("-o", "timeout=300", "-p", "no:cacheprovider")
-    ran = pytester.runpytest_subprocess("--forks=3", *options)
-    ran.assert_outcomes(passed=20, failed=2, skipped=1, warnings=1)
-    ran.stdout.fnmatch_lines(
-        [
-            "fork * ended (3) during *::test_ends_its_process*",
-            "said before it failed",
-            "*UserWarning: look here",
-        ]
-    )
-    whole = pytester.runpytest_subprocess("--forks=2", "--whole-files", *options)
-    whole.assert_outcomes(passed=20, failed=2, skipped=1, warnings=1)
-    stopped = pytester.runpytest_subprocess("--forks=1", "-x", *options)
-    stopped.assert_outcomes(passed=20, failed=1)
+    ran.stderr.fnmatch_lines(["Timeout (0:00:30)!", "*in loop_once"])
