@@ -87,7 +87,7 @@ def _seconds(item: pytest.Item) -> float:
 def _spread_long_files(items: list[pytest.Item], workers: int) -> None:
     """Distribute the long files over the workers' beginnings.
 
-    Each worker begins with an equal share, and then takes tests from the ends of the others, so no long file starts last.
+    Each worker begins with an equal share, and then takes tests from the others' ends, so no long file starts last.
     """
     lanes: list[list[pytest.Item]] = [[] for _ in range(workers)]
     long: dict[Path, list[pytest.Item]] = {}
