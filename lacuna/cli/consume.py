@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import select
+import stat
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -267,10 +268,18 @@ def _portions(given: Given, reading: "Reading") -> Iterator[list[Any]]:
 
     ranges = asyncio.run(wanted())
     is_bounded = all(each.stop < NEVER for each in ranges)
-    has_filter = reading.keep is not None
-    if is_bounded and err.is_terminal and (has_filter or not out.is_terminal):
+    # The output of a pipe may share the terminal with the bar.
+    is_quiet = _goes_to_a_file() or (out.is_terminal and reading.keep is not None)
+    if is_bounded and err.is_terminal and is_quiet:
         return _with_bar(reading, ranges)
     return read(reading, ranges)
+
+
+def _goes_to_a_file() -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # such as one that a program has put in place
+        return False
 
 
 def _with_bar(reading: "Reading", ranges: "Sequence[OffsetRange]") -> Iterator[list[Any]]:

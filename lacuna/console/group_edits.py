@@ -147,7 +147,7 @@ async def _preview_offsets(turn: Turn) -> Effect:
     if not rows:
         raise BadRequest(f"The group has no offsets in {topic.name}.")
     about = (
-        f"Deletes the offsets of {formats.name(group.group_id)} in {topic.name}, without a way back. The group then "
+        f"Deletes the offsets of {formats.name(group.group_id)} in {topic.name}. This cannot be undone. The group then "
         "begins in this topic as a new group does."
     )
     return Effect(

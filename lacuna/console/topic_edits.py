@@ -274,7 +274,7 @@ async def _preview_trim(turn: Turn) -> Effect:
     dropped = formats.number(sum(at - starts[each] for each, at in moved.items()))
     return Effect(
         sentences=[
-            f"Deletes the records of {topic.name} at {dropped} offsets, without a way back."
+            f"Deletes the records of {topic.name} at {dropped} offsets. This cannot be undone."
         ],
         headings=("Partition", "Log start now", "Log start then", "Offsets deleted"),
         rows=[(str(each), starts[each], at, at - starts[each]) for each, at in moved.items()],
@@ -316,7 +316,7 @@ async def _preview_delete(turn: Turn) -> Effect:
     kept = sum(bounds.high_watermarks.values()) - sum(bounds.starts.values())
     about = (
         f"Deletes the topic {topic.name} with its records ({formats.number(kept)} offsets, {size}), its configs, and "
-        "the offsets that groups have committed in it, without a way back."
+        "the offsets that groups have committed in it. This cannot be undone."
     )
     return Effect(sentences=[about], pins={"id": topic.topic_id.hex()}, is_destructive=True)
 

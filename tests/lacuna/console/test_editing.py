@@ -149,7 +149,7 @@ def test_a_topic_from_its_beginning_to_its_end(browser: Browser, cluster: Cluste
     assert arrived == [int(partition)]
 
     shown, after = change(browser, "/edit/topics/news/delete", name="news")
-    assert "without a way back" in shown
+    assert "This cannot be undone." in shown
     assert "Deleted the topic news." in after
     assert browser.get("/topics/news").code == HTTPStatus.NOT_FOUND
 
