@@ -129,6 +129,10 @@ class _Staged(Exception):
 class _Staging:
     """Stands for the catalog of a table whose commit is not sent yet."""
 
+    def supports_server_side_planning(self) -> bool:
+        """False: the table's files are found by its manifests, as in other catalogs."""
+        return False
+
     def commit_table(
         self,
         table: Table,

@@ -51,11 +51,11 @@ class Transfers:
         producer.init_transactions(60)
         return producer
 
-    def move(self, amount: int) -> None:
+    def move(self, amount: int, key: bytes | None = None) -> None:
         """Commit one transfer."""
         self._by.begin_transaction()
         for topic, sign in zip(self.topics, (-1, 1), strict=True):
-            self._by.produce(topic, json.dumps(sign * amount), partition=0)
+            self._by.produce(topic, json.dumps(sign * amount), key, partition=0)
         self._by.commit_transaction(60)
 
     def hold(self) -> None:
@@ -287,6 +287,17 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
     assert states == [[[-5], [5]], [[-10, -5], [5, 10]]]
     for name in names:
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
+
+
+def test_tables_by_key_are_shown_in_one_step(
+    rest: RestCatalogServer, transfers: Transfers, export_all: Any, tmp_path: Path
+) -> None:
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
+    for amount in (5, 10):
+        transfers.move(amount, b"account")
+        assert _cut_of(export_all(transfers.topics, **to, upserts=True)).is_complete
+    assert rest.commits.count(set(transfers.topics)) == 2
+    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]], [[-10], [10]]]
 
 
 @pytest.mark.slow
