@@ -55,12 +55,12 @@ _log = logging.getLogger("lacuna.controlplane")
 _MAX_ITERATIONS = 4
 _ENOUGH_BYTES = 16 << 10
 #: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
-#: answers depended on the append have sent their next commands: until some came and then none for `_QUIET_SECONDS`, and
-#: at most for this share of the append's time. Otherwise, commands that came during the append would go alone, and two
-#: groups of clients would wait for each other's appends in turn. A lone client does not wait: its append has one
-#: record, and none is left when the append ends.
+#: answers depended on the append have sent their next commands: until some have come, and then none for
+#: `_QUIET_SECONDS`, and at most for this share of the append's time. Otherwise, commands that came during the append
+#: would go alone, and two groups of clients would wait for each other's appends in turn. A client with one request at a
+#: time does not wait: its append has one record, and none is left when the append ends.
 _REST: Final = 1 / 4
-#: Answers reach clients through an agent, and their next commands come back, within this time.
+#: The longest rest: by then, answers have reached clients through an agent, and their next commands have come.
 _LONGEST_REST_SECONDS: Final = 0.010
 _QUIET_SECONDS: Final = 0.002
 _SLOW_APPEND_SECONDS: Final = 0.008
@@ -203,6 +203,8 @@ class Runtime:
         self._rests_until = 0.0
         #: The records that were waiting when the last append ended.
         self._left_records = 0
+        #: The records when the append was last put off.
+        self._quiet_records = 0
         self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
@@ -740,6 +742,9 @@ class Runtime:
 
     def _append_when_quiet(self) -> None:
         """Begin the append once no more commands come after the last append, or at the end of the rest."""
+        if self._appending_soon is not None and len(self._records) == self._quiet_records:
+            return  # what came decided nothing: it was a question or a heartbeat
+        self._quiet_records = len(self._records)
         loop = asyncio.get_running_loop()
         begins_at = self._rests_until
         if len(self._records) > self._left_records:

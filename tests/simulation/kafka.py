@@ -23,8 +23,6 @@ from tests.simulation.trace import Trace
 #: Kinds of resources that have configs.
 BROKER_CONFIGS, GROUP_CONFIGS = 4, 32
 #: Errors that a client answers by looking up the leader or coordinator, and trying again.
-#: Kinds of resources that have configs.
-BROKER_CONFIGS, GROUP_CONFIGS = 4, 32
 RETRIABLE: Final = frozenset(
     {
         ErrorCode.LEADER_NOT_AVAILABLE,

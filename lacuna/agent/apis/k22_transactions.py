@@ -1,4 +1,6 @@
-"""InitProducerId v0-v5.
+"""The requests that begin and end transactions: InitProducerId, AddOffsetsToTxn, EndTxn.
+
+InitProducerId v0-v5.
 
 The control plane decides (S8). An idempotent producer gets a new id at epoch 0. A transactional producer keeps its id,
 its epoch is bumped, and its ongoing transaction is aborted. From v3 on, a request may give the current id and epoch

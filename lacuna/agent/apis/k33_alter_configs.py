@@ -1,4 +1,6 @@
-"""IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
+"""The requests that change configs: AlterConfigs, IncrementalAlterConfigs.
+
+IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
 
 A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
 value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config of

@@ -34,6 +34,8 @@ class Flight:
     previous: "Flight | None"
     sent: "asyncio.Future[None]"
     ended: "asyncio.Future[None]"
+    #: when attempts to commit end, in loop time, once there was one
+    deadline: float | None = None
     segment_id: SegmentId | None = None
     #: the batches in the segment by partition, in the order of its slices
     slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)

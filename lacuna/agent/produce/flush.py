@@ -57,6 +57,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
+from lacuna.logstore.segments.hot import lease_of
 from lacuna.logstore.segments.paths import SegmentId, segment_key
 from lacuna.logstore.segments.writer import WrittenSegment, write_segment
 
@@ -67,7 +68,7 @@ _MAX_ITERATIONS = 8
 _FIRST_RETRY_SECONDS = 0.05
 #: A hot flush begins beside others this long after the last one. Most appends to a disk are durable by then.
 _APART_SECONDS: Final = 0.005
-#: As many flushes in flight at most. A lease remembers the answers to twice as many commits.
+#: At most this many flushes are in flight. A lease remembers the answers to twice as many commits.
 _MOST_FLIGHTS: Final = 32
 _MAX_RETRY_SECONDS = 1.0
 
@@ -257,7 +258,7 @@ class Flusher:
             return
         elif self._is_worth_a_flush():
             self._start = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
-        elif self._beside is None and self.hot.takes(self._buffer.queued_bytes):
+        elif self._beside is None and self._can_go_beside():
             self._beside = loop.call_at(self._beside_at, self._begin_beside)
 
     def _wait(self) -> float:
@@ -307,7 +308,12 @@ class Flusher:
         if not self._flights or self._buffer.queued_bytes > SMALL_BYTES:
             return True
         is_time = self._beside_at <= asyncio.get_running_loop().time()
-        return is_time and self.hot.takes(self._buffer.queued_bytes)
+        return is_time and self._can_go_beside()
+
+    def _can_go_beside(self) -> bool:
+        """Whether a hot flush of the queued batches could send its commit at once."""
+        is_next = self._last is None or self._last.sent.done()
+        return is_next and self.hot.takes(self._buffer.queued_bytes)
 
     def _begin_beside(self) -> None:
         self._beside = None
@@ -440,9 +446,8 @@ class Flusher:
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
         """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
         if not flight.has_lease_of_previous():
-            await (
-                flight.is_first()
-            )  # under another lease, this one may be accepted and the one before refused
+            # Under another lease, this one may be accepted and the one before refused.
+            await flight.is_first()
         placed = placed_batches(flight, written)
         self._moves.mark(batch for batch, _ in placed)
         command, batches = commit_command(written, placed)
@@ -458,7 +463,8 @@ class Flusher:
                 [(batch.key, position, batch.part) for batch, position in placed],
             )
         flight.send()  # the next one is woken later, and sends its commit behind this one
-        reply = await self._call(flight, command)
+        self._schedule()
+        reply = await self._call(flight, command, batches)
         if isinstance(reply, Verdict):
             return reply
         if reply.error_code != ErrorCode.NONE:
@@ -492,20 +498,25 @@ class Flusher:
         """Commit a segment that the control plane refused before it decided about its batches."""
         flight.hold_next()
         if error_code == ErrorCode.HOT_REFUSED:
+            self.metrics.hot_refused += 1
+            self.hot.refused()
+        if flight.is_hot and self.hot.is_cold:
+            # So do those behind it, whose PUTs then run side by side.
             return await self._commit_cold(flight)
         await flight.is_first()
         return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
-        """Put a segment that the control plane did not take as a hot one, and commit it."""
-        self.metrics.hot_refused += 1
-        self.hot.refused()
+        """Put a segment that the control plane did not take as a hot one, and commit it in its turn."""
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()
         self._puts_now += 1
         written = await self._put(flight)
-        return written if isinstance(written, Verdict) else await self._commit(flight, written)
+        if isinstance(written, Verdict):
+            return written
+        await flight.turn()
+        return await self._commit(flight, written)
 
     def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
         """Record the outcome of a batch. Return its verdict, or another one if it may be sent again."""
@@ -521,10 +532,16 @@ class Flusher:
             return NOT_PERSISTED
         return verdict
 
-    async def _call(self, flight: Flight, command: CommitSegment) -> SegmentCommitted | Verdict:
-        """Send a commit, which is idempotent by segment id, until its outcome is known or its time is over."""
+    async def _call(
+        self, flight: Flight, command: CommitSegment, batches: list[list[PendingBatch]]
+    ) -> SegmentCommitted | Verdict:
+        """Send a commit of these batches, which is idempotent by segment id, until its outcome is known.
+
+        Give up when the time of the flush is over, or when an earlier flush has failed with batches of these producers.
+        """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._settings.commit_timeout_ms / 1000
+        if flight.deadline is None:
+            flight.deadline = loop.time() + self._settings.commit_timeout_ms / 1000
         pause = _FIRST_RETRY_SECONDS
         while True:
             sessions = self._control.cluster.sessions
@@ -542,10 +559,13 @@ class Flusher:
                     _name(command),
                     error,
                 )
-                if loop.time() + pause > deadline:
+                if loop.time() + pause > flight.deadline:
                     return MAYBE_PERSISTED
                 # Only an attempt shows whether the control plane is back.
                 await asyncio.sleep(pause)
+                if any(batch.verdict is not None for sent in batches for batch in sent):
+                    # The commit that this one follows may have been sent again without the failed ones before it.
+                    return MAYBE_PERSISTED
                 pause = min(2 * pause, _MAX_RETRY_SECONDS)
                 flight.is_repeated = True
                 self.metrics.commits_repeated += 1
@@ -561,7 +581,7 @@ class Flusher:
             if reply.error_code in _ANSWERS:
                 return reply
             if reply.error_code == ErrorCode.LEASE_EXPIRED:
-                self._lease.report_expired(command.segment.lease_id)
+                self._lease.report_expired(lease_of(command.segment.lease_id))
             log.warning(
                 "segment %s: the commit failed with error %d", _name(command), reply.error_code
             )

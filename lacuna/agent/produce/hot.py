@@ -74,7 +74,12 @@ class HotFlushes:
 
     def takes(self, size: int) -> bool:
         """Whether a flush of this many bytes becomes a hot segment."""
-        return size <= self.most_bytes and asyncio.get_running_loop().time() >= self._cold_until
+        return size <= self.most_bytes and not self.is_cold
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether the control plane has refused a hot segment lately."""
+        return asyncio.get_running_loop().time() < self._cold_until
 
     def refused(self) -> None:
         """Note that the control plane refused a hot segment."""

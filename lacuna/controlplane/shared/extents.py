@@ -19,9 +19,8 @@ from lacuna.controlplane.v1.log_pb2 import ExtentColumns, Extents
 
 FLAG_LOG_APPEND_TIME: Final = 1
 FLAG_TRUE_OFFSETS: Final = 2
-FLAG_ABORTED_BEFORE: Final = (
-    4  # by the cluster from which the extent was imported: it is dead from the start
-)
+#: Aborted by the cluster from which the extent was imported: it is dead from the start.
+FLAG_ABORTED_BEFORE: Final = 4
 
 LARGEST_EXTENT_BYTES: Final = 1 << 20  # unless one batch is larger
 

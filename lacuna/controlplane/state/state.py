@@ -170,9 +170,8 @@ class State:
         # Volatile: the reports of agents and importers by lease id, and counts of rewritten data, for overviews.
         self.reports: dict[int, AgentReport] = {}
         self.import_reports: dict[int, ImportReport] = {}
-        self.import_sessions: dict[
-            int, int
-        ] = {}  # lease id -> the session of the importer's last report
+        #: lease id -> the session of the importer's last report
+        self.import_sessions: dict[int, int] = {}
         self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []

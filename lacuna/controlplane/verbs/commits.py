@@ -89,7 +89,7 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
 def _is_in_turn(state: State, command: CommitSegment) -> bool:
     """Whether the commit that must come first was decided.
 
-    It was not if it was refused as a hot segment, or if it was lost in a takeover. A producer may have batches in both.
+    It is undecided if it was refused as a hot segment or lost in a takeover. A producer may have batches in both.
     """
     lease = state.leases[lease_of(command.segment.lease_id)]
     return not command.follows or command.follows in lease.recent

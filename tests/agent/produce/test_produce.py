@@ -11,6 +11,7 @@ from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import k00_produce as api
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.fetch.answers import READ_UNCOMMITTED
+from lacuna.agent.lease import NO_LEASE
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -487,7 +488,7 @@ async def test_a_little_waits_for_the_commit_before_it_and_much_does_not() -> No
 
 
 async def test_s12_a_hot_flush_is_sent_behind_one_that_is_refused_and_committed_behind_it() -> None:
-    """The second is sent before the first is answered. The first is then put, and the second is sent again."""
+    """The second is sent before the first is answered. Both are then put, and committed in their order."""
     async with open_log(produce=ProduceSettings(hot_bytes=1 << 16)) as log:
         await log.create_topic("t")
         writer = await log.writer()
@@ -516,8 +517,8 @@ async def test_s12_a_hot_flush_is_sent_behind_one_that_is_refused_and_committed_
         answers.set()
         async with asyncio.timeout(60):
             assert [(await each).base_offset for each in sent] == [0, 1]
-        assert [bool(each.hot) for each in commits] == [True, True, False, True]
-        assert commits[3].segment == commits[1].segment
+        assert [bool(each.hot) for each in commits] == [True, True, False, False]
+        assert log.produce_service.flusher.metrics.hot_refused == 1
         assert log.produce_service.flusher.metrics.flushes_failed == 0
 
 
@@ -548,6 +549,30 @@ async def test_a_control_plane_that_stays_away_fails_the_flush_for_a_retry() -> 
         assert (await log.produce(batch)).base_offset == 0
 
 
+async def test_s12_a_commit_behind_one_that_failed_is_not_sent_again() -> None:
+    """The one between them may have been sent again meanwhile, and then the control plane would accept it."""
+    settings = ProduceSettings(commit_timeout_ms=100, hot_bytes=1 << 16)
+    async with open_log(produce=settings) as log:
+        await log.create_topic("t")
+        writer, other = await log.writer(), await log.writer()
+        lossy = LossyControl(log)
+        lossy.is_away = True
+        first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
+        async with asyncio.timeout(60):
+            while not lossy.commits:
+                await asyncio.sleep(0.001)
+            object.__setattr__(settings, "commit_timeout_ms", 60_000)
+            second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
+            while len(set(lossy.commits)) < 2:
+                await asyncio.sleep(0.001)
+            for each in (first, second):
+                assert (await each).error_code == ErrorCode.REQUEST_TIMED_OUT
+            failed, tried = set(lossy.commits), len(lossy.commits)
+            lossy.is_away = False
+            assert (await log.produce(other.batch(b"c"))).base_offset == 0
+        assert not failed & set(lossy.commits[tried:])
+
+
 async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_session() -> None:
     """The client sent the commit in two sessions; at the first time, its lease had not ended yet."""
     async with open_log() as log:
@@ -568,9 +593,10 @@ async def test_an_expired_lease_does_not_deny_what_was_sent_in_an_earlier_sessio
         assert answer.error_code == ErrorCode.REQUEST_TIMED_OUT
 
 
-async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
+@pytest.mark.parametrize("hot_bytes", [0, 1 << 16])
+async def test_an_expired_lease_fails_the_flush_and_is_given_up(hot_bytes: int) -> None:
     """Clients retry, and no segment id of the old lease is used again."""
-    async with open_log() as log:
+    async with open_log(produce=ProduceSettings(hot_bytes=hot_bytes)) as log:
         await log.create_topic("t")
         writer = await log.writer()
         batch = writer.batch(b"a")
@@ -578,6 +604,7 @@ async def test_an_expired_lease_fails_the_flush_and_is_given_up() -> None:
         await log.lease.release(1.0)
         log.lease.lease_id = 999
         assert (await log.produce(batch)).error_code == NOT_LEADER
+        assert log.lease.lease_id == NO_LEASE
         assert (await log.produce(batch)).error_code == NOT_LEADER
         await log.lease.start(9092)
         assert (await log.produce(batch)).base_offset == 0

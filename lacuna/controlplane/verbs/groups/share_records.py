@@ -437,7 +437,7 @@ def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> N
 def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> None:
     """Make what members of a group hold available again, because they are gone.
 
-    If they hold more than one step may change, the rest is available when its locks end.
+    If the group holds more than one step may look at, the rest is available when its locks end.
     """
     terms = Terms.of(turn, group_id)
 
