@@ -30,7 +30,7 @@ from lacuna.pipeline.export.tables import (
     TopicTable,
     catalog_of,
     destination_of,
-    has_files_of,
+    files_of,
     offsets_of,
     snapshot_of,
 )
@@ -53,11 +53,11 @@ class IcebergRun:
         """Returns the report of the run, whose snapshot is in the table, and deletes what earlier ones left."""
         started = time.monotonic()
         committed = self.change.run.committed()
+        self._delete_unused(after)
         with suppress(
             ExportRunningError
         ):  # the table has the offsets; an export that took over finds them taken
             self.log.append(committed)
-            self._delete_unused(after)
             _delete_leftovers(self.destination, self.log, after, committed.token)
             self.log.prune()
         snapshot = snapshot_of(after, committed.token)
@@ -239,10 +239,16 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 
 
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
-    """Deletes files of runs that died. Only safe once this run's snapshot (token `own`) exists, which rejects
-    theirs.
+    """Deletes files of runs that died, unless a snapshot has them.
+
+    Only safe once this run's snapshot (token `own`) exists, which rejects theirs.
     """
-    for record in log.unfinished():
-        if record.token != own and not has_files_of(table, record.token):
-            for folder in _folders(record.token).values():
-                destination.delete_folder(folder)
+    for token in {record.token for record in log.unfinished()} - {own}:
+        folders, used = _folders(token), files_of(table, token)
+        destination.delete_folder(folders["tombstones"])
+        if used or snapshot_of(table, token) is not None:
+            names = destination.names(folders["data"])
+            destination.delete(n for n in names if n.partition(f"/{token}/")[2] not in used)
+        else:
+            destination.delete_folder(folders["data"])
+            destination.delete_folder(folders["quarantine"])

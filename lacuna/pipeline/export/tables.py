@@ -372,12 +372,16 @@ def snapshot_of(table: Table, token: str) -> int | None:
     return None
 
 
-def has_files_of(table: Table, token: str) -> bool:
-    """Whether any remaining snapshot has files of the run with this token, even if the run's own has expired."""
+def files_of(table: Table, token: str) -> set[str]:
+    """The data and delete files of the run with this token that any remaining snapshot has.
+
+    Their names are relative to the run's folder. They may be there although the snapshot of the run has expired.
+    """
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
-        return False  # every run was empty, and pyiceberg fails to list no files
-    paths = table.inspect.all_data_files().column("file_path")
-    return bool(pc.any(pc.match_substring(paths, f"/{token}/")).as_py())
+        return set()  # every run was empty, and pyiceberg fails to list no files
+    paths = table.inspect.all_files().column("file_path")
+    own = paths.filter(pc.match_substring(paths, f"/{token}/")).to_pylist()
+    return {path.partition(f"/{token}/")[2] for path in own}
 
 
 def destination_of(table: Table) -> Destination:

@@ -86,7 +86,7 @@ def test_a_topic_without_records_is_exported_and_goes_on(
     table = _table(tmp_path, name)
     assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
     assert tables.offsets_of(table) == {0: 10}
-    assert not tables.has_files_of(table, "that of a run that died")
+    assert tables.files_of(table, "that of a run that died") == set()
     transact(cluster, name, _MIXED)
     assert export(name, to=str(tmp_path), **_DAYS).records == 31
     assert _rows(_table(tmp_path, name)) == _expected(consume(name))
@@ -606,6 +606,48 @@ def test_a_table_by_key_has_the_newest_row_of_each(
     assert not list(tmp_path.rglob("_tombstones/**/*.parquet"))
     with pytest.raises(DestinationError, match="add --upsert"):
         export(name, **{**to, "upserts": False})
+
+
+def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has only a tombstone, and its first attempt was rejected. The next run deletes what no snapshot uses."""
+    from pyiceberg.exceptions import CommitFailedException
+
+    from lacuna.pipeline.export import iceberg, tables
+
+    name = topic()
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "upserts": True}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+
+    def produce(*pairs: tuple[bytes, bytes | None]) -> None:
+        for key, value in pairs:
+            producer.produce(name, value, key)
+        assert producer.flush(60) == 0
+
+    produce((b"a", b"1"), (b"b", b"2"))
+    export(name, **to)
+    produce((b"a", None))
+    upsert = tables.upsert
+
+    def rejected(*_: object) -> None:
+        patch.setattr(tables, "upsert", upsert)
+        raise CommitFailedException("another was faster")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "upsert", rejected)
+        patch.setattr(iceberg.IcebergRun, "finish", _failing)
+        with pytest.raises(ValueError, match="of no use"):
+            export(name, **to)
+    assert list(tmp_path.rglob("_tombstones/**/*.parquet"))
+    produce((b"c", b"3"))
+    export(name, **to)
+    table = _table(tmp_path, name)
+    found = table.scan().to_arrow().select(["key", "value"]).to_pylist()
+    assert {row["key"]: row["value"] for row in found} == {b"b": b"2", b"c": b"3"}
+    known = set(table.inspect.all_files().column("file_path").to_pylist())
+    there = {f"file://{path}" for path in (tmp_path / "lacuna" / name).rglob("*.parquet")}
+    assert there == known
 
 
 def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path: Path) -> None:
