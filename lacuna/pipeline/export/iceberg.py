@@ -108,8 +108,6 @@ def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
     layout.check_sorting()
-    if settings.upserts:
-        layout.key_column()
     check_partitions(layout.partition_by, schema)
     found = TopicTable(catalog_of(settings), settings.table_of(topic.name))
     destination = destination_of(found.open(identity_of(export, topic), schema))
@@ -144,9 +142,9 @@ def _prepare_run(target: IcebergTarget, cut: RunCut) -> IcebergRun | TopicReport
         for kind in (ROWS, TOMBSTONES)
     )
     upserts = None
-    if export.settings.upserts:
+    if begun.upserts:
         upserts = Upserts(
-            key=export.settings.layout_of(topic.name).key_column(),
+            key=begun.upserts,
             rows=rows,
             tombstones=tombstones,
             destination=destination,

@@ -163,7 +163,7 @@ def identity_of(export: Export, topic: Topic) -> Identity:
         topic_id=show_id(topic.topic_id),
         partition_by=layout.partition_by,
         columns=leaf_columns(layout.schema()),
-        upserts=export.settings.upserts,
+        upserts=layout.key_column() if export.settings.upserts else "",
     )
 
 

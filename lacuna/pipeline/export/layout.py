@@ -1,7 +1,7 @@
 """The columns of exported files, and the folders that the files are in."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import pyarrow as pa
@@ -76,12 +76,23 @@ class Layout:
     def key_column(self) -> str:
         """The one column of the key. Raises DestinationError if keys are structs, lists or maps."""
         found = self.fields("key", self.key)
-        if len(found) != 1 or pa.types.is_nested(found[0].type):
+        if len(found) == 1 and not pa.types.is_nested(found[0].type):
+            return str(found[0].name)
+        flat = replace(self, is_flat=True).fields("key", self.key)
+        if len(flat) == 1 and not pa.types.is_nested(flat[0].type):
             raise DestinationError(
-                "--upsert: keys with several fields cannot be compared: leave out the key's schema, so that keys stay "
-                "bytes"
+                "--upsert: the key is a record with one field: add --flatten, so that the field becomes a column"
             )
-        return str(found[0].name)
+        is_registered = self.key is not None and self.key.registry is not None
+        raise DestinationError(
+            "--upsert: keys must be single values, and the key's schema has several fields, a list or a map: "
+            + (
+                "export without --registry, so that keys stay bytes; --value-schema with --confluent-prefix still "
+                "reads the values"
+                if is_registered
+                else "leave out the key's schema, so that keys stay bytes"
+            )
+        )
 
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
         """The columns of a key or value; `name` is "key" or "value".

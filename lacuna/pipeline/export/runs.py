@@ -52,7 +52,7 @@ class ExportedFile:
 class Identity:
     """The properties that must stay the same from run to run. `columns` has the types of all columns, by path.
 
-    With `upserts`, a table has one row for each key.
+    `upserts` is the column of the key if a table has one row for each key, and otherwise "".
     """
 
     cluster_id: str
@@ -60,7 +60,7 @@ class Identity:
     topic_id: str
     partition_by: str
     columns: Mapping[str, str]
-    upserts: bool = False
+    upserts: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -152,11 +152,10 @@ class TopicTable:
                 f"the table {self.name} is partitioned by {found[_PARTITION_BY]}: continue with "
                 f"--partition-by {found[_PARTITION_BY]}, or choose another --namespace"
             )
-        if found[_UPSERTS] != _properties_of(identity)[_UPSERTS]:
-            rows = "each key" if identity.upserts else "each record"
+        if (column := found.get(_UPSERTS, "")) != identity.upserts:
             raise DestinationError(
-                f"the table {self.name} does not have a row for {rows}: {'leave out' if identity.upserts else 'add'} "
-                "--upsert, or choose another --namespace"
+                f"the table {self.name} has a row for each {_difference(column, identity.upserts)}, or choose another "
+                "--namespace"
             )
         try:
             table.update_schema().union_by_name(schema)  # only tried, not committed
@@ -168,13 +167,25 @@ class TopicTable:
         return table
 
 
+def _difference(old: str, new: str) -> str:
+    """What a table has a row for, and how to continue; `old` and `new` are its column of the key, or ""."""
+    if not old:
+        return "record: leave out --upsert"
+    if not new:
+        return "key: add --upsert"
+    return (
+        f"value of the column {old!r}, but the key would be in the column {new!r}: read keys as before, with the same "
+        "--flatten, --key-schema and --registry"
+    )
+
+
 def _properties_of(identity: Identity) -> dict[str, str]:
     return {
         _CLUSTER_ID: identity.cluster_id,
         _TOPIC: identity.topic,
         _TOPIC_ID: identity.topic_id,
         _PARTITION_BY: identity.partition_by,
-        _UPSERTS: str(identity.upserts).lower(),
+        _UPSERTS: identity.upserts,
     }
 
 

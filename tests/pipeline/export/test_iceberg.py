@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from confluent_kafka import Producer
 from lacuna.pipeline.errors import DestinationError, ExportRunningError, PipelineError
 from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
+from lacuna.pipeline.export.typed.registry import Registry
 from lacuna.pipeline.export.typed.schema import TypedSchema
 from lacuna.testing import Cluster
 
@@ -604,8 +606,6 @@ def test_a_table_by_key_has_the_newest_row_of_each(
     there = {f"file://{path}" for path in tmp_path.rglob("data/**/*.parquet")}
     assert {path for path in there if "lacuna_cuts" not in path} == known
     assert not list(tmp_path.rglob("_tombstones/**/*.parquet"))
-    with pytest.raises(DestinationError, match="add --upsert"):
-        export(name, **{**to, "upserts": False})
 
 
 def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
@@ -653,6 +653,31 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
 def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="add --format iceberg"):
         export("any", to=str(tmp_path), upserts=True)
-    layout = Layout(key=_typed("none", a="integer").value)
-    with pytest.raises(DestinationError, match="leave out the key's schema"):
-        export("any", to=str(tmp_path), format="iceberg", upserts=True, layout=layout)
+    single, several = _typed("none", a="integer").value, _typed("none", a="integer", b="string").value
+    assert single is not None
+    assert several is not None
+    registered = replace(several, registry=Registry("http://localhost"))
+    for layout, remedy in (
+        (Layout(key=single), "add --flatten"),
+        (Layout(key=several, is_flat=True), "leave out the key's schema"),
+        (Layout(key=registered), "export without --registry"),
+    ):
+        with pytest.raises(DestinationError, match=remedy):
+            export("any", to=str(tmp_path), format="iceberg", upserts=True, layout=layout)
+
+
+def test_the_column_of_the_key_of_a_table_by_key_stays(
+    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+) -> None:
+    name = topic()
+    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+    key = _typed("none", a="integer").value
+    transact(cluster, name, [(True, [(b'{"a": 1}', b"1")])])
+    export(name, **to, upserts=True)
+    with pytest.raises(DestinationError, match="'key', but the key would be in the column 'key_a'"):
+        export(name, **to, upserts=True, layout=Layout(key=key, is_flat=True))
+    with pytest.raises(DestinationError, match="a row for each key: add --upsert"):
+        export(name, **to)
+    export(name, **to, namespace="other")
+    with pytest.raises(DestinationError, match="a row for each record: leave out --upsert"):
+        export(name, **to, namespace="other", upserts=True)
