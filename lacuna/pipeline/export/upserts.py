@@ -48,9 +48,11 @@ _SCHEMA: Final = pa.schema(
         pa.field("pos", pa.int64(), False, {"PARQUET:field_id": "2147483545"}),
     ]
 )
-#: Bytes of keys, not compressed, that are compared with the table together. A file that has more is compared alone.
+#: Bounds of the rows with keys that are in memory together, of the run and again of the table: bytes, and rows.
 _KEY_BYTES: Final = 64 << 20
-_BATCH_ROWS: Final = 1 << 16
+_KEY_ROWS: Final = 1 << 20
+#: The pieces of such rows that are joined at the latest.
+_PIECES: Final = 128
 #: The offsets of the newest records by partition: keys, and the offset of each.
 _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 
@@ -75,59 +77,66 @@ class Upserts:
         """
         found = Deletes.of(table)
         files = [*(task.file for task in table.scan().plan_files()), *rows]
-        for part in self._parts(table.io):
-            newest = self._newest(table.io, part)
+        for newest in self._newest(table.io):
             for file in files:
-                if any(map(_partitions(file, metadata).__contains__, newest)):
-                    positions = self._replaced(table.io, file, newest)
+                within = _partitions(file, metadata)
+                here = {number: keys for number, keys in newest.items() if number in within}
+                if here:
+                    positions = self._replaced(table.io, file, here)
                     if len(positions):
                         found.add(table, self.destination, self.folder, file, positions)
         return found
 
-    def _parts(self, io: FileIO) -> Iterator[list[str]]:
-        """The run's files in groups with a bounded size of keys."""
-        part, size = list[str](), 0
+    def _newest(self, io: FileIO) -> Iterator[_Newest]:
+        """The newest records of the run by key, in parts of bounded size. A key may be in several parts."""
+        waiting = list[pa.Table]()
         for path in (*self.rows, *self.tombstones):
-            with io.new_input(path).open() as source:
-                key_bytes = _column_bytes(pq.read_metadata(source), self.key)
-            if part and size + key_bytes > _KEY_BYTES:
-                yield part
-                part, size = [], 0
-            part.append(path)
-            size += key_bytes
-        if part:
-            yield part
+            for rows in self._rows(io, path):
+                waiting.append(rows)
+                if _is_full(waiting):
+                    waiting = [self._newest_of(waiting)]
+                    if _is_full(waiting, 1 / 2):
+                        yield _by_partition(waiting.pop(), self.key)
+        if waiting:
+            yield _by_partition(self._newest_of(waiting), self.key)
 
-    def _newest(self, io: FileIO, paths: Iterable[str]) -> _Newest:
-        tables = []
-        for path in paths:
-            with io.new_input(path).open() as source:
-                tables.append(pq.ParquetFile(source).read(columns=self._columns))
-        rows = pa.concat_tables(tables)
+    def _newest_of(self, tables: Sequence[pa.Table]) -> pa.Table:
+        rows = pa.concat_tables(tables, promote_options="default")
         rows = rows.filter(rows.column(self.key).is_valid())
         newest = rows.group_by(["partition", self.key]).aggregate([("offset", "max")])
-        found = {}
-        for number in pc.unique(newest.column("partition")).to_pylist():
-            own = newest.filter(pc.equal(newest.column("partition"), number)).combine_chunks()
-            found[number] = (_whole(own.column(self.key)), _whole(own.column("offset_max")))
-        return found
+        return newest.rename_columns({"offset_max": "offset"}).select(self._columns)
 
     def _replaced(self, io: FileIO, file: DataFile, newest: _Newest) -> pa.Array:
         """The positions in a file of the rows that have a newer record of their key."""
-        found, begin = list[pa.Array](), 0
-        with io.new_input(file.file_path).open() as source:
-            for batch in pq.ParquetFile(source).iter_batches(_BATCH_ROWS, columns=self._columns):
-                is_old = pa.repeat(False, batch.num_rows)
-                for number, (keys, offsets) in newest.items():
-                    later = offsets.take(pc.index_in(batch.column(self.key), value_set=keys))
-                    is_older = pc.and_(
-                        pc.equal(batch.column("partition"), number),
-                        pc.greater(later, batch.column("offset")),
-                    )
-                    is_old = pc.or_(is_old, pc.fill_null(is_older, False))
-                found.append(pc.add(pc.indices_nonzero(is_old).cast(pa.int64()), begin))
-                begin += batch.num_rows
-        return pa.concat_arrays(found) if found else pa.array([], pa.int64())
+        found, begin = [pa.array([], pa.int64())], 0
+        for rows in self._rows(io, file.file_path):
+            for number in _whole(rows.column("partition")).unique().to_pylist():
+                if number not in newest:
+                    continue
+                keys, offsets = newest[number]
+                own = pc.indices_nonzero(pc.equal(_whole(rows.column("partition")), number))
+                # The type of a column may have been widened since the file was written.
+                old_keys = _whole(rows.column(self.key)).take(own).cast(keys.type)
+                later = offsets.take(pc.index_in(old_keys, value_set=keys))
+                is_old = pc.greater(later, _whole(rows.column("offset")).take(own))
+                positions = own.filter(pc.fill_null(is_old, False)).cast(pa.int64())
+                found.append(pc.add(positions, begin))
+            begin += rows.num_rows
+        return pa.concat_arrays(found)
+
+    def _rows(self, io: FileIO, path: str) -> Iterator[pa.Table]:
+        """The rows of a file in tables of bounded size. Each lookup indexes all keys again, so they are not small."""
+        with io.new_input(path).open() as source:
+            file = pq.ParquetFile(source)
+            waiting = list[pa.Table]()
+            for index in range(file.num_row_groups):
+                for batch in file.iter_batches(_KEY_ROWS, [index], self._columns):
+                    waiting.append(pa.Table.from_batches([batch]))
+                    if _is_full(waiting):
+                        yield pa.concat_tables(waiting)
+                        waiting = []
+            if waiting:
+                yield pa.concat_tables(waiting)
 
     @property
     def _columns(self) -> list[str]:
@@ -138,10 +147,19 @@ def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
-def _column_bytes(found: pq.FileMetaData, column: str) -> int:
-    groups = (found.row_group(index) for index in range(found.num_row_groups))
-    chunks = (group.column(index) for group in groups for index in range(group.num_columns))
-    return sum(each.total_uncompressed_size for each in chunks if each.path_in_schema == column)
+def _is_full(tables: Sequence[pa.Table], share: float = 1.0) -> bool:
+    rows, size = (
+        sum(found) for found in zip(*((t.num_rows, t.nbytes) for t in tables), strict=True)
+    )
+    return len(tables) >= _PIECES or rows >= _KEY_ROWS * share or size >= _KEY_BYTES * share
+
+
+def _by_partition(rows: pa.Table, key: str) -> _Newest:
+    found = {}
+    for number in rows.column("partition").unique().to_pylist():
+        own = rows.filter(pc.equal(rows.column("partition"), number))
+        found[number] = (_whole(own.column(key)), _whole(own.column("offset")))
+    return found
 
 
 def _partitions(file: DataFile, metadata: TableMetadata) -> range:

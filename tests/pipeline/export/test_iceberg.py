@@ -574,8 +574,7 @@ def test_a_table_by_key_has_the_newest_row_of_each(
     """Tombstones delete rows. A run that dies after it has written its deletes leaves no trace."""
     from lacuna.pipeline.export import upserts
 
-    monkeypatch.setattr(upserts, "_KEY_BYTES", 50)  # so that a run is compared in parts
-    monkeypatch.setattr(upserts, "_BATCH_ROWS", 7)
+    monkeypatch.setattr(upserts, "_KEY_ROWS", 7)  # so that a run and a file are compared in parts
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     name, rng, expected = topic(2), random.Random(34), dict[bytes, bytes]()
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -653,7 +652,10 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
 def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path: Path) -> None:
     with pytest.raises(PipelineError, match="add --format iceberg"):
         export("any", to=str(tmp_path), upserts=True)
-    single, several = _typed("none", a="integer").value, _typed("none", a="integer", b="string").value
+    single, several = (
+        _typed("none", a="integer").value,
+        _typed("none", a="integer", b="string").value,
+    )
     assert single is not None
     assert several is not None
     registered = replace(several, registry=Registry("http://localhost"))
