@@ -53,6 +53,8 @@ _KEY_BYTES: Final = 64 << 20
 _KEY_ROWS: Final = 1 << 20
 #: The pieces of such rows that are joined at the latest.
 _PIECES: Final = 128
+#: The manifests of delete files that are written again as one.
+_MOST_MANIFESTS: Final = 20
 #: The offsets of the newest records by partition: keys, and the offset of each.
 _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 
@@ -175,14 +177,17 @@ def _partitions(file: DataFile, metadata: TableMetadata) -> range:
 
 @dataclass(slots=True)
 class Deletes:
-    """The delete files of the next snapshot: entries of the current one that stay, and files to add.
+    """The delete files of the next snapshot: those in the manifests of the current one without `removed`, by path, and
+    `added`, by the path of the data file.
 
     A data file has at most one file of position deletes that is about it alone, as some readers require.
     """
 
-    kept: list[ManifestEntry] = field(default_factory=list)
+    manifests: list[tuple[ManifestFile, list[ManifestEntry]]] = field(default_factory=list)
     added: dict[str, DataFile] = field(default_factory=dict)
-    removed: list[DataFile] = field(default_factory=list)
+    removed: dict[str, DataFile] = field(default_factory=dict)
+    #: The files of position deletes that stay and are about one data file alone, by its path.
+    _about_one: dict[str, list[DataFile]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, table: Table, snapshot_id: int | None = None) -> "Deletes":
@@ -190,20 +195,25 @@ class Deletes:
         snapshot = (
             table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         )
-        manifests = [] if snapshot is None else snapshot.manifests(table.io)
-        return cls(
-            [
-                entry
-                for each in manifests
-                if each.content == ManifestContent.DELETES
-                for entry in each.fetch_manifest_entry(table.io, discard_deleted=True)
-            ]
-        )
+        found = cls()
+        for manifest in [] if snapshot is None else snapshot.manifests(table.io):
+            if manifest.content == ManifestContent.DELETES:
+                entries = manifest.fetch_manifest_entry(table.io, discard_deleted=True)
+                found.manifests.append((manifest, entries))
+                for file in (entry.data_file for entry in entries):
+                    if can_apply(file) and (subject := _subject_of(file)) is not None:
+                        found._about_one.setdefault(subject, []).append(file)
+        return found
 
     def paths(self) -> list[str]:
         """The paths of all delete files."""
-        files = [*(entry.data_file for entry in self.kept), *self.added.values()]
+        kept = (entry for _, entries in self.manifests for entry in self.left(entries))
+        files = [*(entry.data_file for entry in kept), *self.added.values()]
         return [file.file_path for file in files]
+
+    def left(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
+        """The entries of a manifest whose files stay."""
+        return [entry for entry in entries if entry.data_file.file_path not in self.removed]
 
     def add(
         self,
@@ -225,18 +235,12 @@ class Deletes:
 
     def drop(self, file: DataFile) -> None:
         """Leaves out the deletes that are about this data file alone."""
-        known = {each.file_path for each in self._about(file)}
-        self.removed += [e.data_file for e in self.kept if e.data_file.file_path in known]
-        self.kept = [entry for entry in self.kept if entry.data_file.file_path not in known]
+        self.removed |= {each.file_path: each for each in self._about_one.pop(file.file_path, ())}
         self.added.pop(file.file_path, None)
 
     def _about(self, file: DataFile) -> list[DataFile]:
         added = self.added.get(file.file_path)
-        kept = (entry.data_file for entry in self.kept)
-        return [
-            *filter(None, [added]),
-            *(each for each in kept if can_apply(each) and _subject_of(each) == file.file_path),
-        ]
+        return [*filter(None, [added]), *self._about_one.get(file.file_path, ())]
 
 
 def _subject_of(delete_file: DataFile) -> str | None:
@@ -310,17 +314,29 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
+    """The manifests of delete files: those of the snapshot before whose files all stay, unless there are many, and new
+    ones.
+    """
+    found = [
+        manifest
+        for manifest, entries in deletes.manifests
+        if entries and len(deletes.left(entries)) == len(entries)
+    ]
+    if len(found) >= _MOST_MANIFESTS:
+        found = []
+    unchanged = {manifest.manifest_path for manifest in found}
     by_spec: dict[int, list[ManifestEntry]] = {}
-    for entry in deletes.kept:
-        by_spec.setdefault(entry.data_file.spec_id, []).append(
-            ManifestEntry.from_args(
-                status=ManifestEntryStatus.EXISTING,
-                snapshot_id=entry.snapshot_id,
-                sequence_number=entry.sequence_number,
-                file_sequence_number=entry.file_sequence_number,
-                data_file=entry.data_file,
+    for manifest, entries in deletes.manifests:
+        for entry in () if manifest.manifest_path in unchanged else deletes.left(entries):
+            by_spec.setdefault(entry.data_file.spec_id, []).append(
+                ManifestEntry.from_args(
+                    status=ManifestEntryStatus.EXISTING,
+                    snapshot_id=entry.snapshot_id,
+                    sequence_number=entry.sequence_number,
+                    file_sequence_number=entry.file_sequence_number,
+                    data_file=entry.data_file,
+                )
             )
-        )
     for file in deletes.added.values():
         by_spec.setdefault(file.spec_id, []).append(
             ManifestEntry.from_args(
@@ -331,7 +347,6 @@ def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> l
                 data_file=file,
             )
         )
-    found = []
     for spec_id, entries in by_spec.items():
         spec: PartitionSpec = producer.spec(spec_id)
         with _DeleteManifestWriter(
@@ -359,7 +374,7 @@ class _WithDeletes(_SnapshotProducer[_U]):
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
         added, removed = self._added_data_files, self._deleted_data_files
         self._added_data_files = [*added, *self.deletes.added.values()]
-        self._deleted_data_files = {*removed, *self.deletes.removed}
+        self._deleted_data_files = {*removed, *self.deletes.removed.values()}
         try:
             return super()._summary(snapshot_properties)
         finally:

@@ -575,6 +575,7 @@ def test_a_table_by_key_has_the_newest_row_of_each(
     from lacuna.pipeline.export import upserts
 
     monkeypatch.setattr(upserts, "_KEY_ROWS", 7)  # so that a run and a file are compared in parts
+    monkeypatch.setattr(upserts, "_MOST_MANIFESTS", 2)
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
     name, rng, expected = topic(2), random.Random(34), dict[bytes, bytes]()
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -612,8 +613,10 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
 ) -> None:
     """It has only a tombstone, and its first attempt was rejected. The next run deletes what no snapshot uses."""
     from pyiceberg.exceptions import CommitFailedException
+    from pyiceberg.manifest import ManifestContent
 
     from lacuna.pipeline.export import iceberg, tables
+    from lacuna.pipeline.export.upserts import upsert
 
     name = topic()
     to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "upserts": True}
@@ -627,7 +630,6 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
     produce((b"a", b"1"), (b"b", b"2"))
     export(name, **to)
     produce((b"a", None))
-    upsert = tables.upsert
 
     def rejected(*_: object) -> None:
         patch.setattr(tables, "upsert", upsert)
@@ -644,6 +646,12 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
     table = _table(tmp_path, name)
     found = table.scan().to_arrow().select(["key", "value"]).to_pylist()
     assert {row["key"]: row["value"] for row in found} == {b"b": b"2", b"c": b"3"}
+    before, after = (
+        [m.manifest_path for m in each.manifests(table.io) if m.content == ManifestContent.DELETES]
+        for each in table.snapshots()[-2:]
+    )
+    assert len(before) == 1
+    assert after == before, "the manifest of deletes is not written again"
     known = set(table.inspect.all_files().column("file_path").to_pylist())
     there = {f"file://{path}" for path in (tmp_path / "lacuna" / name).rglob("*.parquet")}
     assert there == known
