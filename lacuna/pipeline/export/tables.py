@@ -25,6 +25,7 @@ from pyiceberg.exceptions import (
     ValidationError,
 )
 from pyiceberg.io.pyarrow import pyarrow_to_schema
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties, Transaction
 from pyiceberg.types import NestedField
 
@@ -37,7 +38,7 @@ from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.partitioning import data_file_of, partition
 from lacuna.pipeline.export.runs import Identity, RunRecord
-from lacuna.pipeline.export.upserts import Upserts, upsert
+from lacuna.pipeline.export.upserts import Deletes, Upserts, upsert
 
 OFFSETS: Final = "lacuna.offsets"
 SKIPPED: Final = "lacuna.skipped"
@@ -247,6 +248,18 @@ class Change:
             f"the table {self.into.name}", lambda: self.into.find(self.run), self.append
         )
 
+    def look_up(self) -> None:
+        """Finds the rows that the run replaces, which the commit then need not do unless the table changes.
+
+        Raises ExportRunningError, DestinationError.
+        """
+        if self.upserts is None:
+            return
+        table, is_done = self.into.find(self.run)
+        if not is_done:
+            with iceberg_errors(f"the table {self.into.name}"):
+                _begin(table, self)
+
     def append(self, table: Table) -> None:
         """Makes one attempt. Raises CommitFailedException, CommitStateUnknownException, DestinationError."""
         _append(table, self)
@@ -302,29 +315,37 @@ def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
 
 
 def _append(table: Table, change: Change) -> None:
-    run, schema, summary = change.run, change.schema, change.summary()
     # pyiceberg would retry a rejected commit by itself, but the offsets must be checked again first. So retries are
     # switched off, in this copy of the metadata, which is never committed.
     table.metadata.properties["commit.retry.num-retries"] = "0"
-    with table.transaction() as transaction:
-        if not _has_runs(table):
-            _take_over(transaction, table, run, schema)
-        transaction.set_properties({OFFSETS: summary[OFFSETS]})
-        with transaction.update_schema() as update:
-            update.union_by_name(schema)
-        if transaction.table_metadata.name_mapping() is None:  # the files have no field ids
-            mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
-            transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
-        metadata = transaction.table_metadata
-        files = [data_file_of(table.io, metadata, path) for path in change.paths]
-        if change.upserts is None:
-            producer = transaction._append_snapshot_producer(summary)
-        else:
-            deletes = change.upserts.deletes(table, metadata, files)
-            producer = upsert(transaction, table.io, summary, deletes)
+    transaction, files, deletes = _begin(table, change)
+    with transaction:
+        producer = (
+            transaction._append_snapshot_producer(change.summary())
+            if deletes is None
+            else upsert(transaction, table.io, change.summary(), deletes)
+        )
         with producer as append:
             for file in files:
                 append.append_data_file(file)
+
+
+def _begin(table: Table, change: Change) -> tuple[Transaction, list[DataFile], Deletes | None]:
+    """A transaction that adapts the table to the run, and the data files and deletes of its snapshot."""
+    transaction = table.transaction()
+    if not _has_runs(table):
+        _take_over(transaction, table, change.run, change.schema)
+    transaction.set_properties({OFFSETS: change.summary()[OFFSETS]})
+    with transaction.update_schema() as update:
+        update.union_by_name(change.schema)
+    if transaction.table_metadata.name_mapping() is None:  # the files have no field ids
+        mapping = transaction.table_metadata.schema().name_mapping.model_dump_json()
+        transaction.set_properties({TableProperties.DEFAULT_NAME_MAPPING: mapping})
+    metadata = transaction.table_metadata
+    files = [data_file_of(table.io, metadata, path) for path in change.paths]
+    if change.upserts is None:
+        return transaction, files, None
+    return transaction, files, change.upserts.deletes(table, metadata, files)
 
 
 def catalog_of(settings: ExportSettings) -> Catalog:

@@ -6,11 +6,11 @@ the snapshots of the newest complete cut from the table of cuts, which is writte
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -54,6 +54,7 @@ _CANNOT: Final = frozenset(
 )
 
 Committed = Table | PipelineError
+_Result = TypeVar("_Result")
 
 
 class _CannotCommitTogether(Exception):
@@ -63,7 +64,7 @@ class _CannotCommitTogether(Exception):
 def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
     """Commits the changes, by topic, and returns the table of each or the error of its commit.
 
-    Together if the catalog can, and otherwise one after another.
+    Together if the catalog can, and otherwise one after another. What takes long is then done before the first commit.
     """
     catalogs = [change.into.catalog for change in changes.values()]
     if len(changes) > 1 and (catalog := _rest(catalogs[0])) is not None:
@@ -71,12 +72,20 @@ def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
             return _commit_together(catalog, changes)
         except _CannotCommitTogether:
             pass
-    return {topic: _outcome(change) for topic, change in changes.items()}
+    failed = {
+        topic: error
+        for topic, change in changes.items()
+        if isinstance(error := _outcome(change.look_up), PipelineError)
+    }
+    return {
+        topic: failed[topic] if topic in failed else _outcome(change.commit)
+        for topic, change in changes.items()
+    }
 
 
-def _outcome(change: Change) -> Committed:
+def _outcome(step: Callable[[], _Result]) -> _Result | PipelineError:
     try:
-        return change.commit()
+        return step()
     except PipelineError as error:
         return error
 

@@ -63,7 +63,8 @@ _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 class Upserts:
     """What a run replaces by key: the files of its rows and of its tombstones, and the column of the key.
 
-    `folder` gets the position deletes.
+    `folder` gets the position deletes. `found` has those that were written, by the snapshot and the partitioning of the
+    table that they are for.
     """
 
     key: str
@@ -71,12 +72,21 @@ class Upserts:
     tombstones: Sequence[str]
     destination: Destination
     folder: str
+    found: dict[tuple[int | None, int], "Deletes"] = field(default_factory=dict)
 
     def deletes(self, table: Table, metadata: TableMetadata, rows: Sequence[DataFile]) -> "Deletes":
         """Writes position deletes for all rows that the run replaces, in the table and among its own rows.
 
-        `rows` are the entries of the files of the run. Raises DestinationError, OSError.
+        `rows` are the entries of the files of the run. Writes nothing if these deletes were found before. Raises
+        DestinationError, OSError.
         """
+        state = (metadata.current_snapshot_id, metadata.default_spec_id)
+        if state not in self.found:
+            self.found.clear()
+            self.found[state] = self._find(table, metadata, rows)
+        return self.found[state]
+
+    def _find(self, table: Table, metadata: TableMetadata, rows: Sequence[DataFile]) -> "Deletes":
         found = Deletes.of(table)
         files = [*(task.file for task in table.scan().plan_files()), *rows]
         for newest in self._newest(table.io):

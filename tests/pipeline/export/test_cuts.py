@@ -289,14 +289,40 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
 
 
-def test_tables_by_key_are_shown_in_one_step(
-    rest: RestCatalogServer, transfers: Transfers, export_all: Any, tmp_path: Path
+@pytest.mark.parametrize("is_joint", [True, False])
+def test_tables_by_key_are_shown_together(
+    is_joint: bool,
+    rest: RestCatalogServer,
+    transfers: Transfers,
+    export_all: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Without a joint commit, the rows to delete are found before the first table is committed."""
+    from lacuna.pipeline.export import tables, upserts
+
+    steps: list[str] = []
+
+    def noted(where: Any, name: str) -> None:
+        function = getattr(where, name)
+
+        def noting(*arguments: Any) -> Any:
+            steps.append(name)
+            return function(*arguments)
+
+        monkeypatch.setattr(where, name, noting)
+
+    noted(upserts.Upserts, "_find")
+    noted(tables, "_append")
+    if not is_joint:
+        rest.endpoints.pop()
     to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
     for amount in (5, 10):
         transfers.move(amount, b"account")
         assert _cut_of(export_all(transfers.topics, **to, upserts=True)).is_complete
-    assert rest.commits.count(set(transfers.topics)) == 2
+    assert rest.commits.count(set(transfers.topics)) == (2 if is_joint else 0)
+    if not is_joint:
+        assert steps == ["_find", "_find", "_append", "_append"] * 2
     assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]], [[-10], [10]]]
 
 
