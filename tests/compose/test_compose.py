@@ -318,6 +318,9 @@ def test_the_recipes_for_testcontainers(compose: Compose, tmp_path: Path, langua
         said, _ = installing.communicate(timeout=BUILD_SECONDS)
     assert installing.returncode == 0, said
     environment = os.environ | {"TESTCONTAINERS_RYUK_DISABLED": "true"}
+    if Path("/.dockerenv").exists():
+        # In a container, it would pull an image to find the host of its own containers.
+        environment["TESTCONTAINERS_HOST_OVERRIDE"] = "127.0.0.1"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with shell(run, env=environment, **pipes) as running:
         assert running.stdout is not None
