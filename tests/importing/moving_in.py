@@ -29,7 +29,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from lacuna.importing.cluster import LATEST, READ_COMMITTED, READ_UNCOMMITTED, Kafka
+from lacuna.importing.cluster import Kafka
 from lacuna.importing.cutover import source_transactions
 from lacuna.operating.kafka import Agents
 from tests.compat.clients import KAFKAS
@@ -177,24 +177,13 @@ class Move:
     async def _await_ends(self) -> None:
         async with Kafka(Agents(self.source.bootstrap), "the source") as source:
             async with asyncio.timeout(3 * SECONDS):
-                while await _has_open_transaction(source):
+                while any(each.partitions for each in await source_transactions(source)):
                     await asyncio.sleep(0.2)
 
     def discard(self) -> None:
         """Kill the importer in any state."""
         self._importer.kill()
         self._importer.wait()
-
-
-async def _has_open_transaction(source: Kafka) -> bool:
-    """Whether a transaction is open, also one that its coordinator does not list yet after a restart."""
-    if any(each.partitions for each in await source_transactions(source)):
-        return True
-    stable, ends = [
-        await source.offsets(places(), LATEST, level)
-        for level in (READ_COMMITTED, READ_UNCOMMITTED)
-    ]
-    return stable != ends
 
 
 def watermarks(bootstrap: str, topic: str, partitions: int) -> dict[int, tuple[int, int]]:

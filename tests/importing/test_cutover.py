@@ -154,7 +154,7 @@ def print_pause(old: Follower, new: Follower, times: Sequence[float]) -> None:
 @pytest.mark.slow
 @pytest.mark.java
 def test_apache_kafka_is_copied_exactly_whatever_is_killed(tmp_path: Path) -> None:
-    plan = Plan(seconds=5, pause=0.1, kills=2, restarts=1, takeovers=1, keep_aborted=True)
+    plan = Plan(seconds=5, pause=0.1, kills=2, restarts=1, takeovers=1)
     found, load, said = run(tmp_path, "4.4", plan)
     assert (found.differences, load.failures) == ([], [])
     assert (found.partitions, bool(found.records), bool(found.offsets)) == (38, True, True)
