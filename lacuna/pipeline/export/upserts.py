@@ -122,15 +122,19 @@ class Upserts:
         """The positions in a file of the rows that have a newer record of their key."""
         found, begin = [pa.array([], pa.int64())], 0
         for rows in self._rows(io, file.file_path):
-            for number in _whole(rows.column("partition")).unique().to_pylist():
+            partitions, offsets_here = (
+                _whole(rows.column(name)) for name in ("partition", "offset")
+            )
+            keys_here = _whole(rows.column(self.key))
+            for number in partitions.unique().to_pylist():
                 if number not in newest:
                     continue
                 keys, offsets = newest[number]
-                own = pc.indices_nonzero(pc.equal(_whole(rows.column("partition")), number))
+                own = pc.indices_nonzero(pc.equal(partitions, number))
                 # The type of a column may have been widened since the file was written.
-                old_keys = _whole(rows.column(self.key)).take(own).cast(keys.type)
+                old_keys = keys_here.take(own).cast(keys.type)
                 later = offsets.take(pc.index_in(old_keys, value_set=keys))
-                is_old = pc.greater(later, _whole(rows.column("offset")).take(own))
+                is_old = pc.greater(later, offsets_here.take(own))
                 positions = own.filter(pc.fill_null(is_old, False)).cast(pa.int64())
                 found.append(pc.add(positions, begin))
             begin += rows.num_rows
