@@ -51,7 +51,7 @@ demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the tra
 
 # Tests spend part of their time waiting, so more workers than cores are faster. But each worker needs five seconds of CPU
 # to import and collect the tests.
-WORKERS ?= 4
+WORKERS ?= 5
 QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
   -o tmp_path_retention_policy=failed
 COVERED := tests/logstore tests/controlplane tests/rules
@@ -62,7 +62,7 @@ compiled: setup
 	@ls tests/__pycache__/*pytest* >/dev/null 2>&1 || $(BIN)/python -m pytest --collect-only -q tests >/dev/null || true
 
 # Most mistakes show in a property's first examples; .ci/run, which sets this to nothing, tries all of them.
-test: export MOST_EXAMPLES ?= 20
+test: export MOST_EXAMPLES ?= 10
 
 # Lint and the tests at a time: what one of them leaves of two cores the other takes.
 test: compiled   ## check lint, types and import contracts, and run the tests

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import takewhile
 from typing import Any, cast
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -214,6 +215,7 @@ def _check_end(session: Session, is_stopping: bool) -> None:
         assert is_stopping or len(session.answers()) == len(session.names)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     kinds=st.lists(

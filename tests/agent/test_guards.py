@@ -244,6 +244,7 @@ async def test_a_group_is_described_if_what_its_members_have_may_be(guarded: Set
     assert await described() == (DENIED, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_super", [True, False])
 async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None:
     """No list of the control plane contains them (ADR 43)."""
@@ -285,6 +286,7 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
         await client.close()
 
 
+@pytest.mark.slow
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
     """An agent that has not seen the cluster yet rejects requests that could be overtaken, so that they are
     sent again.

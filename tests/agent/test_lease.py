@@ -303,6 +303,7 @@ def test_clients_are_counted_by_what_they_say() -> None:
     assert rare.connections == 8
 
 
+@pytest.mark.slow
 def test_a_report_is_bounded_whatever_connects() -> None:
     kinds = [peer(number, "x" * 5000 + str(number), "y" * 5000) for number in range(300)]
     kinds += [peer(number, "many") for number in range(3000)]

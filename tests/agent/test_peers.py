@@ -114,6 +114,7 @@ def coordinators(target: Target) -> set[int]:
     return {found["node_id"] for found in answer["coordinators"]}
 
 
+@pytest.mark.slow
 def test_who_has_died_is_not_named_before_the_control_plane_hides_it(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)
@@ -222,6 +223,7 @@ class Secured:
         consumer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("protocol", "has_authority"),
     [

@@ -177,6 +177,7 @@ def test_what_is_cut_is_all_that_was_asked() -> None:
     assert tuple(chain(*(indexes for _, indexes in found))) == tuple(range(1, 1001))
 
 
+@pytest.mark.slow
 async def test_others_are_served_between_the_pieces() -> None:
     async with cluster(AgentSettings()) as running, asyncio.timeout(60):
         large = await RawClient.connect(running.server.port)
@@ -208,6 +209,7 @@ async def test_offsets_of_many_partitions_are_fetched() -> None:
             assert [each.partition_index for each in topic.partitions] == list(range(1500))
 
 
+@pytest.mark.slow
 async def test_an_answer_that_becomes_too_large_closes_the_connection(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

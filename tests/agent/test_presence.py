@@ -159,6 +159,7 @@ async def pair(control: RunningControlPlane) -> AsyncIterator[Pair]:
         await each.line.cut()
 
 
+@pytest.mark.slow
 async def test_who_is_cut_off_is_not_named_until_he_is_back(pair: Pair) -> None:
     """Earlier requests of its clients are dropped, since the clients have asked others in the meantime."""
     one, two = pair

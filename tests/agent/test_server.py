@@ -187,6 +187,7 @@ async def test_bytes_of_the_agent_are_bounded_and_given_back() -> None:
     assert context.metrics.request_bytes_now == 0
 
 
+@pytest.mark.slow
 async def test_a_slow_reader_holds_only_itself() -> None:
     """One answer exceeds the write buffer, and then its next request waits."""
     started = 0

@@ -52,6 +52,7 @@ def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
         child.communicate(b"\n")
 
 
+@pytest.mark.slow
 def test_work_of_ended_children_counts() -> None:
     work = "import time\nwhile time.process_time() < 0.3: pass"
     code = "import subprocess, sys; print('ready', flush=True); input(); "
@@ -101,6 +102,7 @@ def test_a_process_that_is_gone_counts_nothing() -> None:
     assert (meter.server_cpu_seconds, meter.read_bytes) == (0, 0)
 
 
+@pytest.mark.slow
 def test_the_busiest_thread_of_the_client_is_the_one_that_works() -> None:
     """A thread that waits adds nothing to it, nor does a thread's earlier work."""
     begin, end = threading.Event(), threading.Event()
@@ -127,6 +129,7 @@ def use_cpu(seconds: float) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_an_aborted_tail_is_one_small_answer() -> None:
     """S17: a wrong count is an error, regardless of the speed."""
     with Cluster() as cluster:

@@ -133,6 +133,7 @@ def draw(of: Results, path: Path) -> None:
     plot.draw(of, path)
 
 
+@pytest.mark.slow
 def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:
     one, other = tmp_path / "one.svg", tmp_path / "other.svg"
     draw(results([0, 50, 90, 99]), one)
@@ -141,6 +142,7 @@ def test_the_same_figures_give_the_same_picture(tmp_path: Path) -> None:
     assert b"<svg" in one.read_bytes()
 
 
+@pytest.mark.slow
 def test_without_the_curve_there_is_no_picture(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="needs the section aborts"):
         draw(results([0, 50]), tmp_path / "none.svg")

@@ -74,6 +74,7 @@ def test_a_request_reaches_the_service_late_in_its_time() -> None:
     assert 1900 < slept[3] <= 2000
 
 
+@pytest.mark.slow
 def test_a_store_works_through_the_command(moto_endpoint: str) -> None:
     body = bytes(range(256)) * 4096
     with SlowS3(moto_endpoint, seed=1) as slow:

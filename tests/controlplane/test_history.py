@@ -338,6 +338,7 @@ class Twin:
         return self.ids.to_bytes(16, "big")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2, 6))
 def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
     history = History(seed)

@@ -122,6 +122,7 @@ def test_equal_histories_give_equal_bytes() -> None:
 BANNED = {"asyncio", "grpc", "time", "random", "secrets", "os", "uuid", "datetime", "threading"}
 
 
+@pytest.mark.slow
 def test_the_machine_imports_nothing_that_is_not_pure() -> None:
     root = Path(controlplane.__file__).parent
     files = [root / "machine.py"]

@@ -24,6 +24,7 @@ def test_the_state_diagrams_are_drawn_from_the_tables() -> None:
     assert (ROOT / "docs" / "states.md").read_text() == made["page"]()
 
 
+@pytest.mark.slow
 def test_the_rooms_and_the_verbs_are_drawn_from_the_code() -> None:
     """docs/architecture.md: run `python docs/draw_architecture.py` after a room imports another one, or after a verb
     changes.
@@ -40,6 +41,7 @@ def test_arrows_that_follow_from_others_are_left_out() -> None:
         arrows(house | {"wall": {"roof"}})
 
 
+@pytest.mark.slow
 def test_the_pages_of_commands_are_written_from_them() -> None:
     """docs/commands.md, docs/commands/: run `python docs/draw_commands.py` after a change."""
     pages = runpy.run_path(str(ROOT / "docs" / "draw_commands.py"))["pages"]()
@@ -63,6 +65,7 @@ def told_to_users() -> Iterator[Path]:
         yield from (path for path in (ROOT / folder).rglob("*") if path.is_file())
 
 
+@pytest.mark.slow
 def test_nobody_is_told_to_install_what_is_not_ours() -> None:
     suffixes = {"", ".md", ".py", ".toml", ".yaml", ".sh"}
     told = {
@@ -159,6 +162,7 @@ def test_it_is_alphabetical_and_has_each_word_once() -> None:
     assert words == sorted(set(words))
 
 
+@pytest.mark.slow
 def test_its_words_are_those_of_the_code() -> None:
     code = " ".join(path.read_text() for path in modules()).lower()
     spelt = {word: word.replace(" ", r"[_\s]*") for word in glossary()}
@@ -170,5 +174,6 @@ def test_a_line_does_not_explain_a_word_by_itself() -> None:
         assert not re.search(rf"\b{re.escape(word)}\b", text.split(",")[0]), word
 
 
+@pytest.mark.slow
 def test_docstrings_say_something() -> None:
     assert [where for where, text in docstrings() if SAYS_NOTHING.fullmatch(text)] == []

@@ -179,6 +179,7 @@ def statements(cell: str) -> list[str]:
     return [ast.unparse(each) for each in ast.parse(cell).body]
 
 
+@pytest.mark.slow
 def test_the_first_steps_are_as_the_page_says(tmp_path: Path) -> None:
     programs = PROGRAM.findall((DOCS / "start.md").read_text())
     assert len(programs) == 2

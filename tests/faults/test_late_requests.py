@@ -93,6 +93,7 @@ def test_a_retried_end_finds_its_answer_after_a_crash(
     assert stage.read(topic).values == [b"value"] * committed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [TV1, TV2])
 def test_a_timeout_aborts_and_fences(stage: Stage, version: int) -> None:
     """S5, S8: this happens at transaction.timeout.ms and not before. A restart does not extend it (S26)."""

@@ -32,6 +32,7 @@ def fetched(target: Target, topic: str, offset: int, **options: Any) -> str | in
     return int(found["high_watermark"]) if found["records"] else "EMPTY"
 
 
+@pytest.mark.slow
 def test_s7_what_is_there_is_read_on(stage: Stage) -> None:
     """For the length of a lease, the end is reported as well. After that, another leader may know more."""
     one = stage.agents[0].target()
@@ -57,6 +58,7 @@ def test_s7_what_is_there_is_read_on(stage: Stage) -> None:
     assert fetched(one, topic, 2) == 3
 
 
+@pytest.mark.slow
 def test_s7_nothing_is_denied_that_others_may_know(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic, unread = one.topic(), one.topic()
@@ -71,6 +73,7 @@ def test_s7_nothing_is_denied_that_others_may_know(stage: Stage) -> None:
     stage.until(lambda: fetched(one, topic, 7) == "OFFSET_OUT_OF_RANGE")
 
 
+@pytest.mark.slow
 def test_what_is_there_is_not_read_for_ever(stage: Stage) -> None:
     """Deleted records must disappear eventually, even if an agent does not learn of the deletion."""
     one = stage.agents[0].target()
@@ -140,6 +143,7 @@ class Consumer:
         return ErrorCode(answer["error_code"]).name
 
 
+@pytest.mark.slow
 def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
     """No session ends while no control plane leads, and each starts over afterwards."""
     one = stage.agents[0].target()
@@ -171,6 +175,7 @@ def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
     network.cut(stage.control.name, host.name, seconds)
 
 
+@pytest.mark.slow
 def test_s3_an_agent_that_alone_is_cut_off_sends_its_clients_to_the_others(stage: Stage) -> None:
     one, two = stage.targets()
     topic = one.topic(partitions=8)
@@ -193,6 +198,7 @@ def test_s3_an_agent_that_alone_is_cut_off_sends_its_clients_to_the_others(stage
     assert fetched(stage.agents[0].target(), topic, 1) == 2
 
 
+@pytest.mark.slow
 def test_agents_that_are_all_cut_off_keep_their_clients(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic = one.topic(partitions=8)

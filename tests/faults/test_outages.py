@@ -98,6 +98,7 @@ def _send_offset(who: Producer, member: Consumer) -> None:
     insist(lambda: who.send_offsets_to_transaction([offset], metadata, 60))
 
 
+@pytest.mark.slow
 def test_nothing_is_acknowledged_without_it(cluster: Deployment) -> None:
     """S2: during the outage, agents accept and lose nothing. Afterwards, everything is delivered in order."""
     told: list[int | None] = []

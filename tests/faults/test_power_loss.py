@@ -171,6 +171,7 @@ def losses(
         yield from loss(each, facts, tmp_path / f"after-{number}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hot_bytes", [0, HOT_BYTES])
 @pytest.mark.parametrize("seed", seeds(1, 2))
 def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, hot_bytes: int) -> None:
@@ -178,18 +179,21 @@ def test_nothing_acknowledged_is_lost(tmp_path: Path, seed: int, hot_bytes: int)
     assert [*losses(tmp_path, lambda kind, path: False, seed=seed, hot_bytes=hot_bytes)] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LIES)
 def test_without_a_sync_something_is_lost(tmp_path: Path, name: str) -> None:
     """S2: every sync is necessary, and the checker shows it."""
     assert any(losses(tmp_path, LIES[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in LIES if "journal" in name])
 def test_without_a_sync_of_the_journal_hot_segments_are_lost(tmp_path: Path, name: str) -> None:
     """S2: the records of a hot segment are in the journal alone."""
     assert any(losses(tmp_path, LIES[name], hot_bytes=HOT_BYTES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
 def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str) -> None:
     """S2: synchronous=FULL is necessary."""
@@ -231,6 +235,7 @@ class SickDisk(OsFileSystem):
         raise error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "message"),
     [(errno.ENOSPC, "no space left below"), (errno.EACCES, "give this user permission")],

@@ -50,6 +50,7 @@ def send(target: Target, topic: str, *values: bytes) -> None:
         assert target.verdict(topic, batch([value])) == "NONE"
 
 
+@pytest.mark.slow
 def test_a_put_that_arrives_after_its_lease(stage: Stage) -> None:
     """S10, S12: its commit is rejected, the client resends under the next lease, and the object is swept."""
     topic = stage.create_topic()
@@ -98,6 +99,7 @@ def test_a_commit_that_is_lost_on_the_way(stage: Stage, fault: str) -> None:
     assert sum(flusher.metrics.flushes_failed for flusher in flushers) == 0
 
 
+@pytest.mark.slow
 def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
     """S2, S10: none of it is visible, the client moves to the other agent, and the object is swept."""
     topic = stage.create_topic()
@@ -120,6 +122,7 @@ def test_an_agent_that_dies_between_put_and_commit(stage: Stage) -> None:
     assert stage.segments == 1
 
 
+@pytest.mark.slow
 def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
     """S14, S19: it plans again, and its client gets the same records from the merged object."""
     topic = stage.create_topic()
@@ -140,6 +143,7 @@ def test_a_fetch_that_meets_a_collected_object(stage: Stage) -> None:
     assert stage.read(topic).values == values
 
 
+@pytest.mark.slow
 def test_a_fetch_that_meets_records_deleted_meanwhile(stage: Stage) -> None:
     """S7: the client learns of it at once or at its next fetch, and never gets other bytes."""
     topic = stage.create_topic()

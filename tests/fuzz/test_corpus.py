@@ -17,6 +17,7 @@ MOST_BYTES = MAX_FRAME_BYTES + 8 * MAX_DECOMPRESSED_BYTES
 MOST_SECONDS = 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_the_kept_corpus(name: str) -> None:
     inputs = corpus.kept(name)

@@ -150,6 +150,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     return int(found.offset)
 
 
+@pytest.mark.slow
 def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     source: Cluster, target: Cluster
 ) -> None:
@@ -185,6 +186,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     assert committed(there, "billing", "orders") == 5, "the source has no more"
 
 
+@pytest.mark.slow
 def test_offsets_go_back_to_the_coordinator_of_each_group(
     target: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -222,6 +224,7 @@ def test_a_coordinator_that_loads_its_state_is_asked_again() -> None:
     assert isinstance(refuses, ClusterRefused)
 
 
+@pytest.mark.slow
 def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster) -> None:
     there, here = source.bootstrap, target.bootstrap
     created(there, "busy")
@@ -269,6 +272,7 @@ def test_a_question_that_is_cancelled_leaves_no_answer_behind(source: Cluster) -
     asyncio.run(ask())
 
 
+@pytest.mark.slow
 def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
     source: Cluster, target: Cluster
 ) -> None:
@@ -309,6 +313,7 @@ def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
         assert read(here, "tx", 0, level) == read(there, "tx", 0, "read_committed")
 
 
+@pytest.mark.slow
 def test_a_log_that_begins_late_begins_as_late_here_and_a_gap_must_be_accepted(
     source: Cluster, target: Cluster
 ) -> None:
@@ -354,6 +359,7 @@ def test_a_topic_that_was_created_again_is_not_copied_over_the_old_one(
     assert [row[3] for row in rows] == [b"old"]
 
 
+@pytest.mark.slow
 def test_partitions_that_are_added_are_copied_too(source: Cluster, target: Cluster) -> None:
     there, here = source.bootstrap, target.bootstrap
     created(there, "wider")
@@ -384,6 +390,7 @@ def test_a_cluster_is_not_imported_into_itself(target: Cluster) -> None:
         imported(target.bootstrap, target)
 
 
+@pytest.mark.slow
 def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_others(
     source: Cluster, target: Cluster
 ) -> None:
@@ -420,6 +427,7 @@ def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_oth
     assert differences(there, here, "shared") == []
 
 
+@pytest.mark.slow
 def test_a_source_that_goes_and_comes_back_is_followed_further(target: Cluster) -> None:
     lines: list[str] = []
 
@@ -455,6 +463,7 @@ def test_a_source_that_goes_and_comes_back_is_followed_further(target: Cluster) 
         assert [row[3] for row in rows] == [b"before", b"after"]
 
 
+@pytest.mark.slow
 def test_an_import_that_ends_by_itself_leaves_nothing_to_one_that_was_killed(
     source: Cluster, target: Cluster
 ) -> None:

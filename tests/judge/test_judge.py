@@ -53,6 +53,7 @@ def observed(bootstrap: str, operations: int, seed: int = 1, chances: Chances = 
     return workload.history
 
 
+@pytest.mark.slow
 def test_an_honest_cluster_has_no_anomaly(cluster: Cluster) -> None:
     history = observed(cluster.bootstrap, 500)
     assert judge(history) == []

@@ -38,6 +38,7 @@ def stored(bootstrap: str) -> list[str]:
     return [value.decode() for _, value in got.records]
 
 
+@pytest.mark.slow
 def test_a_machine_that_is_lost_costs_nothing(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
@@ -63,6 +64,7 @@ def test_a_machine_that_is_lost_costs_nothing(
         assert stored(cluster.bootstrap) == ["committed", "begun", "ended"]
 
 
+@pytest.mark.slow
 def test_a_leadership_that_was_lost_comes_back(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
@@ -84,6 +86,7 @@ def test_a_leadership_that_was_lost_comes_back(
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("place", "step"),
     [(ClusterView, "ready"), (embedded, "claim"), (embedded, "start_agent")],
@@ -130,6 +133,7 @@ def is_listening(bootstrap: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 def test_no_clients_are_kept_while_another_up_leads(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace
 ) -> None:
@@ -175,6 +179,7 @@ def test_up_is_killed_and_started_on_another_machine(
         assert status.rows[1] == ["epoch 2"]
 
 
+@pytest.mark.slow
 def test_up_keeps_records_at_the_url_of_a_store(
     tmp_path: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
 ) -> None:

@@ -129,6 +129,7 @@ def test_what_cannot_be_is_said(properties: dict[str, str], said: str) -> None:
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(sorted(SCRAM)),
     st.text(min_size=1, max_size=20).filter(lambda text: "\0" not in text),

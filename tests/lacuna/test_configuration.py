@@ -225,6 +225,7 @@ async def test_a_cluster_runs_with_what_the_file_says(
         await cluster.stop()
 
 
+@pytest.mark.slow
 def test_an_option_counts_before_set_before_the_environment_before_the_file(
     lacuna: Command, tmp_path: Path
 ) -> None:
@@ -339,6 +340,7 @@ def test_a_mistake_in_an_option_of_the_file_names_it(refused: Refusal, tmp_path:
     assert said.startswith("Invalid value for 'consume.count' in the config file: 'x' is not a")
 
 
+@pytest.mark.slow
 def test_every_command_reads_the_file(refused: Refusal, tmp_path: Path) -> None:
     """An option overrides its variable, which overrides the file."""
     (tmp_path / "lacuna.toml").write_text(
@@ -353,6 +355,7 @@ def test_every_command_reads_the_file(refused: Refusal, tmp_path: Path) -> None:
     assert "--to soon: write earliest" in refused(file, "groups", "reset", "g")
 
 
+@pytest.mark.slow
 def test_lists_and_flags_of_the_file(lacuna: Command, tmp_path: Path) -> None:
     (tmp_path / "lacuna.toml").write_text(
         '[topics.create]\nconfig = ["a=1", "b=2"]\n[transactions.list]\nstate = "Ongoing"\n'
@@ -433,6 +436,7 @@ idle.ms = "1500ms"
 """
 
 
+@pytest.mark.slow
 def test_clients_notice_what_the_file_says(
     tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,6 +64,7 @@ def listen(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return "127.0.0.1:0" if request.param == "tcp" else f"unix:{tmp_path}/c.sock"
 
 
+@pytest.mark.slow
 def test_two_agents_of_one_control_plane(
     tmp_path: Path, listen: str, clients: SimpleNamespace, lacuna: Command
 ) -> None:
@@ -119,6 +120,7 @@ def test_status_without_a_control_plane_lists_the_agents(tmp_path: Path, lacuna:
     assert (shown["agent"], shown["address"]) == (1, agent)
 
 
+@pytest.mark.slow
 async def test_a_control_plane_that_comes_late_is_awaited(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -47,6 +47,7 @@ def stored(data: Path) -> dict[str, bytes]:
         store.close()
 
 
+@pytest.mark.slow
 def test_keys_are_rotated_and_what_was_written_stays(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
@@ -95,6 +96,7 @@ def with_keys(data: Path, keys: Path) -> str:
     return with_options(folder_url(data / "objects"), encryption_keys=str(keys))
 
 
+@pytest.mark.slow
 def test_workers_have_the_keys_that_a_command_prints(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
@@ -109,6 +111,7 @@ def test_workers_have_the_keys_that_a_command_prints(
     assert not any(b"secret" in each for each in stored(data).values())
 
 
+@pytest.mark.slow
 def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
     data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
@@ -151,6 +154,7 @@ def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
             clients.consume(cluster.bootstrap, "t", 2)
 
 
+@pytest.mark.slow
 def test_a_journal_in_the_bucket_is_encrypted_too(
     tmp_path: Path, keys: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
 ) -> None:

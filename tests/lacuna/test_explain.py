@@ -123,6 +123,7 @@ def test_a_range_that_was_aborted_whole(
     assert explain(topic, "--from", "5")[-1][:3] == ("5", "11", FILLER)
 
 
+@pytest.mark.slow
 def test_parts_and_limits(
     lacuna: Command, explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
 ) -> None:
@@ -193,6 +194,7 @@ def test_s7_that_there_is_no_topic_is_told_after_a_confirming_read(
     assert cluster.run(explain_partition(control, topic, 1)).high_watermark == 0
 
 
+@pytest.mark.slow
 def test_it_is_a_table_for_people(
     lacuna: Command, cluster: Cluster, topic: str, clients: SimpleNamespace
 ) -> None:
@@ -232,6 +234,7 @@ def test_lines(text: str, expected: list[tuple[int, int, int, int]]) -> None:
     assert found == expected
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_aborted_extents_are_one_row() -> None:
     found, more_from = take(lines_of(rows("a" * 100_000 + "+")), 2)
     assert [(each.extents, each.row.size) for each in found] == [(100_000, 100_000), (1, 1)]

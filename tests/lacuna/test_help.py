@@ -32,6 +32,7 @@ def test_the_list_of_commands(lacuna: Command) -> None:
     assert "lacuna demo" in ran.out
 
 
+@pytest.mark.slow
 def test_the_list_imports_none_of_the_commands() -> None:
     """`lacuna --help` answers at once, so it must not depend on slow imports."""
     script = (
@@ -146,6 +147,7 @@ def test_what_shells_are_told(lacuna: Command, refused: Refusal) -> None:
 CLAIM = "Every claim above was checked against the records that the client read."
 
 
+@pytest.mark.slow
 def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
     ran = lacuna("demo", columns=140, LACUNA_CONTROL="127.0.0.1:1")  # of some other cluster
     assert ran.code == 0, ran.err
@@ -155,6 +157,7 @@ def test_on_a_cluster_of_its_own(lacuna: Command) -> None:
     assert "filler: a control record that moves the consumer on to 11" in ran.out
 
 
+@pytest.mark.slow
 def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster) -> None:
     ran = lacuna("demo", "--bootstrap", lacuna_cluster.bootstrap, columns=140)
     assert ran.code == 0, ran.err

@@ -158,6 +158,7 @@ def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
     assert all(row[0] != "t" for row in ask("topics", "list").rows)
 
 
+@pytest.mark.slow
 def test_offsets_of_an_open_transaction(
     ask: Command,
     lacuna_cluster: Cluster,
@@ -176,6 +177,7 @@ def test_offsets_of_an_open_transaction(
     producer.abort_transaction(60)
 
 
+@pytest.mark.slow
 def test_a_group_and_its_lag(
     ask: Command,
     refuse: Refusal,
@@ -361,6 +363,7 @@ def test_names_are_shown_as_they_are_and_control_characters_as_escapes(
     assert ask("groups", "delete", name).out == f"deleted {shown}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_name_that_the_encoding_of_the_output_lacks(
     lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], encoding: str

@@ -145,6 +145,7 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
         goes_on(cluster, clients, ["kept"])
 
 
+@pytest.mark.slow
 def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
     """A created topic is in no object, but the witness beside the journal records it."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
@@ -162,6 +163,7 @@ def test_commands_without_records_are_missed_too(tmp_path: Path, clients: Simple
         goes_on(cluster, clients, ["kept"])
 
 
+@pytest.mark.slow
 def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
     """This includes segments that were written but never committed."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
@@ -175,6 +177,7 @@ def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -
         assert accept_loss(str(tmp_path / "none"), None) is None
 
 
+@pytest.mark.slow
 def test_without_the_store_the_positions_go_on_beyond_every_segment(
     tmp_path: Path, clients: SimpleNamespace
 ) -> None:
@@ -211,6 +214,7 @@ def damage_snapshots(data: Path) -> None:
     path.write_bytes(b"no database at all" * 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [damage_row, damage_page, damage_snapshots])
 def test_other_damage_can_be_accepted_too(
     tmp_path: Path, clients: SimpleNamespace, damage: Callable[[Path], None]
@@ -229,6 +233,7 @@ def test_other_damage_can_be_accepted_too(
         goes_on(cluster, clients, ["kept"])
 
 
+@pytest.mark.slow
 def test_hot_segments_that_are_lost_with_their_journal_are_counted(
     tmp_path: Path, clients: SimpleNamespace
 ) -> None:
@@ -284,6 +289,7 @@ async def store_snapshot(cluster: Cluster) -> None:
     await plane._journal.store_snapshot(Snapshot(plane._durable, (plane.serialized_state(),)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
     tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str

@@ -102,6 +102,7 @@ def test_the_lag_of_an_internal_topic(
     assert row["lag"] == row["last_stable"] - row["committed"]
 
 
+@pytest.mark.slow
 def test_who_is_to_blame(
     asks: Any, lacuna_cluster: Cluster, lacuna_topic: Any, clients: SimpleNamespace
 ) -> None:
@@ -477,6 +478,7 @@ def test_the_health_of_a_cluster_that_is_not_there(lacuna: Command) -> None:
     assert len(lacuna("status", "-b", "127.0.0.1:1").rows) == 3
 
 
+@pytest.mark.slow
 def test_a_group_is_reset(
     asks: Any,
     lacuna: Command,

@@ -86,6 +86,7 @@ def until_end(ask: Command, topic: str, *arguments: str) -> str:
     return out
 
 
+@pytest.mark.slow
 def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     topic = lacuna_topic()
     ran = ask("produce", topic, stdin=b"first\n\nthird without an end")
@@ -93,6 +94,7 @@ def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable
     assert until_end(ask, topic) == "first\n\nthird without an end\n"
 
 
+@pytest.mark.slow
 def test_json_lines_that_consume_prints_are_produced_again(
     ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
 ) -> None:
@@ -137,6 +139,7 @@ def test_lines_that_are_not_records(line: bytes, told: str) -> None:
         list(json_records(iter([line])))
 
 
+@pytest.mark.slow
 def test_files_are_produced(
     ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str], tmp_path: Path
 ) -> None:
@@ -153,6 +156,7 @@ def test_files_are_produced(
     assert "'xml' is not a format" in refuse("produce", topic, "-f", "xml", code=2)
 
 
+@pytest.mark.slow
 def test_several_topics_and_what_expressions_find(
     ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
 ) -> None:
@@ -169,6 +173,7 @@ def test_several_topics_and_what_expressions_find(
     assert "did you mean" in refuse("consume", f"{topics[0]}x")
 
 
+@pytest.mark.slow
 def test_a_member_of_a_group_commits_what_it_printed(
     ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
 ) -> None:
@@ -184,6 +189,7 @@ def test_a_member_of_a_group_commits_what_it_printed(
     assert "a group begins where" in refuse("consume", topic, *group, "--from", "3")
 
 
+@pytest.mark.slow
 def test_new_records_are_followed_with_rates(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
@@ -198,6 +204,7 @@ def test_new_records_are_followed_with_rates(
         assert follower.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     topic = lacuna_topic(partitions=2)
     ran = ask("produce", topic, "--partition", "1", "--json", stdin=b"a\nb\n")
@@ -207,6 +214,7 @@ def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> No
     assert ask("produce", topic, "--output", "tsv").rows == [HEADINGS]
 
 
+@pytest.mark.slow
 def test_what_is_written_of_a_record_is_printed(
     ask: Command, lacuna_topic: Callable[..., str]
 ) -> None:
@@ -253,6 +261,7 @@ def test_bytes_are_what_they_were(
     assert until_end(ask, topic).encode(errors="surrogateescape") == value + b"\n"
 
 
+@pytest.mark.slow
 def test_transactions_are_committed_and_aborted(
     ask: Command, lacuna_topic: Callable[..., str]
 ) -> None:
@@ -288,6 +297,7 @@ def test_an_open_transaction_is_the_end(
     producer.abort_transaction(SECONDS)
 
 
+@pytest.mark.slow
 def test_what_could_be_seen_at_a_past_time(
     ask: Command,
     lacuna: Command,
@@ -359,6 +369,7 @@ def next_second() -> int:
     return second * 1000
 
 
+@pytest.mark.slow
 def test_any_client_can_ask_about_a_past_time(
     lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], clients: SimpleNamespace
 ) -> None:
@@ -397,6 +408,7 @@ def test_a_past_time_that_cannot_be_shown(
     assert "there is no topic" in refused("time-travel", "none", "--at", "-1s", *data)
 
 
+@pytest.mark.slow
 def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:
     """After a merge has dropped aborted records, no isolation level gets a record or control record there."""
     merges = MergeSettings(min_extents=1, min_age_ms=0)
@@ -415,6 +427,7 @@ def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:
             assert (ran.out, ran.err, ran.code) == ("a\nb\n", "", 0)
 
 
+@pytest.mark.slow
 def test_from_and_until(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     topic = lacuna_topic(partitions=2)
     ask("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
@@ -484,6 +497,7 @@ def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
         assert "check the address, or start one with `lacuna up`" in said
 
 
+@pytest.mark.slow
 def test_a_record_that_is_refused(
     ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
 ) -> None:
@@ -521,6 +535,7 @@ def test_a_topic_is_created_when_first_written(ask: Command) -> None:
     assert ask("produce", "new", stdin=b"a\n").rows[1] == ["new", "0", "1", "0", "0"]
 
 
+@pytest.mark.slow
 def test_without_a_kafka_client() -> None:
     script = (
         "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
@@ -533,6 +548,7 @@ def test_without_a_kafka_client() -> None:
         assert (ran.stderr, ran.returncode) == (expected, 1)
 
 
+@pytest.mark.slow
 def test_other_commands_need_no_kafka_client(lacuna_cluster: Cluster) -> None:
     """Nor does the suggestion for a mistyped variable, which loads all commands."""
     script = (
@@ -548,6 +564,7 @@ def test_other_commands_need_no_kafka_client(lacuna_cluster: Cluster) -> None:
     assert "did you mean LACUNA_BOOTSTRAP?" in ran.stderr
 
 
+@pytest.mark.slow
 def test_reading_outlives_the_cluster(lacuna_private_cluster: Cluster, lacuna: Command) -> None:
     cluster = lacuna_private_cluster
     bootstrap = cluster.bootstrap
@@ -585,6 +602,7 @@ def test_ctrl_c_aborts_the_open_transaction(
     assert until_end(ask, topic).split() == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_reading(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
@@ -600,6 +618,7 @@ def test_ctrl_c_ends_reading(
         assert (process.returncode, said.lstrip()) == (code, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [b"", b"b\n"])
 def test_it_ends_when_its_reader_goes_away(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], more: bytes
@@ -617,6 +636,7 @@ def test_it_ends_when_its_reader_goes_away(
         assert process.stderr.read() == b""
 
 
+@pytest.mark.slow
 def test_records_are_printed_as_they_come(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
 ) -> None:
@@ -628,6 +648,7 @@ def test_records_are_printed_as_they_come(
             assert process.stdout.readline() == line
 
 
+@pytest.mark.slow
 def test_many_records(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     """The records exceed a batch, over partitions that end at different times. Each partition is in order."""
     topic = lacuna_topic(partitions=3)
@@ -667,6 +688,7 @@ def test_words_that_only_one_end_has() -> None:
             parse(text, NOW_MS)
 
 
+@pytest.mark.slow
 @given(st.text() | st.from_regex(r"(end)?-?[0-9.]{0,25}[dhmsTZ:]{0,3}", fullmatch=True))
 def test_any_position_is_parsed_or_refused(text: str) -> None:
     try:
@@ -724,6 +746,7 @@ def transactions(cluster: Cluster, topic: str, *values: bytes) -> None:
         end(SECONDS)
 
 
+@pytest.mark.slow
 def test_a_file_and_sql_have_the_committed_records(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ async def connect(bootstrap: str, credentials: Credentials) -> None:
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_nothing_that_a_run_writes_has_a_secret(tmp_path: Path, log_format: str) -> None:
     of_file, of_environment, of_wrong, of_new = (secrets.token_hex(12) for _ in range(4))

@@ -159,6 +159,7 @@ class Terminal:
         return bool(found)
 
 
+@pytest.mark.slow
 def test_the_first_ctrl_c_ends_a_question(tmp_path: Path) -> None:
     with Cluster(tmp_path / "data") as cluster:
         cluster.create_topic("t")
@@ -168,6 +169,7 @@ def test_the_first_ctrl_c_ends_a_question(tmp_path: Path) -> None:
         assert "nothing was changed" in asked.shown
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
     pytest.importorskip("moto")
     up = Terminal("-m", "lacuna", "up", "--moto", "--listen", "127.0.0.1:0", "--no-console")
@@ -176,6 +178,7 @@ def test_ctrl_c_ends_a_cluster_with_moto_without_a_trace() -> None:
     assert "Traceback" not in up.shown
 
 
+@pytest.mark.slow
 def test_an_audit_that_is_stopped_has_no_verdict(tmp_path: Path) -> None:
     """Its exit code is not 1 either, which would report a finding."""
     code = "import lacuna.pipeline.audit as audit, time; "

@@ -51,12 +51,14 @@ def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:
     assert (len(TESTS), len(CONFTESTS)) == (7, 1)
 
 
+@pytest.mark.slow
 def test_the_examples_without_pytest() -> None:
     assert len(SCRIPTS) == 1
     for script in SCRIPTS:
         subprocess.run([sys.executable, "-c", script], check=True, timeout=280)
 
 
+@pytest.mark.slow
 def test_the_plugin_imports_nothing_until_it_is_asked(pytester: pytest.Pytester) -> None:
     """Otherwise it would slow every pytest run, and coverage would miss earlier imports."""
     pytester.makeconftest(
@@ -92,6 +94,7 @@ def test_topics_are_fresh(lacuna_cluster: Cluster, lacuna_topic: Callable[..., s
         lacuna_topic(no_such_config=1)
 
 
+@pytest.mark.slow
 def test_kills_and_restarts_keep_the_ports_and_the_data(
     tmp_path: Path, clients: SimpleNamespace
 ) -> None:
@@ -110,6 +113,7 @@ def no_store() -> ObjectStore:
     raise ZeroDivisionError
 
 
+@pytest.mark.slow
 def test_a_cluster_that_does_not_start_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,6 +177,7 @@ def test_a_tick_that_comes_with_a_jump_of_the_time_ends_no_lease() -> None:
         assert cluster.run(jump()) == before
 
 
+@pytest.mark.slow
 def test_retention_is_applied_before_the_first_tick_of_its_own(
     monkeypatch: pytest.MonkeyPatch, clients: SimpleNamespace
 ) -> None:
@@ -186,6 +191,7 @@ def test_retention_is_applied_before_the_first_tick_of_its_own(
         assert clients.consume(cluster.bootstrap, "t", 1, **first) == [(1, "y")]
 
 
+@pytest.mark.slow
 def test_a_failed_start_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ProcessFailedError, match="choose another with --data"):

@@ -172,6 +172,7 @@ def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
         subject_of(issued(Authority(tmp_path), [one(COMMON, "\xe4", BMP)]))
 
 
+@pytest.mark.slow
 def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
     """A certificate that is truncated or changed at any byte gives an identity or raises ValueError."""
     whole = issued(Authority(tmp_path), [one(COMMON, "x")], [one(NameOID.USER_ID, "y")])
@@ -226,6 +227,7 @@ def test_a_cluster_with_certificates(
             )
 
 
+@pytest.mark.slow
 def test_acls_decide_for_jobs(
     tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
 ) -> None:
@@ -281,6 +283,7 @@ def test_an_authorizer_that_nobody_is_asked_of_does_not_start(
     assert "add --authorizer" in refused(*plane, "--super-user=User:admin", *own)
 
 
+@pytest.mark.slow
 def test_a_standby_asks_the_leader_with_its_certificate(
     tmp_path: Path, bucket_url: str, lacuna: Command
 ) -> None:

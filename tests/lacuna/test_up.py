@@ -38,6 +38,7 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.mark.slow
 def test_a_second_start_goes_on_where_the_first_stopped(
     data: Path, clients: SimpleNamespace, lacuna: Command
 ) -> None:
@@ -95,6 +96,7 @@ def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNa
         consumer.close()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) -> None:
     """Loading it takes time and memory, and nothing in `lacuna up` needs it."""
@@ -180,6 +182,7 @@ def without(folder: Path, *runs: tuple[str, ...]) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.slow
 def test_without_moto_one_line_says_what_to_install(tmp_path: Path) -> None:
     """Or without a package that moto's server needs."""
     codes, said = without(tmp_path, ("flask", "up", "--moto"), ("moto", "up", "--moto"))
@@ -188,6 +191,7 @@ def test_without_moto_one_line_says_what_to_install(tmp_path: Path) -> None:
     assert said == 2 * line
 
 
+@pytest.mark.slow
 def test_without_boto3_one_line_says_what_a_bucket_needs(tmp_path: Path) -> None:
     bucket = ("--bucket", "b", "--listen", "127.0.0.1:0")
     agent = ("boto3", "agent", "--control", "127.0.0.1:1", *bucket)

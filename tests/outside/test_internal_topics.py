@@ -110,6 +110,7 @@ def member(lacuna_cluster: Cluster) -> Iterator[Callable[[str], Consumer]]:
         each.close()
 
 
+@pytest.mark.slow
 def test_commits_arrive_at_a_tool_that_tails(
     lacuna_topic: Callable[..., str],
     tool: Callable[[str, str], Tool],

@@ -121,6 +121,7 @@ def rows(cluster: Cluster, topics: Any = "orders", **arguments: Any) -> list[dic
     return found
 
 
+@pytest.mark.slow
 def test_it_reads_what_a_consumer_receives(running: Cluster) -> None:
     expected = consume(running, "orders")
     reader = lacuna.read("orders", data=str(running.data), headers=True)
@@ -133,6 +134,7 @@ def test_it_reads_what_a_consumer_receives(running: Cluster) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_duckdb_and_polars_and_pandas_give_the_same_answers(running: Cluster) -> None:
     duckdb, polars = pytest.importorskip("duckdb"), pytest.importorskip("polars")
     expected = consume(running, "orders")
@@ -149,6 +151,7 @@ def test_duckdb_and_polars_and_pandas_give_the_same_answers(running: Cluster) ->
     assert pandas["value"].tolist() == [row["value"] for row in expected]
 
 
+@pytest.mark.slow
 def test_parts_of_a_topic(running: Cluster) -> None:
     every = rows(running)
     assert rows(running, partitions=[2, 0]) == [row for row in every if row["partition"] != 1]
@@ -169,6 +172,7 @@ def test_parts_of_a_topic(running: Cluster) -> None:
     ] == every
 
 
+@pytest.mark.slow
 def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
     topic = running.create_topic("past", PARTITIONS)
     write(running, topic, 4)
@@ -312,6 +316,7 @@ def transfer(producer: Producer, number: int) -> None:
     producer.flush(60)
 
 
+@pytest.mark.slow
 def test_a_follower_gets_whole_transactions(running: Cluster) -> None:
     """The first transfer waits in one partition behind an open transaction, which in the other it does not."""
     for topic in ("debits", "credits"):
@@ -428,6 +433,7 @@ def ask(cluster: Cluster, statement: str, **arguments: Any) -> list[tuple[Any, .
         return answers
 
 
+@pytest.mark.slow
 def test_sql_over_topics(running: Cluster) -> None:
     expected = consume(running, "orders")
     everything = ask(running, 'SELECT * FROM orders ORDER BY partition, "offset"')
@@ -494,6 +500,7 @@ def test_a_condition_narrows_what_is_read(condition: Any, left: list[tuple[int, 
     ] == left
 
 
+@pytest.mark.slow
 def test_names_that_differ_in_case_only(running: Cluster) -> None:
     running.create_topic("Orders")
     assert ask(running, "SELECT count(*) FROM orders") == [(45,)]
@@ -517,6 +524,7 @@ def test_what_sql_cannot_answer(running: Cluster, statement: str, says: str) -> 
         ask(running, statement)
 
 
+@pytest.mark.slow
 def test_sql_reads_topics_as_they_were(running: Cluster) -> None:
     topic = running.create_topic("moved", PARTITIONS)
     write(running, topic, 2)

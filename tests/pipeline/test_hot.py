@@ -119,6 +119,7 @@ def test_an_export_writes_the_newest_records(cluster: Cluster, topic: str, tmp_p
     assert report.records == 4
 
 
+@pytest.mark.slow
 def test_compaction_rewrites_what_is_in_the_journal(cluster: Cluster, topic: str) -> None:
     location = location_of(cluster)
     with ControlPlane(location.require_control()) as control:
@@ -217,6 +218,7 @@ def test_verify_reads_the_journal_and_writes_nothing(cluster: Cluster, topic: st
     assert segments(cluster) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [
@@ -241,6 +243,7 @@ def test_verify_names_the_records_that_the_journal_lost(
         Planned(options_of(cluster, topic), []).rows()
 
 
+@pytest.mark.slow
 def test_a_copy_in_the_bucket_is_no_stray_and_is_checked(cluster: Cluster, topic: str) -> None:
     Planned(options_of(cluster, topic), [])
     assert verify(cluster).findings == []

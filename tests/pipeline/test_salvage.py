@@ -29,6 +29,7 @@ _TRANSACTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
     cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch

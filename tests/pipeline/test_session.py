@@ -58,6 +58,7 @@ def test_settings_of_the_command_line() -> None:
             parse_settings([text])
 
 
+@pytest.mark.slow
 def test_without_pyspark_one_line_says_what_to_install() -> None:
     code = "import sys; sys.modules['pyspark'] = None\n" + command("pass")[-1]
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -65,6 +66,7 @@ def test_without_pyspark_one_line_says_what_to_install() -> None:
     assert ran.stderr == "lacuna: this needs pyspark: pip install 'lacuna-log[spark]'\n"
 
 
+@pytest.mark.slow
 def test_a_jvm_that_does_not_start_is_one_line_of_ours() -> None:
     settings = {"spark.driver.memory": "1x"}
     ran = subprocess.run(command("pass", settings), capture_output=True, text=True, check=False)
@@ -161,6 +163,7 @@ for _ in range(5):
 """
 
 
+@pytest.mark.slow
 def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
     address = find_cluster(data=str(cluster.data)).require_control()
     ran = subprocess.run(
@@ -169,6 +172,7 @@ def test_clients_come_and_go_in_silence(cluster: Cluster) -> None:
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None:
     """S3: the result is as of the call, not as of the last received message."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})

@@ -137,6 +137,7 @@ def ran(code: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_source_says_what_is_missing_and_what_to_do() -> None:
     said = ran(
         "import sys; sys.modules['google.protobuf'] = None\n"
@@ -152,6 +153,7 @@ def test_the_source_says_what_is_missing_and_what_to_do() -> None:
     assert "activate the environment" in said
 
 
+@pytest.mark.slow
 def test_imported_first_it_names_this_python() -> None:
     code = "import os, pyspark_lacuna; print(os.environ['PYSPARK_PYTHON'])"
     assert ran(code) == sys.executable

@@ -54,6 +54,7 @@ def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("made_with", "runs", "expected"),
@@ -74,6 +75,7 @@ def test_an_environment_that_cannot_be_used_is_named(
     assert f"rm -rf {folder}" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")
@@ -85,6 +87,7 @@ def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     assert f"rm -rf {folder}" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", THIS, THIS)
@@ -94,6 +97,7 @@ def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
     assert f"{folder} has no pip" in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_another_version_is_wrong_where_one_was_asked_for(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")

@@ -131,6 +131,7 @@ def simulated() -> Iterator[Simulated]:
     assert found.loop.unhandled == []
 
 
+@pytest.mark.slow
 def test_it_answers_as_postgresql_does(simulated: Simulated, database: str) -> None:
     async def ask_real() -> list[object]:
         with real_connections():

@@ -54,21 +54,25 @@ def history(seed: int, form: str = WHOLE.name) -> Result:
     return World(seed, form=FORMS[form]).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SOME_SEEDS)
 def test_a_history_has_no_violation(seed: int) -> None:
     assert history(seed).violations == []
 
 
+@pytest.mark.slow
 def test_an_agent_that_waits_for_its_lease_reads() -> None:
     """It takes the cluster's id from the lease. Of this history's faults, a kill and a database that hangs matter."""
     assert World(483594916023, without=range(3, 13)).run().violations == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SHORT_SEEDS)
 def test_two_leaders_contradict_each_other_in_nothing(seed: int) -> None:
     assert history(seed, TWO_LEADERS.name).violations == []
 
 
+@pytest.mark.slow
 def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
     results = [World(seed, form=ROAMING).run() for seed in ROAMING_SEEDS]
     assert [each.violations for each in results if each.violations] == []
@@ -77,6 +81,7 @@ def test_a_member_that_asks_in_time_stays_and_knows_its_partitions() -> None:
     assert counts["members that left"] > 50
 
 
+@pytest.mark.slow
 def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
     results = [World(seed, form=STREAMING).run() for seed in (1, 2)]
     assert [each.violations for each in results] == [[], []]
@@ -84,12 +89,14 @@ def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
     assert counts["members that left"] > 10
 
 
+@pytest.mark.slow
 def test_what_a_share_group_accepted_is_never_delivered_again() -> None:
     result = World(1, form=SHARING).run()
     assert result.violations == []
     assert result.counts["shared records finished"] > 100
 
 
+@pytest.mark.slow
 def test_a_mirror_is_the_source_whatever_happens_to_its_importers() -> None:
     result = World(1, form=IMPORTING).run()
     assert result.violations == []
@@ -97,12 +104,14 @@ def test_a_mirror_is_the_source_whatever_happens_to_its_importers() -> None:
     assert result.counts["imports: NONE"] > 20
 
 
+@pytest.mark.slow
 def test_two_lead_in_short_histories() -> None:
     counts = sum((history(seed, TWO_LEADERS.name).counts for seed in SHORT_SEEDS), Counter())
     assert counts["takeovers that were forced"] > 8
     assert counts["answers while two led"] > 8
 
 
+@pytest.mark.slow
 def test_hot_segments_meet_what_can_happen_to_them() -> None:
     counts = sum((history(seed, TWO_LEADERS.name).counts for seed in SHORT_SEEDS), Counter())
     outcomes = ("committed", "refused", "read", "extents moved", "dropped")
@@ -150,6 +159,7 @@ def _traced_elsewhere() -> list[str]:
     return done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_another_seed_is_another_history() -> None:
     assert history(52).steps != history(40).steps
 

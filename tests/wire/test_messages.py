@@ -346,6 +346,7 @@ def test_a_struct_has_so_many_tagged_fields(forms: list[Messages], count: int) -
                 read(body, 0)
 
 
+@pytest.mark.slow
 def test_each_of_many_structs_may_have_tagged_fields(forms: list[Messages]) -> None:
     """Their number is bounded together with the elements, rather than per struct."""
     topics = [FetchTopic("t", partitions=[FetchPartition(replica_directory_id=bytes(15) + b"1")])]

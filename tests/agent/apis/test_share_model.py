@@ -499,6 +499,7 @@ async def play_all(port: int, wait_ms: int) -> list[str]:
     return different
 
 
+@pytest.mark.slow
 async def test_the_model_is_right_here(setup: Setup) -> None:
     keeping = Housekeeping(setup.running.context, HousekeepingSettings()).start()
     try:

@@ -62,6 +62,7 @@ def used(setup: Setup) -> float:
     return sum(found.used for (key, _), found in buckets.items() if key == PRODUCED)
 
 
+@pytest.mark.slow
 async def test_no_connection_is_served_before_what_is_owed_is_paid(setup: Setup) -> None:
     await setup.create("t")
     await limit(setup, PRODUCED, 1000.0)

@@ -139,6 +139,7 @@ async def test_validate_only_changes_nothing(setup: Setup) -> None:
     assert not setup.running.control.cluster.topics_by_name
 
 
+@pytest.mark.slow
 async def test_many_topics_are_created_by_several_commands(setup: Setup) -> None:
     """A clash between two of them is still found, and too many partitions create no topic."""
     names = ["a.b", *(f"t{number}" for number in range(MOST_OF_PIECE)), "a_b"]

@@ -409,6 +409,7 @@ async def test_read_uncommitted_and_read_committed_do_not_share_what_was_coalesc
         forget(log)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(4, 12))
 async def test_s19_whoever_reads_what_others_coalesced_misses_nothing(
     seed: int, monkeypatch: pytest.MonkeyPatch

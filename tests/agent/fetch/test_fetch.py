@@ -396,6 +396,7 @@ def test_a_fetch_that_cannot_be_served_fails_for_every_partition() -> None:
     assert response.session_id == 0
 
 
+@pytest.mark.slow
 async def test_s18_a_hundred_thousand_aborted_records_are_one_small_answer_and_no_read() -> None:
     async with open_log() as log:
         await log.create_topic("t")

@@ -206,6 +206,7 @@ class Play:
         return next_offset_of(answer) if answer.records else offset
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cache_bytes", [4096, 1 << 20])
 @pytest.mark.parametrize("seed", seeds(3, 8))
 def test_s14_two_levels_side_by_side_over_random_histories(

@@ -52,6 +52,7 @@ def steps_of(patch: pytest.MonkeyPatch, *functions: tuple[Any, str]) -> Iterator
         watching.cancel()
 
 
+@pytest.mark.slow
 async def test_a_huge_fetch_is_served_in_small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_log(max_views=100) as log:
         await log.create_topic("t", partitions=PARTITIONS)
@@ -87,6 +88,7 @@ async def test_a_huge_fetch_is_served_in_small_steps(monkeypatch: pytest.MonkeyP
         assert len(log.control._subscriptions.keys()) == 100
 
 
+@pytest.mark.slow
 async def test_s21_a_session_that_ends_while_a_large_request_changes_it_is_gone() -> None:
     async with open_log() as log:
         await log.create_topic("t", partitions=PARTITIONS)
@@ -103,6 +105,7 @@ async def test_s21_a_session_that_ends_while_a_large_request_changes_it_is_gone(
         assert again.session_id > 0
 
 
+@pytest.mark.slow
 async def test_s14_a_large_fetch_reads_nothing_that_its_client_may_not_read() -> None:
     """Rights are also decided in steps."""
     async with open_log() as log:

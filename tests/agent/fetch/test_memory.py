@@ -61,6 +61,7 @@ def test_what_is_small_or_finds_no_room_is_not_in_the_region(size: int) -> None:
     assert live.total == 0
 
 
+@pytest.mark.slow
 def test_no_two_parts_ever_share_a_byte() -> None:
     memory, source = ReadMemory(8 * PART), random.Random(1)
     held: dict[int, memoryview] = {}

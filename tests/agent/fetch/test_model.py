@@ -4,6 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -130,6 +131,7 @@ async def check(
             assert everything == expected
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     history=steps,

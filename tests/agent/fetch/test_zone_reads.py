@@ -231,6 +231,7 @@ def test_wrong_bytes_of_an_owner_are_found_and_read_again(
         assert f"were damaged when {giver}" in caplog.text
 
 
+@pytest.mark.slow
 def test_damage_in_the_bucket_is_nobodys_in_the_zone(
     stage: Stage, topic: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -207,6 +207,7 @@ def transactions(cluster: Cluster, topic: str) -> None:
             producer.commit_transaction(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["job", "merge"])
 def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
     cluster: Cluster, topic: str, first: str
@@ -240,6 +241,7 @@ def test_of_a_merge_and_a_compaction_of_the_same_extents_one_counts(
     assert read(cluster, topic, "read_committed") == committed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("committed", [True, False])
 def test_plain_batches_are_committed_as_those_of_a_transaction(
     cluster: Cluster, topic: str, committed: bool

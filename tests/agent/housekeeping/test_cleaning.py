@@ -103,6 +103,7 @@ def _play(cluster: Cluster, clean: Callable[[], object]) -> list[tuple[History, 
     return list(zip(histories, player.read(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("_retention_is_checked_often")
 def test_passes_leave_what_kafkas_cleaner_leaves(cluster: Cluster) -> None:
     played = _play(cluster, lambda: clean_all(cluster))
@@ -191,6 +192,7 @@ def test_what_need_not_change_is_not_written_again(cluster: Cluster) -> None:
     assert partition(cluster, topic).compacted_to == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["missing", "damaged"])
 def test_a_damaged_object_costs_its_records_only_and_revives_none(
     cluster: Cluster, store: Stricken, what: str, caplog: pytest.LogCaptureFixture
@@ -269,6 +271,7 @@ def test_a_merge_leaves_out_what_it_supersedes_itself(cluster: Cluster) -> None:
     assert keyed(cluster, topic) == ["b-", "a3", "c1"]
 
 
+@pytest.mark.slow
 def test_a_mistake_of_ours_costs_one_partition_only(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,6 +126,7 @@ def topic(cluster: Cluster, request: pytest.FixtureRequest) -> str:
     return cluster.create_topic(request.node.name)
 
 
+@pytest.mark.slow
 def test_small_flushes_become_one_object(cluster: Cluster, topic: str) -> None:
     """S19: keys, values, timestamps and offsets are unchanged, and the small objects are gone."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
@@ -154,6 +155,7 @@ def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
         finish(60)
 
 
+@pytest.mark.slow
 def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
     """S14: after merging, read_uncommitted sees the holes too, and metadata no longer has the number of aborted
     records.
@@ -177,6 +179,7 @@ def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
     assert len(view.extents) <= 2
 
 
+@pytest.mark.slow
 def test_a_wholly_aborted_log_leaves_no_object(cluster: Cluster, topic: str) -> None:
     """S14, S17: nothing is left to write, and the consumer still passes the hole."""
     merge_all(cluster)
@@ -210,6 +213,7 @@ def test_an_ongoing_transaction_is_not_touched(cluster: Cluster, topic: str) -> 
     assert [record[0] for record in read(cluster, topic, "read_committed")] == list(range(21))
 
 
+@pytest.mark.slow
 def test_growth_is_bounded_over_many_rounds(cluster: Cluster, topic: str) -> None:
     """After rounds of flushes, merges and collections, the number of objects and the state are unchanged."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})

@@ -233,6 +233,7 @@ async def test_a_topic_demands_the_same_of_old_producers() -> None:
         assert records_in(sets) == [(0, append_time, b"v")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [24, 25])
 async def test_what_a_wrapper_unpacks_to_is_bounded(bits: int) -> None:
     """The bound is 16 MiB: a message of almost this size is accepted, but not two."""

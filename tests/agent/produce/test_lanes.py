@@ -234,6 +234,7 @@ async def test_a_small_batch_of_many_bytes_is_checked_in_a_thread(
         assert records_of(await log.fetch(0)) == [(0, bytes(2000))]
 
 
+@pytest.mark.slow
 async def test_many_batches_are_flushed_by_several_commits_in_order() -> None:
     """A commit is one decision of the control plane, however many partitions a request names."""
     async with open_log() as log:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -191,6 +192,7 @@ async def check(
             assert own == [b"%s-%d" % (name.encode(), number) for number in range(12)]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     failing_puts=st.sets(st.integers(1, 25), max_size=8),
@@ -224,6 +226,7 @@ async def check_lives(
         assert values == [b"last-%d" % number for number in range(8)]
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     failing_puts=st.sets(st.integers(1, 15), max_size=6),

@@ -183,6 +183,7 @@ async def test_s11_every_record_at_fault_is_named_from_v8_on() -> None:
         assert (await log.produce(keyless, version=7)).record_errors == ()
 
 
+@pytest.mark.slow
 async def test_s11_what_an_answer_names_is_bounded() -> None:
     """A few kB decompress to a million records, but the answer is no larger than the request."""
     async with open_log() as log:

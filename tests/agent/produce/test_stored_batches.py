@@ -271,6 +271,7 @@ async def send_together(log: Log, writers: list[Writer]) -> None:
     assert (await held).error_code == 0
 
 
+@pytest.mark.slow
 async def test_s18_most_of_what_aborts_among_many_producers_is_not_read_on_s3() -> None:
     """64 producers, transactions of 20 kB, 90 % aborted: only gaps that are cheaper than a request are read."""
     source = random.Random(1)

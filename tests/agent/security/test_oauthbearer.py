@@ -350,12 +350,12 @@ async def test_a_key_is_used_only_for_what_it_is(tmp_path: Path) -> None:
 async def test_a_token_without_a_key_id_is_taken_if_only_one_key_fits(issuer: Issuer) -> None:
     token = jwt.encode(claims(), issuer.keys[issuer.kid], "ES256")
     assert (await validator(issuer).validate(token)).principal.name == "alice"
-    issuer.keys["second"] = ec.generate_private_key(ec.SECP256R1())
+    issuer.keys["one more"] = ec.generate_private_key(ec.SECP256R1())
     try:
         with pytest.raises(TokenRefused, match="does not name the key"):
             await validator(issuer).validate(token)
     finally:
-        del issuer.keys["second"]
+        del issuer.keys["one more"]
 
 
 # The keys.

@@ -451,6 +451,7 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many_files")
 async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Files) -> None:
     """A thousand clients send nothing: others still finish their handshakes, and beyond the bound all are rejected."""

@@ -401,6 +401,7 @@ async def test_pauses_grow_to_a_bound_and_begin_anew(wire: Wire) -> None:
     await wire.up()
 
 
+@pytest.mark.slow
 async def test_commands_that_gather_go_in_one_message(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:

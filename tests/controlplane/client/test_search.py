@@ -154,6 +154,7 @@ async def test_a_leader_has_one_session_whatever_it_is_called(street: Street) ->
     assert "c" not in street.doors
 
 
+@pytest.mark.slow
 async def test_where_a_name_points_to_is_looked_up_again() -> None:
     street = Street("name")
     street.places["name"] = ()

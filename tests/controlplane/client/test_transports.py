@@ -262,6 +262,7 @@ async def test_a_view_with_listeners_stays(connect: Connect) -> None:
     assert not second.is_current
 
 
+@pytest.mark.slow
 async def test_a_view_that_was_given_up_comes_back_as_the_same(connect: Connect) -> None:
     client = await connect(max_partitions=1)
     topic_id = await created(client, "a", 2)

@@ -172,6 +172,7 @@ async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBu
     await asyncio.gather(old.close(), new.close())
 
 
+@pytest.mark.slow
 async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyBucket) -> None:
     """The first round also creates the journal."""
     expected: list[bytes] = []
@@ -579,6 +580,7 @@ def flipped(data: bytes, at: int, bits: int = 1) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
     await written(bucket, 3)
     found = bucket.load(journal_append_key(3))

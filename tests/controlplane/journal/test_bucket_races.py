@@ -232,6 +232,7 @@ def records_of(snapshot: Snapshot) -> list[bytes]:
     return [state[at : at + 8] for at in range(0, len(state), 8)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(3, 16))
 def test_what_was_acknowledged_is_there_once(seed: int) -> None:
     race = Race(20 + seed)

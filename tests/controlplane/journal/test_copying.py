@@ -99,6 +99,7 @@ class Steps:
         await self._target.finish()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "to"), [*pairwise(KINDS), (KINDS[-1], KINDS[0])])
 async def test_a_copy_has_the_hot_segments(
     request: pytest.FixtureRequest, place: Place, to: str
@@ -123,6 +124,7 @@ async def test_a_copy_has_the_hot_segments(
     await journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "to"), [(one, other) for one in KINDS for other in KINDS if one != other]
 )
@@ -149,6 +151,7 @@ async def test_a_copy_has_everything_and_goes_on(
     assert (await replayed(target.journal())).position == copied.position + 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("to", SHARED)
 async def test_the_digest_is_that_of_the_content_alone(
     request: pytest.FixtureRequest, golden: Place, to: str
@@ -221,6 +224,7 @@ async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path)
         pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nobody_begins_to_lead_what_is_copied(place: Place, tmp_path: Path) -> None:
     """No control plane leads it, even after the length of a lease."""
@@ -238,6 +242,7 @@ async def test_nobody_begins_to_lead_what_is_copied(place: Place, tmp_path: Path
     await journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_copy_of_what_another_took_over_is_not_finished(
     place: Place, tmp_path: Path
@@ -383,6 +388,7 @@ async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, n
             raise AssertionError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden: Place) -> None:
     """The database drops its snapshot once the bucket has enough."""
@@ -410,6 +416,7 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
             raise AssertionError
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snapshots(
     place: Place, request: pytest.FixtureRequest

@@ -186,6 +186,7 @@ def _is_address(text: object) -> bool:
     return isinstance(text, str) and any(each.is_named(text) for each in JOURNAL_KINDS)
 
 
+@pytest.mark.slow
 def test_nothing_else_asks_for_the_kind_of_a_journal() -> None:
     # To parse all files takes a hundred times as long as to search them for what a decision needs.
     needed = re.compile(r"""\bBUCKET\b|\bPOSTGRESQL\b|["'}](?:bucket["']|sqlite:|postgres)""")

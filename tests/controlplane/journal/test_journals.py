@@ -74,6 +74,7 @@ async def test_a_restart_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_many_batches_are_read_in_pieces(kept: Kept) -> None:
     journal = kept.journal()
     opened = await journal.open(None)
@@ -113,6 +114,7 @@ async def test_an_old_writer_is_fenced(kept: Kept) -> None:
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
     journal = kept.journal()
     opened = await journal.open(None)
@@ -158,6 +160,7 @@ async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_an_append_that_nobody_waits_for_is_written_all_the_same(kept: Kept) -> None:
     journal = kept.journal()
     opened = await journal.open(None)
@@ -356,6 +359,7 @@ async def put(journal: Journal, token: int, sequences: Sequence[int]) -> None:
         await journal.append([b"commit %d" % sequence], token, [segment(sequence)])
 
 
+@pytest.mark.slow
 async def test_hot_bytes_are_kept_apart_from_the_records(kept: Kept) -> None:
     journal = kept.journal()
     token = (await journal.open(None)).fencing_token
@@ -401,6 +405,7 @@ async def test_hot_bytes_of_an_append_that_nobody_waits_for_are_known(kept: Kept
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_what_is_dropped_is_gone_and_stays_gone(kept: Kept) -> None:
     journal = kept.journal()
     token = (await journal.open(None)).fencing_token
@@ -422,6 +427,7 @@ async def test_what_is_dropped_is_gone_and_stays_gone(kept: Kept) -> None:
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_snapshot_takes_the_records_and_leaves_hot_bytes(kept: Kept) -> None:
     journal = kept.journal()
     token = (await journal.open(None)).fencing_token

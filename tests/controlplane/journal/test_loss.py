@@ -101,6 +101,7 @@ def flipped(
     return found
 
 
+@pytest.mark.slow
 @every
 @pytest.mark.parametrize("checkpoint_pages", [1000, 6], ids=["one log", "logs that began anew"])
 async def test_no_byte_of_the_log_can_change_and_lose_something(
@@ -115,6 +116,7 @@ async def test_no_byte_of_the_log_can_change_and_lose_something(
     assert found["refused"]
 
 
+@pytest.mark.slow
 @every
 async def test_no_byte_of_the_database_can_change_and_lose_something(
     tmp_path: Path, step: int
@@ -123,6 +125,7 @@ async def test_no_byte_of_the_database_can_change_and_lose_something(
     assert flipped(path, path, step).keys() <= {"whole", "refused"}
 
 
+@pytest.mark.slow
 @every
 async def test_no_byte_of_the_snapshots_can_change_and_lose_something(
     tmp_path: Path, step: int
@@ -252,6 +255,7 @@ def commits(wal: bytes) -> list[int]:
     return [at for at in range(32, len(wal), FRAME) if wal[at + 4 : at + 8] != bytes(4)]
 
 
+@pytest.mark.slow
 async def test_a_bad_frame_before_a_later_commit_is_damage(tmp_path: Path) -> None:
     wal = await log_of(tmp_path)
     assert find_damage(wal) is None
@@ -265,6 +269,7 @@ async def test_a_bad_frame_before_a_later_commit_is_damage(tmp_path: Path) -> No
         assert found.size == FRAME
 
 
+@pytest.mark.slow
 async def test_a_last_commit_that_was_never_finished_is_no_damage(tmp_path: Path) -> None:
     """The disk has any subset of its frames, and each frame wholly, partly or not at all."""
     wal = await log_of(tmp_path)

@@ -95,6 +95,7 @@ async def hold_position(admin: Connection, position: int) -> asyncpg.transaction
 # The fence
 
 
+@pytest.mark.slow
 async def test_a_late_append_of_an_old_leader_inserts_nothing(
     database: str, admin: Connection
 ) -> None:
@@ -113,6 +114,7 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
     assert await records_of(database) == [b"a", b"b", b"c"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("isolation", ["read committed", "repeatable read", "serializable"])
 async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
     database: str, admin: Connection, isolation: str
@@ -134,6 +136,7 @@ async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) -> None:
     """The first round also creates the tables."""
     epochs: set[int] = set()
@@ -156,6 +159,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
     assert await records_of(database) == [b"4", b"8", b"12", b"16", b"20"]
 
 
+@pytest.mark.slow
 async def test_tables_that_another_one_has_just_made_are_no_strangers(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,6 +200,7 @@ async def test_a_takeover_waits_for_the_append_under_way(database: str, admin: C
     await asyncio.gather(old.close(), new.close(), watcher.close())
 
 
+@pytest.mark.slow
 async def test_a_takeover_does_not_wait_forever(
     database: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -246,6 +251,7 @@ class Second:
         await self.journal.close()
 
 
+@pytest.mark.slow
 async def test_a_leader_that_is_heard_of_is_not_taken_over(
     database: str, admin: Connection
 ) -> None:
@@ -284,6 +290,7 @@ async def test_who_has_just_come_waits_for_a_lease(database: str) -> None:
     await second.close()
 
 
+@pytest.mark.slow
 async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connection) -> None:
     """It waits for the row lock, and only then checks whether the leader is silent."""
     first, second = journal_of(database), Second(database)
@@ -304,6 +311,7 @@ async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connec
     await second.close()
 
 
+@pytest.mark.slow
 async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -> None:
     """Next to an old transaction, each renewal used to leave a version of the leader's row, and an append took 12 ms
     instead of 1.
@@ -328,6 +336,7 @@ async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_of_two_that_take_over_one_does(database: str) -> None:
     first, rivals = journal_of(database), [Second(database) for _ in range(4)]
     await first.open(None)
@@ -347,6 +356,7 @@ async def test_of_two_that_take_over_one_does(database: str) -> None:
 # Standbys
 
 
+@pytest.mark.slow
 async def test_a_reader_follows_beside_the_leader(database: str) -> None:
     second = Second(database)
     assert [each async for each in second.reader.read(0)] == []
@@ -419,6 +429,7 @@ async def test_an_append_whose_connection_is_ended_is_in_doubt(
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
     database: str, admin: Connection
 ) -> None:
@@ -485,6 +496,7 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_confirmation_that_is_not_answered_fails(
     postgresql: PostgresqlServer, database: str
 ) -> None:
@@ -501,6 +513,7 @@ async def test_a_confirmation_that_is_not_answered_fails(
         await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
     postgresql: PostgresqlServer, database: str
 ) -> None:
@@ -668,6 +681,7 @@ async def test_a_server_without_room_says_so(database: str, admin: Connection) -
     assert await records_of(database) == []
 
 
+@pytest.mark.slow
 async def test_a_position_that_is_taken_stops_the_writer(database: str, admin: Connection) -> None:
     journal = journal_of(database)
     opened = await journal.open(None)
@@ -677,6 +691,7 @@ async def test_a_position_that_is_taken_stops_the_writer(database: str, admin: C
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_settings_that_lose_acknowledged_commits_are_named(
     postgresql: PostgresqlServer,
     database: str,
@@ -718,6 +733,7 @@ async def test_a_weak_synchronous_commit_is_overridden_or_else_named(
     assert f"PostgreSQL runs with synchronous_commit {value}, so {loss} can lose" in caplog.text
 
 
+@pytest.mark.slow
 async def test_a_pooler_that_refuses_settings_is_called_one(
     database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -879,6 +895,7 @@ async def test_an_append_of_many_records_is_read_in_pieces_and_returned_whole(
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: str) -> None:
     journal = journal_of(database)
     opened = await journal.open(None)
@@ -895,6 +912,7 @@ async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: s
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     database: str, admin: Connection
 ) -> None:
@@ -910,6 +928,7 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_an_old_leader_deletes_nothing(database: str) -> None:
     """The new leader may already have loaded the snapshot and be about to read the records after it."""
     old, new = journal_of(database), journal_of(database)
@@ -940,6 +959,7 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Co
         await snapshots.load("c")
 
 
+@pytest.mark.slow
 async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Connection) -> None:
     await written(database)
     snapshots = PostgresqlSnapshots(database)
@@ -952,6 +972,7 @@ async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Con
     assert await admin.fetchval("SELECT count(*) FROM lacuna.snapshots") == 5 + 2
 
 
+@pytest.mark.slow
 async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
     await written(database)
     snapshots = PostgresqlSnapshots(database)
@@ -990,6 +1011,7 @@ async def hot_tables(admin: Connection) -> dict[str, int]:
     return {row["relname"]: row["size"] for row in rows}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_tables")
 async def test_a_table_is_dropped_once_nothing_in_it_is_live(
     database: str, admin: Connection
@@ -1013,6 +1035,7 @@ async def test_a_table_is_dropped_once_nothing_in_it_is_live(
     await journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_tables")
 async def test_a_strangers_query_delays_the_end_of_its_table_only(
     database: str, admin: Connection
@@ -1034,6 +1057,7 @@ async def test_a_strangers_query_delays_the_end_of_its_table_only(
     await journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_tables")
 async def test_without_a_next_table_the_newest_grows(
     database: str, admin: Connection, caplog: pytest.LogCaptureFixture
@@ -1052,6 +1076,7 @@ async def test_without_a_next_table_the_newest_grows(
     await journal.close()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("small_tables")
 async def test_an_old_leader_drops_no_table(database: str, admin: Connection) -> None:
     old, new = journal_of(database), journal_of(database)
@@ -1089,6 +1114,7 @@ async def test_an_append_that_was_not_answered_is_there_with_its_hot_bytes_or_no
     await journal.close()
 
 
+@pytest.mark.slow
 async def test_damaged_hot_bytes_are_named(database: str, admin: Connection) -> None:
     journal = journal_of(database)
     token = (await journal.open(None)).fencing_token

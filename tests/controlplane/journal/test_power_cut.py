@@ -128,15 +128,18 @@ async def losses(
     return [what for what in found if what is not None]
 
 
+@pytest.mark.slow
 async def test_a_power_cut_loses_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     assert await losses(tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skipped", ["log", "database", "directory"])
 async def test_without_a_sync_something_is_lost(tmp_path: Path, skipped: str) -> None:
     assert await losses(tmp_path, skips=(skipped,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["OFF", "NORMAL"])
 async def test_a_weaker_mode_loses_something(tmp_path: Path, mode: str) -> None:
     weaker = {"PRAGMA synchronous=FULL": f"PRAGMA synchronous={mode}"}

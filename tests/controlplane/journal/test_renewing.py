@@ -295,6 +295,7 @@ def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:
     return replace(manifest, trimmed=mark)
 
 
+@pytest.mark.slow
 async def test_changes_of_the_manifest_from_two_loops_are_all_made() -> None:
     """All hundred renewals and hundred trims succeed, and neither loop mistakes the other for another leader."""
     journal = BucketJournal(MemoryStore(), lambda: "made")

@@ -208,6 +208,7 @@ async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) 
     return first, second
 
 
+@pytest.mark.slow
 async def test_a_snapshot_of_what_was_lost_is_not_used(
     kept: Kept, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -232,6 +233,7 @@ async def test_a_snapshot_of_what_was_lost_is_not_used(
     assert await kept.snapshots.trimmable("cluster", kept.journal().reader().fit) == first
 
 
+@pytest.mark.slow
 async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_replaced(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -260,6 +262,7 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
     await reader.close()
 
 
+@pytest.mark.slow
 async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,6 +279,7 @@ async def test_a_snapshot_that_is_ahead_of_the_journal_is_refused(
     assert topic.partitions[0].high_watermark == 5 + 7 + 7
 
 
+@pytest.mark.slow
 async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +293,7 @@ async def test_an_accepted_loss_goes_on_with_a_snapshot_that_fits(
     assert topic.partitions[0].high_watermark == 5 + 3 * 2
 
 
+@pytest.mark.slow
 async def test_a_damaged_seal_is_a_damaged_snapshot(
     kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +346,7 @@ async def copied(one: Kept, other: Kept) -> None:
     )
 
 
+@pytest.mark.slow
 async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -368,6 +374,7 @@ async def test_a_database_does_not_go_on_with_the_snapshots_of_another(
     assert caplog.records == []
 
 
+@pytest.mark.slow
 async def test_a_journal_that_was_trimmed_below_says_that_its_snapshots_are_gone(
     two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +393,7 @@ async def test_a_journal_that_was_trimmed_below_says_that_its_snapshots_are_gone
         await one.followed()
 
 
+@pytest.mark.slow
 async def test_a_journal_is_copied_back_and_forth(
     two: tuple[Kept, Kept], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -102,6 +102,7 @@ async def positions(path: str, after_position: int = 0) -> list[int]:
         await journal.close()
 
 
+@pytest.mark.slow
 async def test_a_second_process_is_told_who_is_there(path: str) -> None:
     journal = SqliteJournal(path, lambda: "made")
     await journal.open(None)
@@ -165,6 +166,7 @@ def test_lengths_that_do_not_fit_are_errors(blob: bytes) -> None:
         decode_records(blob)
 
 
+@pytest.mark.slow
 async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> None:
     """A power cut that tears the last frames leaves only whole appends."""
     journal = SqliteJournal(path, lambda: "made")
@@ -254,6 +256,7 @@ async def history(rig: Rig, count: int) -> bytes:
     return rig.plane.serialized_state()
 
 
+@pytest.mark.slow
 async def test_another_process_makes_the_snapshot(path: str) -> None:
     journal = SqliteJournal(path, lambda: "made")
     rig = await Rig(journal=journal).start()
@@ -298,6 +301,7 @@ async def test_a_snapshot_process_is_ended_with_its_parent(
         os.kill(pid, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     platform.machine() not in SETPRIORITY, reason="the number of setpriority is not known"
 )

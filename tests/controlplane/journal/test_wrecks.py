@@ -111,6 +111,7 @@ async def damage(place: Place, how: str) -> None:
         put(place, JOURNAL_MANIFEST_KEY, b"no manifest")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "how", "ends"),
     [
@@ -144,6 +145,7 @@ async def test_what_is_intact_goes_on(place: Place, how: str, ends: int) -> None
     assert (await replayed(place.journal())).position == 2 * ERA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_whole_journal_begins_a_new_era_too(place: Place) -> None:
     """This happens after a bucket or database was restored as a whole."""
@@ -152,6 +154,7 @@ async def test_a_whole_journal_begins_a_new_era_too(place: Place) -> None:
     assert (await replayed(place.journal())).position == ERA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_snapshot_beyond_the_end_is_gone_on_with(place: Place) -> None:
     """A database was restored from a dump, and the bucket has newer snapshots."""
@@ -194,6 +197,7 @@ async def test_where_there_is_no_journal_there_is_no_loss(
         await accepted(place)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SHARED)
 async def test_nobody_leads_meanwhile(place: Place) -> None:
     async with wreck(place) as held:
@@ -279,6 +283,7 @@ async def test_a_loss_whose_acceptance_was_interrupted_is_accepted_again(
     assert (await replayed(place.journal())).position == position
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql", "bucket"])
 async def test_hot_segments_go_on_after_a_loss(place: Place) -> None:
     sent = [HotSegment((hot_lease(7), number), bytes(1000)) for number in (1, 2)]

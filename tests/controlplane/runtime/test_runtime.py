@@ -829,6 +829,7 @@ def rows(path: str, query: str) -> list[tuple[int]]:
         connection.close()
 
 
+@pytest.mark.slow
 async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_tried_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -853,6 +854,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
     await rig.plane.close()
 
 
+@pytest.mark.slow
 async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: Path) -> None:
     """The runtime requests a snapshot, the process writes it, the journal is trimmed, and a restart loads it."""
     path = str(tmp_path / "control.db")

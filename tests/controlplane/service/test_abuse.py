@@ -156,6 +156,7 @@ def take_all(connection: Http2) -> None:
             pass
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frames", FLOODS, ids=lambda frames: frames.__name__)
 def test_a_flood_costs_others_nothing(
     plane: Plane, frames: Callable[[Http2], Iterator[bytes]]
@@ -174,6 +175,7 @@ def test_a_flood_costs_others_nothing(
     assert plane.resident() - resident < SPARE
 
 
+@pytest.mark.slow
 def test_messages_that_never_end_are_bounded_and_let_go(plane: Plane) -> None:
     plane.answers()
     before = plane.resident()
@@ -193,6 +195,7 @@ def test_messages_that_never_end_are_bounded_and_let_go(plane: Plane) -> None:
         plane.answers()
 
 
+@pytest.mark.slow
 async def test_an_old_connection_takes_no_more_calls_and_those_on_it_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -219,6 +222,7 @@ async def test_an_old_connection_takes_no_more_calls_and_those_on_it_go_on(
     await server.stop(0.0)
 
 
+@pytest.mark.slow
 def test_a_message_that_is_too_large_is_refused_by_its_size(plane: Plane) -> None:
     before = plane.resident()
     connection = Http2(plane.address)

@@ -205,6 +205,7 @@ def test_changes_take_effect_at_once() -> None:
     assert not may(asked, Operation.READ)
 
 
+@pytest.mark.slow
 def test_many_changes_at_once_are_not_lost() -> None:
     """The changes exceed the number that is remembered individually."""
     security = Security()

@@ -104,6 +104,7 @@ def test_it_never_shows_what_was_not_visible(
         assert log.at(second) == log.visible(second * 1000)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spread", [0, 255])
 def test_a_busy_partition_reaches_far_back_with_few_entries(spread: int) -> None:
     log = Log(history=History(next_second_ms(BEGIN_MS), spread))

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import MOST_ENTRIES, History
@@ -170,6 +172,7 @@ def test_a_partition_that_does_not_exist() -> None:
     assert not histories.histories[0].settled_ms
 
 
+@pytest.mark.slow
 def test_a_history_is_replayed_restored_and_bounded() -> None:
     past = Unchecked()
     past.create("a")

@@ -1,5 +1,7 @@
 """Tests offsets, bounds and topic ids with tables (S1, S2, S3, S6)."""
 
+import pytest
+
 from lacuna.controlplane.shared.batches import SegmentSlice
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
@@ -64,6 +66,7 @@ def test_s3_lso_is_never_behind_the_log_start() -> None:
     """)
 
 
+@pytest.mark.slow
 def test_s3_lso_with_thousands_of_ongoing_transactions_is_found_at_once() -> None:
     cluster = Unchecked()
     cluster.create("a")

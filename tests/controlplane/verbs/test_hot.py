@@ -182,6 +182,7 @@ def old_enough(cluster: Cluster) -> list[list[int]]:
     return moved
 
 
+@pytest.mark.slow
 def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> None:
     """A plan for each partition with a new record would cost a PUT every few seconds."""
     cluster = Cluster()

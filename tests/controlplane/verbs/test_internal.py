@@ -349,6 +349,7 @@ def changes_something(groups: Groups, chance: random.Random) -> None:
             groups.commits(group_id, (f"a-{chance.randrange(2)}", chance.randrange(9)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_what_readers_see_is_the_same_however_they_begin(seed: int) -> None:
     """The readers are a list that followed every change, a fresh list, and pages of one entry."""

@@ -89,6 +89,7 @@ def _sizes(cluster: Quick) -> dict[str, int]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aborted", [5_000, pytest.param(200_000, marks=LONG)])
 def test_s14_aborted_transactions_leave_what_none_leave(aborted: int) -> None:
     none, many = _cluster(), _cluster()

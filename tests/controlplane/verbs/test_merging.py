@@ -349,6 +349,7 @@ def test_a_swap_that_names_a_partition_twice_is_malformed() -> None:
     assert "once" in failure.message
 
 
+@pytest.mark.slow
 def test_metadata_does_not_grow_with_aborted_transactions_nor_with_flushes() -> None:
     cluster = run("topic a 1\ninit x")
     sizes = []

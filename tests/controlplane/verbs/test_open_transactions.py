@@ -130,6 +130,7 @@ class Producers:
         assert state.groups.kept_bytes <= OFFSETS + 4096
 
 
+@pytest.mark.slow
 @settings(max_examples=10, deadline=None)
 @given(STEPS)
 def test_open_transactions_keep_no_more_than_they_may(steps: list[tuple[str, str, int]]) -> None:

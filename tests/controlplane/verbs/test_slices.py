@@ -108,6 +108,7 @@ def _slice(
     return given
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_both_forms_decide_and_replay_alike(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     in_python, as_python_left_it = _drive(interpreted(SLICES), seed, monkeypatch)

@@ -206,6 +206,7 @@ def test_create_partitions(
     cluster.check()
 
 
+@pytest.mark.slow
 def test_one_command_makes_ten_thousand_partitions_at_most() -> None:
     """As in Kafka, a request of a few kilobytes cannot fill the control plane's memory."""
     cluster = Unchecked()

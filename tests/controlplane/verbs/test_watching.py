@@ -3,6 +3,7 @@
 import struct
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -188,6 +189,7 @@ class Unwanted:
     def note_use(self, view: PartitionView) -> None: ...
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.sampled_from(["put", "begin", "abort", "commit"]), max_size=14),

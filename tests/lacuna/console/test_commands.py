@@ -104,6 +104,7 @@ def produce(bootstrap: str, client_id: str) -> Producer:
     return producer
 
 
+@pytest.mark.slow
 def test_the_console_of_a_cluster_elsewhere(lacuna_process: ProcessCluster) -> None:
     arguments = ["console", "--listen", "127.0.0.1:0", "--data", str(lacuna_process.data)]
     arguments += ["--bootstrap", lacuna_process.bootstrap]
@@ -121,6 +122,7 @@ def test_the_console_of_a_cluster_elsewhere(lacuna_process: ProcessCluster) -> N
         assert stream.getresponse().readline() == b"event: tick\n"
 
 
+@pytest.mark.slow
 def test_the_console_of_workers_shows_each_of_them(tmp_path: Path) -> None:
     arguments = ["up", "--workers", "2", "--data", str(tmp_path), "--listen", "127.0.0.1:0"]
     arguments += ["--console", "127.0.0.1:0"]

@@ -197,6 +197,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 def test_records_are_decoded_by_their_schemas(
     lacuna_private_cluster: Cluster, registry: Registry
 ) -> None:

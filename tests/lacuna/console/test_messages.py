@@ -29,6 +29,7 @@ from tests.lacuna.console.test_pages import plain
 PATH = "/topics/orders/0/messages"
 
 
+@pytest.mark.slow
 def test_messages_are_decoded(browser: Browser) -> None:
     text = browser.get(f"{PATH}?from=15&count=5").text
     shown = plain(text)
@@ -42,6 +43,7 @@ def test_messages_are_decoded(browser: Browser) -> None:
     assert "7b 22 68 74 6d 6c" in plain(browser.get(f"{PATH}?from=16&count=1&as=hex").text)
 
 
+@pytest.mark.slow
 def test_what_is_not_visible_is_not_shown_unless_it_is_asked_for(browser: Browser) -> None:
     shown = plain(browser.get(f"{PATH}?from=0&count=100").text)
     values = re.findall(r"Value text, 2 B v\d+ ", shown)
@@ -208,6 +210,7 @@ def address(text: str, name: str) -> str:
     return html.unescape(found)
 
 
+@pytest.mark.slow
 def test_a_whole_topic_is_in_the_order_of_time(at_many: Browser) -> None:
     text = at_many.get(MANY).text
     assert "all 4 partitions" in plain(text)

@@ -294,6 +294,7 @@ async def test_the_lines_of_the_last_hour() -> None:
     assert lines["Open transactions"].largest == "1"
 
 
+@pytest.mark.slow
 def test_the_lines_have_what_the_cluster_holds(
     lacuna_private_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

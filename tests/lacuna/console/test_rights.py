@@ -150,6 +150,7 @@ def get(browser: Browser, user: str, path: str) -> Answer:
     return browser.get(path, cookie=cookie_of(log_in(browser, "secret", user=user)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _PAGES)
 def test_a_user_sees_what_acls_allow(browser: Browser, path: str) -> None:
     answer = get(browser, "alice", path)
@@ -185,6 +186,7 @@ def test_what_may_not_be_described_does_not_exist(browser: Browser, path: str) -
     assert there.code == missing.code == HTTPStatus.NOT_FOUND
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["/merges", "/clients"])
 def test_the_cluster_is_for_who_may_describe_it(browser: Browser, path: str) -> None:
     refused = get(browser, "alice", path)
@@ -195,6 +197,7 @@ def test_the_cluster_is_for_who_may_describe_it(browser: Browser, path: str) -> 
     assert get(browser, "operator", "/").code == HTTPStatus.OK
 
 
+@pytest.mark.slow
 def test_describing_a_topic_is_not_reading_it(browser: Browser) -> None:
     topic = get(browser, "watcher", "/topics/salaries")
     assert topic.code == HTTPStatus.OK
@@ -215,6 +218,7 @@ def test_the_tail_of_a_topic_is_for_its_readers(browser: Browser) -> None:
         assert get(browser, "watcher", f"/live/salaries/{path}").code == HTTPStatus.NOT_FOUND
 
 
+@pytest.mark.slow
 def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
     assert "Abort…" not in get(browser, "alice", "/transactions").text
     refused = get(browser, "alice", "/transactions/abort?id=seller")
@@ -224,6 +228,7 @@ def test_aborting_needs_what_kafka_asks_for(browser: Browser) -> None:
     assert hidden.code == HTTPStatus.NOT_FOUND
 
 
+@pytest.mark.slow
 def test_changes_need_what_kafka_asks_for(browser: Browser) -> None:
     for user, path, what in (
         ("alice", "/edit/topics/orders/record", "Write on topic orders"),
@@ -254,6 +259,7 @@ def test_an_agent_has_the_last_word_on_a_change(browser: Browser) -> None:
     assert "topic new: ACLs do not allow it" in refused.text
 
 
+@pytest.mark.slow
 def test_who_is_logged_in_is_shown(browser: Browser) -> None:
     cookie_of(log_in(browser, "secret", user="alice"))
     text = get(browser, "operator", "/access").text

@@ -102,6 +102,7 @@ def test_streams_and_forms_are_refused_before(at_login: Browser) -> None:
     assert (refused.code, refused.headers["location"]) == (303, "/login?to=%2F")
 
 
+@pytest.mark.slow
 def test_who_has_logged_in_reads_as_that_user(at_login: Browser) -> None:
     done = log_in(at_login, "secret")
     assert (done.code, done.headers["location"]) == (303, "/topics?q=o")
@@ -131,6 +132,7 @@ def test_it_leads_to_its_own_pages_only(at_login: Browser, to: str) -> None:
     assert log_in(at_login, "secret", to=to).headers["location"] == "/"
 
 
+@pytest.mark.slow
 def test_guessing_is_made_slow(at_login: Browser) -> None:
     for _ in range(4):
         wrong = log_in(at_login, "wrong")
@@ -278,6 +280,7 @@ def test_long_queries_and_other_methods_are_refused(browser: Browser) -> None:
     assert browser.post("/topics", "").code == 405
 
 
+@pytest.mark.slow
 def test_requests_wait_for_their_turn_and_none_takes_for_ever(
     filled: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,6 +317,7 @@ def test_requests_wait_for_their_turn_and_none_takes_for_ever(
         assert browser.get("/").code == 200
 
 
+@pytest.mark.slow
 def test_a_page_has_a_hundred_groups_and_counts_some_lags(
     lacuna_private_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_every_offset_is_in_one_place(
         assert sum(column.counts.values()) == column.end - column.first
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_extents_and_a_thousand_topics(lacuna_private_cluster: Cluster) -> None:
     """It prints how long pages take and asserts no times, which depend on the machine."""
     cluster = lacuna_private_cluster

@@ -118,6 +118,7 @@ def test_lag_counts_what_will_be_read(
     assert sample("kafka_consumergroup_lag_seconds", **lag) == 0
 
 
+@pytest.mark.slow
 def test_who_holds_the_last_stable_offset(
     up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
 ) -> None:

@@ -40,6 +40,7 @@ def test_the_dashboard_is_up_to_date() -> None:
     assert (DEPLOY / "grafana" / "lacuna.json").read_text(encoding="utf-8") == DASHBOARD["text"]()
 
 
+@pytest.mark.slow
 @needs_prometheus
 @pytest.mark.parametrize(
     "arguments",

@@ -181,6 +181,7 @@ def test_a_listing_is_in_key_order(store: ObjectStore) -> None:
     assert listed(store) == sorted(KEYS)
 
 
+@pytest.mark.slow
 def test_a_listing_has_a_prefix_and_a_start(store: ObjectStore) -> None:
     fill(store, KEYS)
     prefixes = [

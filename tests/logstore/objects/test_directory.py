@@ -537,6 +537,7 @@ for number in range(100):
 """
 
 
+@pytest.mark.slow
 def test_of_processes_that_put_a_key_at_once_one_wins(tmp_path: Path) -> None:
     rivals = [
         subprocess.Popen(

@@ -52,6 +52,7 @@ class Script:
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
+@pytest.mark.slow
 def test_connections_in_use_are_counted(script: Script, scripted: S3Store) -> None:
     """A connection counts while a body is read, and no longer after a failed request."""
     seen: list[int] = []
@@ -611,6 +612,7 @@ def test_replacing_an_object_is_never_slow(
     assert scripted.metrics.second_attempts == {("put", SILENT): 1}
 
 
+@pytest.mark.slow
 def test_a_store_that_is_slow_for_everybody_is_not_asked_twice_for_everything(
     scripted: S3Store, script: Script, soon: Silence
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_directory(tmp_path: Path) -> None:
     assert (tmp_path / "with space" / "k").read_bytes() == b"x"
 
 
+@pytest.mark.slow
 def test_a_directory_needs_no_boto3(tmp_path: Path) -> None:
     """boto3 takes a third of a second to import, and a command on a folder does not wait for it."""
     script = (
@@ -247,6 +248,7 @@ def test_what_decides_is_found_and_what_speaks_is_not() -> None:
     assert list(decisions(ast.parse(SPEAK))) == []
 
 
+@pytest.mark.slow
 def test_no_code_outside_the_rows_asks_which_kind_a_store_is() -> None:
     sources = {str(path.relative_to(SOURCES)): path.read_text() for path in SOURCES.rglob("*.py")}
     # To parse all files takes a hundred times as long as to search them for what a decision needs.

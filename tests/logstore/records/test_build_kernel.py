@@ -45,6 +45,7 @@ def assert_stays_interpreted(capsys: pytest.CaptureFixture[str]) -> None:
     assert not build_kernel.extension_path(KERNEL).exists()
 
 
+@pytest.mark.slow
 def test_a_compiler_that_fails_is_an_error(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -53,6 +54,7 @@ def test_a_compiler_that_fails_is_an_error(
     assert "stays interpreted" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_it_compiles_beside_the_source(
     source: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -79,6 +79,7 @@ def test_every_record_is_there_once_and_as_it_was(
         assert chunk.count == 1 or sum(sizes) <= max_bytes
 
 
+@pytest.mark.slow
 @given(batches=stored_batches(), data=st.data())
 def test_only_wanted_offsets_and_timestamps(
     columns: ModuleType, batches: list[bytes], data: st.DataObject

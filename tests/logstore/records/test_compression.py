@@ -96,6 +96,7 @@ def test_gzip_members_are_concatenated() -> None:
     assert decompress(Codec.GZIP, gzip.compress(b"one") + gzip.compress(b"two")) == b"onetwo"
 
 
+@pytest.mark.slow
 def test_many_small_gzip_members_cost_what_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:
     """The rest used to be copied with each member, so 4 MiB of empty ones took twelve seconds."""
     copied = 0

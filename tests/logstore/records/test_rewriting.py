@@ -90,6 +90,7 @@ def rewrite(
     return done
 
 
+@pytest.mark.slow
 @given(
     batches=cleaned_batches(),
     codec=st.sampled_from([-1, *Codec]),
@@ -317,6 +318,7 @@ def test_only_records_of_the_given_offsets_supersede(rewriting: ModuleType) -> N
     assert list(table.sweep(batch, 0, False)) == [10]
 
 
+@pytest.mark.slow
 def test_a_full_table_names_the_first_record_that_does_not_fit(rewriting: ModuleType) -> None:
     """At most its bytes are used, even while it grows, and two thirds of them hold slots."""
     max_bytes = 1 << 20

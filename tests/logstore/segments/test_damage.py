@@ -293,6 +293,7 @@ def each_damage(data: bytes) -> Iterator[tuple[int, bytearray]]:
         yield position, damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_bytes", [1 << 20, 200])
 @pytest.mark.parametrize("name", SOUND)
 def test_a_wrong_byte_anywhere_is_told_exactly_and_the_rest_is_still_whole(

@@ -118,6 +118,7 @@ def test_true_offsets_keep_their_holes() -> None:
     assert list(found.block_offsets) == [10, 2**40, 2**40 + 3]
 
 
+@pytest.mark.slow
 def test_a_footer_costs_one_read_and_a_wide_one_two() -> None:
     _, data = small_segment()
     store = stored(data)

@@ -32,6 +32,7 @@ def errors_in(report: Report, key: str) -> list[Finding]:
     return [finding for finding in report.errors if finding.key == key]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bucket", ["directory", "moto"], indirect=True)
 def test_a_sound_bucket_has_no_finding_and_its_records_are_counted(bucket: Bucket) -> None:
     """Tests rules S14, S16 and S19."""
@@ -58,6 +59,7 @@ def test_a_sound_bucket_has_no_finding_and_its_records_are_counted(bucket: Bucke
     assert set(pictures["times", 0]) == {"C"}
 
 
+@pytest.mark.slow
 def test_metadata_alone_reads_nothing(bucket: Bucket) -> None:
     before = bucket.store.metrics.gets
     report = bucket.audit(reads_objects=False)
@@ -67,6 +69,7 @@ def test_metadata_alone_reads_nothing(bucket: Bucket) -> None:
     assert report.partitions[0].committed_records is None
 
 
+@pytest.mark.slow
 def test_one_topic_alone(bucket: Bucket) -> None:
     report = bucket.audit(topics=("times",))
     assert report.is_sound
@@ -74,6 +77,7 @@ def test_one_topic_alone(bucket: Bucket) -> None:
     assert 0 < report.objects_checked < report.objects
 
 
+@pytest.mark.slow
 def test_a_wrong_byte_anywhere_in_any_object_is_found_and_located(
     bucket: Bucket, damaged: Damage
 ) -> None:

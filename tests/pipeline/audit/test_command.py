@@ -111,6 +111,7 @@ def test_without_spark_as_json_and_as_a_page(
     assert "all is sound, 1 note" in parsed.text
 
 
+@pytest.mark.slow
 def test_on_a_terminal_there_are_tables_and_pictures(bucket: Bucket) -> None:
     """It needs its own Python, because an import determines the terminal's width."""
     ours, theirs = pty.openpty()
@@ -146,6 +147,7 @@ WITHOUT_SPARK = (
 )
 
 
+@pytest.mark.slow
 def test_a_small_bucket_needs_nothing_of_spark(bucket: Bucket) -> None:
     command = [sys.executable, "-c", WITHOUT_SPARK, "verify", "--data", str(bucket.cluster.data)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
@@ -153,6 +155,7 @@ def test_a_small_bucket_needs_nothing_of_spark(bucket: Bucket) -> None:
     assert "# all is sound" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["--spark", "--keys"])
 def test_without_spark_one_line_says_what_to_install(bucket: Bucket, option: str) -> None:
     command = [sys.executable, "-c", WITHOUT_SPARK, "verify", option]
@@ -162,6 +165,7 @@ def test_without_spark_one_line_says_what_to_install(bucket: Bucket, option: str
     assert done.stderr == "lacuna: this needs pyspark: pip install 'lacuna-log[spark]'\n"
 
 
+@pytest.mark.slow
 def test_spark_is_started_from_so_many_bytes_on(bucket: Bucket) -> None:
     location = find_cluster(data=str(bucket.cluster.data))
     size = audit(location, AuditOptions(), None).bytes_read

@@ -143,6 +143,7 @@ def each_damage(data: bytes) -> Iterator[tuple[int, bytearray]]:
         yield position, damaged
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_a_wrong_byte_at_every_position_is_located_with_the_offsets_it_hits(name: str) -> None:
     sample = SAMPLES[name]
@@ -226,6 +227,7 @@ def test_an_extent_behind_the_end_of_the_object() -> None:
     assert str(finding.hits[0]) == "orders [1] offsets 30-31"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAMPLES)
 def test_of_a_truncated_object_what_is_whole_hits_nothing(name: str) -> None:
     sample = SAMPLES[name]

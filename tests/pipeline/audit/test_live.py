@@ -107,6 +107,7 @@ def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
         assert {each.undecided for each in report.partitions} == {0}
 
 
+@pytest.mark.slow
 def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> None:
     """Tests rule S3."""
     topic = bucket.cluster.create_topic("ongoing", partitions=2)
@@ -129,6 +130,7 @@ def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> No
     assert report.is_sound
 
 
+@pytest.mark.slow
 def test_a_pin_that_was_lost_fails_the_audit(bucket: Bucket) -> None:
     with bucket.control() as control, ReadHold(control, 600.0) as kept:
         kept.check()

@@ -110,6 +110,7 @@ def _cut_of(outcomes: Sequence[Any]) -> Any:
     return outcomes[0].cut
 
 
+@pytest.mark.slow
 def test_s3_tables_of_a_run_have_whole_transactions(
     transfers: Transfers, export_all: Any, tmp_path: Path
 ) -> None:
@@ -137,6 +138,7 @@ def test_s3_tables_of_a_run_have_whole_transactions(
         assert found["lacuna.cut.at-ms"] == str(last.at_ms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_runs_of_files_have_whole_transactions(
     transfers: Transfers, export_all: Any, place: Place
@@ -179,6 +181,7 @@ def test_a_cut_that_a_topic_has_not_reached_is_not_noted(
     assert list(_states(catalog, transfers.topics))[1:] == [[[-10, -5], [0, 5, 10]]]
 
 
+@pytest.mark.slow
 def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lacuna.pipeline.export import together
     from lacuna.pipeline.export.job import ExportSettings
@@ -289,6 +292,7 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_tables_by_key_are_shown_together(
     is_joint: bool,

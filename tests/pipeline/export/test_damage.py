@@ -66,6 +66,7 @@ def broken(topic: Any, transact: Any, cluster: Cluster) -> Callable[[Damage], tu
     return make
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
 @pytest.mark.parametrize(
     ("damage", "error", "kind"),
@@ -123,6 +124,7 @@ def test_a_snapshot_of_a_table_records_it_too(
     assert [each.key for each in report.skipped] == [key]
 
 
+@pytest.mark.slow
 def test_other_topics_are_exported_and_watching_goes_on(
     cluster: Cluster,
     topic: Any,

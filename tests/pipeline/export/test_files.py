@@ -157,6 +157,7 @@ def test_a_file_is_no_folder_to_export_to(below: str, tmp_path: Path) -> None:
     assert path.read_bytes() == b"kept"
 
 
+@pytest.mark.slow
 def test_a_lock_outlives_a_beat_that_failed(moto: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A bucket that fails for a moment does not lose the lock, because other exports see the next beat."""
     monkeypatch.setattr(BucketDestination, "beat_seconds", 0.1)

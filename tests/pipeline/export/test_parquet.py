@@ -22,6 +22,7 @@ _MIXED = [
 ]
 
 
+@pytest.mark.slow
 def test_s14_three_runs_hold_what_a_consumer_gets(
     cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, place: Any
 ) -> None:

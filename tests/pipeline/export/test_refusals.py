@@ -71,6 +71,7 @@ def test_retention_has_overtaken_the_export(
     assert [row[1] for row in place.rows(name)] == [0, 1, 2, 5, 6, 7, 8]
 
 
+@pytest.mark.slow
 def test_another_partitioning_or_place(
     cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path, moto: str
 ) -> None:
@@ -173,6 +174,7 @@ def shown_by(printed: str) -> tuple[list[str], list[str]]:
     )
 
 
+@pytest.mark.slow
 def test_the_command(
     cluster: Cluster,
     topic: Any,
@@ -232,6 +234,7 @@ def test_watching_goes_on_from_run_to_run(
     assert pauses == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "failure",
     [
@@ -323,6 +326,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
     assert export(name, to=str(tmp_path), format=kind).records == 3
 
 
+@pytest.mark.slow
 def test_topics_by_pattern_and_a_schema_for_each(
     cluster: Cluster, transact: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

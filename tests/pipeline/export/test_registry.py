@@ -96,6 +96,7 @@ def rows(to: Path, topic: str) -> list[Any]:
     return list(table.sort_by("offset").column("value").to_pylist())
 
 
+@pytest.mark.slow
 def test_each_record_is_read_by_its_own_schema(
     cluster: Cluster,
     topic: Callable[..., str],

@@ -328,6 +328,7 @@ def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> Non
         check_depth(value[:at] + noise + value[at:], parsed, names)
 
 
+@pytest.mark.slow
 def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
     source = tmp_path / "order.proto"
     source.write_text(PROTO)
@@ -485,6 +486,7 @@ def test_a_record_that_does_not_fit_fails_the_export(
     assert [row[4] for row in place.rows(name)] == [{"a": 1}, None, {"a": 3}, None]
 
 
+@pytest.mark.slow
 def test_a_run_that_failed_binds_nobody(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
 ) -> None:
@@ -510,6 +512,7 @@ def test_a_run_that_failed_binds_nobody(
     assert export(name, to=place.url, layout=added).records == 1
 
 
+@pytest.mark.slow
 def test_quarantine_keeps_records_as_they_came(
     cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ from lacuna.testing import Cluster
 HOUR_MS = 3_600_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_a_snapshot_says_what_the_control_plane_says(
     cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
@@ -135,6 +136,7 @@ def test_what_a_valid_snapshot_speaks_of_is_not_collected(
     assert key not in {info.key for info in store.list()}
 
 
+@pytest.mark.slow
 def test_each_flipped_byte_is_found(lacuna_private_cluster: Cluster) -> None:
     cluster = lacuna_private_cluster
     cluster.create_topic("flipped", partitions=2)
@@ -178,6 +180,7 @@ def test_the_command_publishes_and_shows(
     assert "write a duration such as 30s" in wrong.stderr
 
 
+@pytest.mark.slow
 def test_publishing_goes_on_behind_an_outage(
     lacuna_private_cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,

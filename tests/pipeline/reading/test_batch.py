@@ -136,6 +136,7 @@ def _transfers(cluster: Cluster, name: str) -> tuple[str, Producer, Callable[[],
     return ",".join(topics), holder, move
 
 
+@pytest.mark.slow
 def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Plan) -> None:
     topics, holder, move = _transfers(cluster, "cut-batch")
     move()
@@ -302,6 +303,7 @@ def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None
             load(topic, columns).collect()
 
 
+@pytest.mark.slow
 def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: Any) -> None:
     for name in ("pattern-a", "pattern-b", "pattern-other"):
         topic = cluster.create_topic(name, 2)

@@ -141,6 +141,7 @@ def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
         assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"after"]
 
 
+@pytest.mark.slow
 def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -> None:
     topic = cluster.create_topic("replayed")
     transact(cluster, topic, [(True, [(b"k", b"1")] * 2)])
@@ -169,6 +170,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
     monkeypatch.setattr(ControlPlane, "partition_logs", asking)
 
 
+@pytest.mark.slow
 def test_a_topic_that_is_deleted_while_a_batch_is_planned(
     cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

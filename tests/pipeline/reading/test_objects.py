@@ -272,6 +272,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSess
         assert "Traceback" not in str(told.value)
 
 
+@pytest.mark.slow
 def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
     """A task takes sixty bytes per extent, independently of everything else."""
     topic = cluster.create_topic("many")

@@ -115,6 +115,7 @@ def put(cluster: Cluster, topic: str, rows: list[dict[str, Any]], **given: str) 
     assert commit(cluster, [task], transactional_id=topic)
 
 
+@pytest.mark.slow
 def test_keys_go_where_librdkafka_sends_them(cluster: Cluster, consume: Consume) -> None:
     ours, theirs = cluster.create_topic("hashed", 7), cluster.create_topic("produced", 7)
     keys = [b"", *(b"x" * size for size in range(1, 20)), *(b"%d" % n for n in range(300))]
@@ -175,6 +176,7 @@ def test_append_time_is_the_time_of_writing(cluster: Cluster, consume: Consume) 
         assert before - 1 < milliseconds / 1000 < before + 300
 
 
+@pytest.mark.slow
 def test_rows_larger_than_a_chunk(cluster: Cluster, consume: Consume) -> None:
     """A chunk holds at least one row of any size, and rows stay in order."""
     topic = cluster.create_topic("chunks")

@@ -37,6 +37,7 @@ def values(messages: Sequence[Message]) -> list[bytes | None]:
     return [message.value() for message in messages]
 
 
+@pytest.mark.slow
 def test_many_segments_of_many_tasks_keep_their_order(cluster: Cluster, consume: Consume) -> None:
     topic = cluster.create_topic("segments")
     wanted = [b"%06d" % n * 10 for n in range(2000)]
@@ -139,6 +140,7 @@ def test_an_unknown_outcome_is_found_out(cluster: Cluster, consume: Consume) -> 
     assert values(consume(cluster, topic)) == [b"once"]
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
     kept, gone = cluster.create_topic("kept"), cluster.create_topic("gone")
     tasks = [write(cluster, topic, [b"x"]) for topic in (kept, gone)]
@@ -203,6 +205,7 @@ def private() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.mark.slow
 def test_a_commit_goes_on_when_the_control_plane_is_back(
     private: Cluster, consume: Consume
 ) -> None:
@@ -227,6 +230,7 @@ def collected() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.mark.slow
 def test_what_was_not_committed_is_swept(
     collected: Cluster, consume: Callable[..., list[Message]]
 ) -> None:

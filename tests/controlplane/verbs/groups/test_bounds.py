@@ -128,6 +128,7 @@ class Clients:
         self.cluster.tick(60_000)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(STEPS)
 def test_groups_keep_no_more_than_they_may(steps: list[tuple[str, str, int, str]]) -> None:
@@ -155,6 +156,7 @@ def charged_to(groups: Groups, principal: str) -> int:
     return groups.owners.charged_to(principal) + groups.live.owners.charged_to(principal)
 
 
+@pytest.mark.slow
 def test_a_principal_leaves_no_more_than_its_share_and_others_go_on() -> None:
     clients = Clients()
     clients.cluster.state.groups.settings = GroupSettings(groups_max_bytes=2 * MOST)

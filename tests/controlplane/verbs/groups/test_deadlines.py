@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.controlplane.verbs.groups.conftest import Play
 
@@ -318,6 +320,7 @@ def test_the_seven_days_begin_when_the_group_becomes_empty(play: Play) -> None:
     )
 
 
+@pytest.mark.slow
 def test_offsets_of_a_group_with_members_stay(play: Play) -> None:
     play(
         """

@@ -397,6 +397,7 @@ def test_an_invalid_topology_is_refused(app: str, why: str) -> None:
     assert not bench.groups.live_streams
 
 
+@pytest.mark.slow
 def test_a_topology_is_bounded() -> None:
     """One step configures it and assigns its tasks."""
     bench = StreamsBench()
@@ -546,6 +547,7 @@ def test_silent_members_are_removed() -> None:
     """)
 
 
+@pytest.mark.slow
 def test_standby_tasks_are_elsewhere_and_take_over() -> None:
     """A process has a task once. What had a standby becomes active there."""
     play("""

@@ -203,6 +203,7 @@ def test_the_bound() -> None:
     assert _offsets(from_batches(batches(), magic=0, max_bytes=1, first_offset=0)) == [0, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("magic", [0, 1])
 def test_a_batch_of_very_many_records_becomes_several_wrappers(magic: int) -> None:
     """Wrappers bound the memory. Those before the requested offset are omitted."""

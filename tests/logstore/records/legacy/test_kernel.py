@@ -181,6 +181,7 @@ def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
         writer.add(b"", -1)
 
 
+@pytest.mark.slow
 def test_the_writers_room_is_enough(legacy_kernel: ModuleType) -> None:
     """The smallest messages, whose records are relatively the largest, make the buffer grow many times."""
     for magic in (0, 1):

@@ -196,6 +196,7 @@ def test_codecs_that_message_sets_do_not_have(number: int) -> None:
         _deep(naive.entry(0, naive.message(1, number, 0, None, b"v")))
 
 
+@pytest.mark.slow
 def test_decompression_is_bounded_over_all_wrappers() -> None:
     """Two wrappers that fit separately exceed the bound together, and a bomb is never unpacked."""
     inner = naive.plain(1, [Rec(0, 1, None, bytes(1000))])

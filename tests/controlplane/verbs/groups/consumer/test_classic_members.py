@@ -236,6 +236,7 @@ def test_an_empty_group_is_what_the_next_one_makes_it() -> None:
     )
 
 
+@pytest.mark.slow
 def test_offsets_of_topics_that_a_classic_group_no_longer_reads_expire() -> None:
     """As in Kafka, they expire a week after their commit. Offsets of topics that it reads stay while it has members."""
     bench = classic("topic u 1", "commit x t-0@1 u-0@1 -> x: ok,ok", session="30min")

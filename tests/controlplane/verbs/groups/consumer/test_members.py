@@ -227,6 +227,7 @@ def test_what_is_refused_leaves_nothing(words: str, code: str) -> None:
     assert bench.run("list") == ""
 
 
+@pytest.mark.slow
 def test_a_subscription_has_a_largest_size() -> None:
     names = ",".join(f"{each:07}" for each in range((1 << 17) + 1))
     bench = play("topic t 1")
