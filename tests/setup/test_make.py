@@ -189,7 +189,7 @@ def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> N
     assert ".ci/beside.sh 'make --no-print-directory lint' " in recipes(tmp_path, "test")
     for already in ("LINTED=yes", "COVERED_APART=yes"):
         assert "beside.sh" not in recipes(tmp_path, "test", already)
-        assert " -m pytest -n 4 " in recipes(tmp_path, "test", already)
+        assert " -m pytest -n 5 " in recipes(tmp_path, "test", already)
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
