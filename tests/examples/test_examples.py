@@ -151,11 +151,12 @@ def test_connect_copies_lines_and_leaves_out_what_was_aborted(tmp_path: Path) ->
         assert copy.read_text().splitlines() == lines
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "last"),
     [
         ("aborted", ["(1, b'happened')", "[(0, 1, 'dropped'), (1, 2, 'delivered')]"]),
-        pytest.param("cafe", ["1268.9"], marks=pytest.mark.slow),
+        ("cafe", ["1268.9"]),
     ],
 )
 def test_a_notebook(tmp_path: Path, name: str, last: list[str]) -> None:

@@ -105,14 +105,15 @@ def stored(bootstrap: str) -> list[str]:
     return [value.decode() for _, value in got.records]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("is_restarted", "moto", "hot_bytes"),
     [
         pytest.param(False, False, 0, id="same lease-folder"),
         pytest.param(False, False, 1000, id="same lease-folder-hot"),
-        pytest.param(False, True, 0, id="same lease-bucket", marks=pytest.mark.slow),
+        pytest.param(False, True, 0, id="same lease-bucket"),
         pytest.param(True, False, 0, id="later leases-folder"),
-        pytest.param(True, True, 0, id="later leases-bucket", marks=pytest.mark.slow),
+        pytest.param(True, True, 0, id="later leases-bucket"),
         pytest.param(True, True, 1000, id="later leases-bucket-hot"),
     ],
 )

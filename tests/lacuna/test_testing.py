@@ -37,11 +37,12 @@ CONFTESTS = [example for example in EXAMPLES if "\ndef lacuna_options" in exampl
 SCRIPTS = [each for each in EXAMPLES if each not in _ALL_TESTS and each not in CONFTESTS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "conftest",
     [
         pytest.param("", id="plain"),
-        *(pytest.param(text, id="other options", marks=pytest.mark.slow) for text in CONFTESTS),
+        *(pytest.param(text, id="other options") for text in CONFTESTS),
     ],
 )
 def test_the_examples(pytester: pytest.Pytester, conftest: str) -> None:

@@ -201,12 +201,13 @@ SOON_FOUND: Final = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "safeguard",
     [
         "assignments told again",
         "tenure of a leader",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in SOON_FOUND),
+        *SOON_FOUND,
     ],
 )
 def test_a_missing_safeguard_is_found(safeguard: str) -> None:

@@ -82,7 +82,8 @@ class Load:
             self.ended[number] += 1
 
 
-@pytest.mark.parametrize("seconds", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [2, 20])
 def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
     """Producers, merges and collection continue, topics come and go, and time jumps past the grace period."""
     with Cluster(agents=2, parts=BUSY) as cluster, open_bucket(cluster) as bucket:

@@ -257,14 +257,15 @@ def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
     server.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("faults", "together"),
     [
         (["lost", "409"], True),
-        pytest.param(["404"], False, marks=pytest.mark.slow),
-        pytest.param([], True, marks=pytest.mark.slow),
-        pytest.param(["503", "409", "502", "lost"], True, marks=pytest.mark.slow),
-        pytest.param(["501"], False, marks=pytest.mark.slow),
+        (["404"], False),
+        ([], True),
+        (["503", "409", "502", "lost"], True),
+        (["501"], False),
     ],
     ids=str,
 )
