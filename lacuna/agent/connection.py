@@ -194,10 +194,7 @@ class FrameReader:
             raise FrameError(
                 f"a client id of {id_size} bytes does not fit its frame of {len(data)}"
             )
-        try:
-            client_id = str(data[_HEADER.size : position], "utf-8")
-        except UnicodeDecodeError as error:
-            raise FrameError("the client id is not UTF-8") from error
+        client_id = str(data[_HEADER.size : position], "utf-8", "replace")
         header_version = request_header_version(api_key, api_version)
         if header_version == 2:
             position = _skip_tagged_fields(data, position)

@@ -366,10 +366,7 @@ def cut(
             if whole[position]:
                 break
             position += 1
-        try:
-            client_id = _text(source, source.at, max(name_size, 0))
-        except UnicodeDecodeError:
-            break
+        client_id = _text(source, source.at, max(name_size, 0))
         at += 4 + size
         frames.append(
             make(
@@ -396,12 +393,12 @@ def _copied(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 
 @cython.cfunc
 def _text(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
-    """Decode a text. Raises UnicodeDecodeError."""
+    """Decode a text. What is not UTF-8 becomes U+FFFD, as in Kafka: some clients send metadata of any bytes."""
     if cython.compiled:
         return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
-            cython.cast(cython.p_char, source.data + at), size, cython.NULL
+            cython.cast(cython.p_char, source.data + at), size, b"replace"
         )
-    return str(source.body[at : at + size], "utf-8")
+    return str(source.body[at : at + size], "utf-8", "replace")
 
 
 # Reading.
@@ -479,10 +476,7 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
         raise MalformedMessage(
             f"{_named(plan, i)} has {size} bytes; a string may have {LONGEST_STRING} at most"
         )
-    try:
-        return _text(source, at, size)
-    except UnicodeDecodeError as error:
-        raise MalformedMessage(f"{_named(plan, i)} is not UTF-8: {error}") from None
+    return _text(source, at, size)
 
 
 @cython.cfunc

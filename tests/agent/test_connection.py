@@ -149,7 +149,6 @@ BAD = {
     "exceeds the limit": struct.pack(">i", LIMIT + 1),
     "client id passes the end": struct.pack(">ihhih", 12, 3, 1, 0, 9) + b"ab",
     "client id of size -2": struct.pack(">ihhih", 10, 3, 1, 0, -2),
-    "client id not UTF-8": struct.pack(">ihhih", 11, 3, 1, 0, 1) + b"\xff",
     "tags pass the end": struct.pack(">ihhih", 12, 3, 9, 0, -1) + b"\1\0",
     "a varint without end": struct.pack(">ihhih", 17, 3, 9, 0, -1) + b"\xff" * 7,
 }
@@ -174,6 +173,13 @@ def test_what_is_no_request_is_a_typed_error(name: str, step: int) -> None:
 def test_other_protocols_are_named(beginning: bytes, who: str) -> None:
     with pytest.raises(FrameError, match=who):
         feed(make_reader(), beginning, 1)
+
+
+@pytest.mark.parametrize("known", [{}, {3 << 16 | 9: 2}])
+def test_a_client_id_that_is_not_utf_8_is_replaced(known: dict[int, int]) -> None:
+    reader = FrameReader(LIMIT, memoryview(bytearray(64)), lambda key, _: key == 3, known)
+    (frame,) = feed(reader, struct.pack(">ihhih", 13, 3, 9, 0, 2) + b"a\xff\0", 100)
+    assert frame.client_id == "a\ufffd"
 
 
 def test_unknown_apis_are_refused_before_their_header_is_read() -> None:

@@ -193,9 +193,6 @@ DIFFERENCES: dict[str, Differences] = {
             "descriptions are kept without a plugin",
         ),
     },
-    "frames.not_kafka": {
-        "name that is not UTF-8": ("closed", "Java replaces the bytes, which names nobody's topic"),
-    },
 }
 
 
