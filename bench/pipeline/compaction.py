@@ -18,7 +18,7 @@ from bench.rounds import Measured
 from bench.target import Target
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.settings import CompactionSettings
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
 
@@ -52,7 +52,7 @@ def _compact(pipeline: PipelineBench, target: Lacuna, share: int, measured: Meas
     committed = aborts.write(target, topic, count, share, compression_type=CODEC)
     bench.rest()
     location = find_cluster(data=str(target.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         job = Compaction(
             control,
             location.store,

@@ -9,7 +9,7 @@ from bench import BenchError
 from bench.clients import PRODUCER, Deliveries, flush, produce
 from bench.lacuna import Lacuna
 from bench.target import PARTITIONS, Target
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import find_cluster
 
 _STATISTICS_MS = 250
@@ -54,7 +54,7 @@ def settle(target: Lacuna, topic: str) -> None:
     """Waits until the topic's small extents are merged and nothing changes any more. Raises BenchError."""
     began = changed = time.monotonic()
     extents: list[int] = []
-    with ControlPlane(find_cluster(data=str(target.data)).require_control()) as control:
+    with JobClient(find_cluster(data=str(target.data)).require_control()) as control:
         keys = [(control.topics()[topic].topic_id, number) for number in range(PARTITIONS)]
         while time.monotonic() < max(began + _MERGES_AFTER_SECONDS, changed + _CALM_SECONDS):
             if time.monotonic() > began + _SETTLES_WITHIN:

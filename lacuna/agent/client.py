@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.agent.arrival_order import ArrivalOrder
-from lacuna.agent.security.session import Session
+from lacuna.agent.security.authentication import Authentication
 
 _MOST_OF_NAME: Final = 100
 
@@ -50,7 +50,7 @@ class Peer:
 
     host: str
     port: int
-    session: Session
+    session: Authentication
     client_id: str = ""
     arrival_order: ArrivalOrder = field(default_factory=ArrivalOrder, compare=False, repr=False)
     first_fetch: Once = field(default_factory=Once, compare=False, repr=False)

@@ -21,9 +21,9 @@ from lacuna.agent.connection_states import ANSWERING, LIFE, SERVING, Action, Eve
 from lacuna.agent.context import AgentContext
 from lacuna.agent.flow import FlowControl
 from lacuna.agent.registry import Registry
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.security.sasl.mechanism import MOST_TOKEN_BYTES
-from lacuna.agent.security.session import Session
 from lacuna.agent.serving import Serving
 from lacuna.controlplane.shared.complaints import Complaints
 from lacuna.wire.layout import Buffer
@@ -159,7 +159,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._serving.add(frames)
         self._flow.adjust()
 
-    def _limit(self, session: Session) -> None:
+    def _limit(self, session: Authentication) -> None:
         """Allow large requests only from authenticated clients. While a client authenticates, only tokens are
         allowed.
         """

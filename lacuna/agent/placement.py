@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 from lacuna.agent.context import AgentContext
 from lacuna.agent.rendezvous import place
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import DEFAULT_NAME
-from lacuna.agent.security.session import Session
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 
@@ -54,7 +54,7 @@ def candidates(context: AgentContext) -> Sequence[Agent]:
     return near or agents
 
 
-def as_seen(agents: Iterable[Agent], session: Session) -> Sequence[Agent]:
+def as_seen(agents: Iterable[Agent], session: Authentication) -> Sequence[Agent]:
     """Return agents with the hosts and ports for clients of the session's listener, without agents that lack it."""
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]

@@ -38,7 +38,7 @@ from lacuna.agent.registry import (
     Registry,
     response_header_version,
 )
-from lacuna.agent.security.session import Session
+from lacuna.agent.security.authentication import Authentication
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.config_values import printable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -469,7 +469,7 @@ class Serving:
         return self.peer
 
 
-def _not_admitted(session: Session, api_key: int) -> FrameError:
+def _not_admitted(session: Authentication, api_key: int) -> FrameError:
     if session.has_expired:
         return FrameError(
             f"{printable(str(session.principal))} had to authenticate again, but sent API "

@@ -177,7 +177,7 @@ def compact(given: Given) -> None:
     """
     from lacuna.cli.progress import bytes_done
     from lacuna.pipeline.compaction.job import Compaction
-    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.spark_errors import job_errors
 
     settings = given.settings()
@@ -190,7 +190,7 @@ def compact(given: Given) -> None:
         workers = choose_workers(
             "lacuna compact", False if given.dry_run else uses_spark, given.spark, progress, stack
         )
-        plane = stack.enter_context(ControlPlane(location.require_control()))
+        plane = stack.enter_context(JobClient(location.require_control()))
         job = Compaction(plane, location.store, settings, workers, progress)
         is_well = report.show(job, location.store, progress)
     if not is_well:

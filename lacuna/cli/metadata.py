@@ -16,7 +16,7 @@ from lacuna.controlplane.state.settings import LONGEST_PIN_MS
 from lacuna.logstore.objects.store import wall_clock_ms
 
 if TYPE_CHECKING:
-    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.control import JobClient
 
 _DAY_MS = 86_400_000
 
@@ -44,20 +44,20 @@ def publish(
 
     Jobs with metadata=bucket then need no control plane: they read the log as of the newest snapshot.
     """
-    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.stores import check_store
 
     keep_ms = _keep_ms(keep)
     pause = parse_duration(watch, "--watch") if watch else 0.0
     location = locate(place)
-    with ControlPlane(location.require_control()) as plane:
+    with JobClient(location.require_control()) as plane:
         check_store(location.store, plane.cluster_id)
         _publish(plane, location.store, keep_ms)
         if pause:
             _publish_on(plane, location.store, keep_ms, pause)
 
 
-def _publish_on(plane: ControlPlane, store: str, keep_ms: int, pause: float) -> None:
+def _publish_on(plane: JobClient, store: str, keep_ms: int, pause: float) -> None:
     while True:
         sleep(pause)
         try:
@@ -78,7 +78,7 @@ def _keep_ms(keep: str) -> int:
     return max(keep_ms, 1)
 
 
-def _publish(plane: ControlPlane, store: str, keep_ms: int) -> None:
+def _publish(plane: JobClient, store: str, keep_ms: int) -> None:
     from lacuna.pipeline.metadata.publish import publish_metadata
     from lacuna.pipeline.stores import shared_store
 

@@ -11,14 +11,16 @@ from typing import Final
 
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.streams import StreamBroken
-from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.serving import ServedControlPlane, serve_stream
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 _MESSAGES: Final = 16
 
 
 @asynccontextmanager
-async def local_stream(served: ServedPlane, max_outbox: int) -> AsyncIterator["_LocalStream"]:
+async def local_stream(
+    served: ServedControlPlane, max_outbox: int
+) -> AsyncIterator["_LocalStream"]:
     """Run the body with a stream to `served`, whose session ends if `max_outbox` deltas and replies wait."""
     stream = _LocalStream(served, max_outbox)
     try:
@@ -28,7 +30,7 @@ async def local_stream(served: ServedPlane, max_outbox: int) -> AsyncIterator["_
 
 
 class _LocalStream:
-    def __init__(self, served: ServedPlane, max_outbox: int) -> None:
+    def __init__(self, served: ServedControlPlane, max_outbox: int) -> None:
         self._served = served
         self._max_outbox = max_outbox
         self._requests: asyncio.Queue[SessionRequest] = asyncio.Queue(_MESSAGES)

@@ -34,7 +34,7 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.rights import Job, JobRights
-from lacuna.controlplane.session import Held, PlaneSession
+from lacuna.controlplane.session import Held, RuntimeSession
 from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
@@ -208,19 +208,19 @@ class Runtime:
         self._appending_soon: asyncio.Handle | None = None
         self._held: deque[Held] = deque()
         self._is_releasing = False
-        self._backlog: deque[tuple[PlaneSession, Command]] = deque()
+        self._backlog: deque[tuple[RuntimeSession, Command]] = deque()
         self._room = asyncio.Event()
         self._room.set()
         #: Partitions that sessions have not been shown yet.
-        self._unshown: deque[tuple[PlaneSession, PartitionKey]] = deque()
+        self._unshown: deque[tuple[RuntimeSession, PartitionKey]] = deque()
         self._slice_began_ms: float | None = None
         self._longest_step_ms = 0.0
         #: The time of the last tick, or of the start.
         self._ticked_ms = 0
         self._going_on: asyncio.Handle | None = None
-        self._sessions: dict[PlaneSession, None] = {}
-        self._watchers: dict[PartitionKey, dict[PlaneSession, None]] = {}
-        self._parked: dict[int, PlaneSession] = {}
+        self._sessions: dict[RuntimeSession, None] = {}
+        self._watchers: dict[PartitionKey, dict[RuntimeSession, None]] = {}
+        self._parked: dict[int, RuntimeSession] = {}
         self._stopped: ControlPlaneUnavailable | None = ControlPlaneUnavailable(
             "the control plane has not started"
         )
@@ -357,12 +357,12 @@ class Runtime:
 
     # Sessions
 
-    def open_session(self, receiver: Receiver, *, job: Job | None = None) -> PlaneSession:
+    def open_session(self, receiver: Receiver, *, job: Job | None = None) -> RuntimeSession:
         """Open a session of an agent, a control plane, or a job; a job receives no secrets."""
         self._check_running()
         self._last_session += 1
         rights = None if job is None else self._rights_of(job)
-        session = PlaneSession(
+        session = RuntimeSession(
             self, self._last_session, receiver, is_cluster=job is None, rights=rights
         )
         self._sessions[session] = None
@@ -383,7 +383,7 @@ class Runtime:
             return None
         return JobRights(self._state, self._authorizer, self._audit, job)
 
-    def close_session(self, session: PlaneSession) -> None:
+    def close_session(self, session: RuntimeSession) -> None:
         """End a session, and drop its subscriptions and parked commands. Nothing more is delivered to it."""
         if session.is_closed:
             return
@@ -397,7 +397,7 @@ class Runtime:
         machine.end_session(self._state, session.number, self._context(0).now_ms)
         session.parked.clear()
 
-    def subscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
+    def subscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
         """Deliver a snapshot of each partition, then its deltas.
 
         Raises ControlPlaneUnavailable if the runtime has stopped, or if the session watches too many partitions.
@@ -429,7 +429,7 @@ class Runtime:
         if self._unshown:
             self._go_on_soon()
 
-    def _next_shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta | None:
+    def _next_shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta | None:
         """Return the next part of a partition to send to a session, or None if the session has all of it."""
         below = session.older.pop(key, 0)
         if key in session.unshown:
@@ -438,7 +438,7 @@ class Runtime:
         partition = self._state.partitions.get(key)
         return partition.older_delta(below) if below and partition is not None else None
 
-    def _shown(self, session: PlaneSession, key: PartitionKey) -> PartitionDelta:
+    def _shown(self, session: RuntimeSession, key: PartitionKey) -> PartitionDelta:
         """Subscribe a session to a partition. Return the first part of it to send."""
         if session.rights is not None and (why := session.rights.refusal(key[0])):
             self.unsubscribe(session, (key,))
@@ -449,7 +449,7 @@ class Runtime:
         self._watchers.setdefault(key, {})[session] = None
         return self._state.watch(key)
 
-    def unsubscribe(self, session: PlaneSession, keys: Sequence[PartitionKey]) -> None:
+    def unsubscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
         """Stop delivering deltas of these partitions."""
         for key in keys:
             session.unshown.discard(key)
@@ -465,7 +465,7 @@ class Runtime:
 
     # Commands
 
-    def submit(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+    def submit(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
         """Accept commands in order. Decide them at once unless too much waits for the disk, or decisions took long.
 
         Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
@@ -480,13 +480,13 @@ class Runtime:
             return
         self._take(session, commands)
 
-    def _wait(self, session: PlaneSession, commands: Iterable[Command]) -> None:
+    def _wait(self, session: RuntimeSession, commands: Iterable[Command]) -> None:
         """Queue commands behind those that already wait."""
         self._backlog.extend((session, command) for command in commands)
         if self._backlog:
             self._room.clear()
 
-    def _take(self, session: PlaneSession, commands: Sequence[Command]) -> None:
+    def _take(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
         for number, command in enumerate(commands):
             if not self._has_time():
                 self._wait(session, commands[number:])
@@ -495,7 +495,7 @@ class Runtime:
             self._try(session, command)
         self._append_soon()
 
-    def _try(self, session: PlaneSession, command: Command) -> None:
+    def _try(self, session: RuntimeSession, command: Command) -> None:
         """Decide a command if this control plane leads. Stop if that fails."""
         if not self._leads():
             return
@@ -601,7 +601,7 @@ class Runtime:
         self._step("a pause", lambda state, context: machine.pause(state, context, paused_ms))
         return True
 
-    def _decide(self, session: PlaneSession, command: Command) -> None:
+    def _decide(self, session: RuntimeSession, command: Command) -> None:
         self._last_token += 1
         token = self._last_token
         context = self._context(token, session.number)
@@ -656,7 +656,7 @@ class Runtime:
         self,
         decision: Decision,
         command: Command | None = None,
-        session: PlaneSession | None = None,
+        session: RuntimeSession | None = None,
         reply: Reply | None = None,
         proof: int = 0,
     ) -> None:
@@ -675,7 +675,7 @@ class Runtime:
         if command is not None and decision.records and command.commit_segment.hot:
             self._add_hot(command.commit_segment)
         self._position += len(decision.records)
-        held: dict[PlaneSession, Held] = {}
+        held: dict[RuntimeSession, Held] = {}
         self._hold_changes(held)
         for token, completion in decision.completions:
             waiting = self._parked.pop(token, None)
@@ -696,7 +696,7 @@ class Runtime:
             self._hot.add(commit)
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
-    def _hold_changes(self, held: dict[PlaneSession, Held]) -> None:
+    def _hold_changes(self, held: dict[RuntimeSession, Held]) -> None:
         for delta in self._state.take_changes():
             if isinstance(delta, ClusterDelta):
                 told = _without_security(delta) if delta.HasField("security") else delta
@@ -712,7 +712,7 @@ class Runtime:
             for session in self._watchers.get(key, ()):
                 self._held_for(held, session).partitions.append(delta)
 
-    def _look_again(self, session: PlaneSession, held: dict[PlaneSession, Held]) -> None:
+    def _look_again(self, session: RuntimeSession, held: dict[RuntimeSession, Held]) -> None:
         """End the subscriptions of a job that ACLs no longer allow."""
         assert session.rights is not None
         watched = {topic_id for topic_id, _ in session.keys}
@@ -721,7 +721,7 @@ class Runtime:
             self.unsubscribe(session, (key,))
             self._held_for(held, session).partitions.append(_refused(key, refused[key[0]]))
 
-    def _held_for(self, held: dict[PlaneSession, Held], session: PlaneSession) -> Held:
+    def _held_for(self, held: dict[RuntimeSession, Held], session: RuntimeSession) -> Held:
         found = held.get(session)
         if found is None:
             found = held[session] = Held(self._position, session)

@@ -28,7 +28,7 @@ from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.listening import Call, GrpcServer
 from lacuna.controlplane.rights import Job
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.serving import ServedControlPlane, serve_stream
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 from lacuna.controlplane.shared.contract import SESSION_METHOD, STATUS_METHOD
 from lacuna.controlplane.shared.ids import show_id
@@ -64,7 +64,7 @@ class ServiceSettings:
     stop_grace: float = 1.0
 
 
-class LonePlane:
+class LoneControlPlane:
     """A control plane that is alone on its journal, and so leads. `journal_path` is "" if the journal is in no file."""
 
     def __init__(self, plane: Runtime, journal_path: str = "") -> None:
@@ -106,7 +106,7 @@ def _disk_of(path: str) -> tuple[int, int]:
 class Server:
     """The gRPC service of one control plane. After `start`, clients connect to `address`."""
 
-    def __init__(self, served: ServedPlane, settings: ServiceSettings) -> None:
+    def __init__(self, served: ServedControlPlane, settings: ServiceSettings) -> None:
         self._served = served
         self._settings = settings
         self._health = Health()
@@ -216,7 +216,7 @@ class RunningControlPlane:
 
     def __init__(
         self,
-        lone: LonePlane,
+        lone: LoneControlPlane,
         server: Server,
         failed: "asyncio.Future[None]",
         watching: "asyncio.Task[None]",
@@ -301,7 +301,7 @@ async def serve(
         on_fatal=failed.set_exception,
     )
     await plane.start(cluster_id)
-    lone = LonePlane(plane, journal_path)
+    lone = LoneControlPlane(plane, journal_path)
     server = Server(lone, settings)
     try:
         await server.start(address, on_demand=on_demand)

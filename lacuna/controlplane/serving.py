@@ -32,7 +32,7 @@ BEAT_SECONDS: Final = 1.0
 MOST_TOLD: Final = 500
 
 
-class ServedPlane(Protocol):
+class ServedControlPlane(Protocol):
     """The control plane that a process serves: alone on its journal, or one of several."""
 
     @property
@@ -66,7 +66,7 @@ class ServedPlane(Protocol):
 
 
 async def serve_stream(
-    served: ServedPlane,
+    served: ServedControlPlane,
     requests: AsyncIterator[SessionRequest],
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,

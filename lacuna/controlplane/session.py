@@ -11,22 +11,22 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
-class Plane(Protocol):
+class Sessions(Protocol):
     """The runtime as its sessions call it."""
 
-    def submit(self, session: "PlaneSession", commands: Sequence[Command]) -> None:
+    def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None:
         """Accept commands, in order."""
         ...
 
-    def subscribe(self, session: "PlaneSession", keys: Sequence[PartitionKey]) -> None:
+    def subscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
         """Begin to deliver snapshots and deltas of these partitions."""
         ...
 
-    def unsubscribe(self, session: "PlaneSession", keys: Sequence[PartitionKey]) -> None:
+    def unsubscribe(self, session: "RuntimeSession", keys: Sequence[PartitionKey]) -> None:
         """Stop delivering deltas of these partitions."""
         ...
 
-    def close_session(self, session: "PlaneSession") -> None:
+    def close_session(self, session: "RuntimeSession") -> None:
         """End the session and drop what it waits for."""
         ...
 
@@ -39,7 +39,7 @@ class Held:
 
     __slots__ = ("cluster", "partitions", "position", "proof", "replies", "session")
 
-    def __init__(self, position: int, session: "PlaneSession") -> None:
+    def __init__(self, position: int, session: "RuntimeSession") -> None:
         self.position = position
         self.proof = 0
         self.session = session
@@ -48,11 +48,11 @@ class Held:
         self.replies: list[Reply] = []
 
 
-class PlaneSession:
+class RuntimeSession:
     """The control plane's end of a session (`lacuna.controlplane.client.host.HostSession`)."""
 
     __slots__ = (
-        "_plane",
+        "_sessions",
         "is_closed",
         "is_cluster",
         "keys",
@@ -66,7 +66,7 @@ class PlaneSession:
 
     def __init__(
         self,
-        plane: Plane,
+        sessions: Sessions,
         number: int,
         receiver: Receiver,
         *,
@@ -74,7 +74,7 @@ class PlaneSession:
         rights: JobRights | None = None,
     ) -> None:
         """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs restrict it."""
-        self._plane = plane
+        self._sessions = sessions
         self.is_cluster = is_cluster
         self.rights = rights
         self.number = number  # counted from 1 since the control plane started
@@ -89,13 +89,13 @@ class PlaneSession:
         self.parked: dict[int, int] = {}
 
     def submit(self, commands: Sequence[Command]) -> None:
-        self._plane.submit(self, commands)
+        self._sessions.submit(self, commands)
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        self._plane.subscribe(self, keys)
+        self._sessions.subscribe(self, keys)
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
-        self._plane.unsubscribe(self, keys)
+        self._sessions.unsubscribe(self, keys)
 
     def close(self) -> None:
-        self._plane.close_session(self)
+        self._sessions.close_session(self)

@@ -51,7 +51,7 @@ _GIVE_UP_AFTER: Final = 10.0
 _VIEWS_AT_ONCE: Final = 500
 
 
-class ControlPlane:
+class JobClient:
     """A client of the control plane at a place. Close it, or use `with`.
 
     The constructor and every call raise ControlPlaneUnavailable if there is no answer.

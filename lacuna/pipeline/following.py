@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.connection import Connection
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.holding import ReadHold
@@ -162,7 +162,7 @@ class _Follower:
                 )
 
     def _wait(self, metadata: MetadataSource) -> None:
-        if isinstance(metadata, ControlPlane):
+        if isinstance(metadata, JobClient):
             metadata.await_stable(self._reached, _LONGEST_WAIT)
 
 

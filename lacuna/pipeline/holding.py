@@ -8,7 +8,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
-from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.errors import StaleMetadataError
 
 #: How long a killed job's garbage and pinned objects stay, and how long a job can work without its control plane.
@@ -25,7 +25,7 @@ class ReadHold:
     #: The error's name for what the job has lost.
     held = "pin"
 
-    def __init__(self, control: ControlPlane, seconds: float = HOLD_SECONDS) -> None:
+    def __init__(self, control: JobClient, seconds: float = HOLD_SECONDS) -> None:
         self._control = control
         self._duration_ms = int(seconds * 1000)
         self._pin_id = 0
@@ -91,7 +91,7 @@ class JobHold(ReadHold):
 
     held = "lease"
 
-    def __init__(self, control: ControlPlane, seconds: float = HOLD_SECONDS) -> None:
+    def __init__(self, control: JobClient, seconds: float = HOLD_SECONDS) -> None:
         super().__init__(control, seconds)
         self.lease_id = 0
 

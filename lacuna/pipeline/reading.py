@@ -16,7 +16,7 @@ from lacuna.controlplane.client import not_known, past_time_of, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.decoding import Bounds, first_offset_since
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
@@ -274,7 +274,7 @@ def batches_of(
 
 def hold_of(metadata: MetadataSource) -> AbstractContextManager[ReadHold | None]:
     """Pins what is live now until the context ends. With metadata from the bucket, there is no pin."""
-    return ReadHold(metadata) if isinstance(metadata, ControlPlane) else nullcontext()
+    return ReadHold(metadata) if isinstance(metadata, JobClient) else nullcontext()
 
 
 def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Span]:

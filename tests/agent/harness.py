@@ -24,8 +24,8 @@ from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.quotas.quotas import Quotas
 from lacuna.agent.registry import Registry, response_header_version
 from lacuna.agent.security.access import Access
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener
-from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
@@ -123,7 +123,7 @@ def open_to_all() -> Access:
 
 def anybody() -> Peer:
     """Return a client of a listener without authentication."""
-    return Peer(host="h", port=1, session=Session(Listener(), SystemWallClock()))
+    return Peer(host="h", port=1, session=Authentication(Listener(), SystemWallClock()))
 
 
 def make_context(

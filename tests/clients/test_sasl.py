@@ -26,9 +26,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     UserScramCredentialUpsertion,
 )
 
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import parse_listeners
 from lacuna.agent.security.sasl.mechanism import Answer
-from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.operating.agents import AgentParts
@@ -116,14 +116,14 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
 @contextlib.contextmanager
 def short_sessions() -> Iterator[None]:
     """Agents announce sessions of at most SESSION_MS, and serve them for longer."""
-    authenticate = Session.authenticate
+    authenticate = Authentication.authenticate
 
-    async def hurry(session: Session, token: bytes) -> tuple[Answer, int]:
+    async def hurry(session: Authentication, token: bytes) -> tuple[Answer, int]:
         answer, lasts_ms = await authenticate(session, token)
         return answer, min(lasts_ms, SESSION_MS)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Session, "authenticate", hurry)
+        patch.setattr(Authentication, "authenticate", hurry)
         yield
 
 

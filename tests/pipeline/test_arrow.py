@@ -24,7 +24,7 @@ from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.points import Kind, Point
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
@@ -184,7 +184,7 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
     assert len(before) == 2 * PARTITIONS < len(now)
     assert rows(running, topic, as_of=then) == before
     location = find_cluster(data=str(running.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms() + 2000)
     write(running, topic, 2)

@@ -30,7 +30,7 @@ from lacuna.operating.losses import accept_loss
 from lacuna.pipeline.audit import AuditOptions, Kind, Report, audit
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.settings import CompactionSettings
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.export.job import ExportSettings
 from lacuna.pipeline.export.report import TopicReport
@@ -122,7 +122,7 @@ def test_an_export_writes_the_newest_records(cluster: Cluster, topic: str, tmp_p
 @pytest.mark.slow
 def test_compaction_rewrites_what_is_in_the_journal(cluster: Cluster, topic: str) -> None:
     location = location_of(cluster)
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         settings = CompactionSettings(rewrites_all=True)
         report = Compaction(control, location.store, settings, Workers()).run([topic])
         assert report.total.after.extents == 1
@@ -134,7 +134,7 @@ def test_compaction_rewrites_what_is_in_the_journal(cluster: Cluster, topic: str
 def test_published_metadata_needs_no_journal(cluster: Cluster, topic: str) -> None:
     location = location_of(cluster)
     store = shared_store(location.store)
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
     merge(cluster)
     cluster.kill()
@@ -148,10 +148,10 @@ def test_merging_between_the_look_and_the_read_costs_a_second_look(
     cluster: Cluster, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The segments are dropped 10 s after the merge, whatever the job has pinned."""
-    ask = ControlPlane.partition_logs
+    ask = JobClient.partition_logs
     looks = []
 
-    def asking(self: ControlPlane, keys: Any) -> Any:
+    def asking(self: JobClient, keys: Any) -> Any:
         logs = ask(self, keys)
         looks.append(len(logs[0].extents))
         if len(looks) == 1:
@@ -160,7 +160,7 @@ def test_merging_between_the_look_and_the_read_costs_a_second_look(
             drop_all(cluster)
         return logs
 
-    monkeypatch.setattr(ControlPlane, "partition_logs", asking)
+    monkeypatch.setattr(JobClient, "partition_logs", asking)
     assert Planned(options_of(cluster, topic), []).offsets() == [0, 1, 4, 5]
     assert looks == [3, 1]
     assert not any(map(is_hot_key, segments(cluster)))

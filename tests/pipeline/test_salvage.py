@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS
 from lacuna.controlplane.shared.log.pieces import Piece
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
 from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.location import find_cluster
@@ -43,7 +43,7 @@ def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
     written = transact(cluster, topic, _TRANSACTIONS)
     location = find_cluster(data=str(cluster.data))
     assert location.store == cluster.store_url
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         topic_id = control.topics()[topic].topic_id
         (log,) = control.partition_logs([(topic_id, 0)])
         assert check_store(location.store, control.cluster_id) == control.cluster_id
@@ -66,7 +66,7 @@ def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_errors_name_the_object(cluster: Cluster, tmp_path: Path) -> None:
     topic = cluster.create_topic("errors")
-    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
         (log,) = control.partition_logs([(control.topics()[topic].topic_id, 0)])
         assert list(log.pieces(0, 1 << 60)) == []
     with pytest.raises(PipelineError, match="no cluster is running on the data folder"):

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import SparkSession
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.session import parse_settings, spark_session
@@ -154,10 +154,10 @@ def test_on_the_java_of_the_wheel(tmp_path: Path) -> None:
 CLIENTS = """
 import gc, sys
 from lacuna.controlplane.client import ControlPlace
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 
 for _ in range(5):
-    with ControlPlane(ControlPlace(sys.argv[1])) as control:
+    with JobClient(ControlPlace(sys.argv[1])) as control:
         control.topics()
     gc.collect()
 """
@@ -178,7 +178,7 @@ def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 0})
     address = find_cluster(data=str(cluster.data)).require_control()
-    with ControlPlane(address) as control:
+    with JobClient(address) as control:
         for count in range(30):
             name = f"answered-{count}"
             admin.create_topics([NewTopic(name, 1)])[name].result(60)
@@ -193,7 +193,7 @@ def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None
 
 
 def test_a_closed_client_says_so(cluster: Cluster) -> None:
-    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
         assert control.topics() is not None
     control.close()
     with pytest.raises(ControlPlaneUnavailable, match="is closed"):

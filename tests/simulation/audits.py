@@ -10,7 +10,7 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.pipeline.audit import job
 from lacuna.pipeline.audit.findings import NOTES, Finding
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import ClusterLocation
 from tests.simulation.cluster import Surroundings
 from tests.simulation.sessions import new_client
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 ANSWERED_WITHIN: Final = 30.0
 
 
-class SimulatedControlPlane(ControlPlane):
+class SimulatedJobClient(JobClient):
     """The client of jobs. A call that waits advances simulated time, so it must come from outside the loop."""
 
     def __init__(self, around: Surroundings) -> None:
@@ -50,7 +50,7 @@ class SimulatedControlPlane(ControlPlane):
 
 def audit(around: Surroundings) -> list[Finding]:
     """Return the findings of `lacuna verify` in the bucket. Raises PipelineError, ControlPlaneUnavailable."""
-    control = SimulatedControlPlane(around)
+    control = SimulatedJobClient(around)
     store = SimulatedStore(around.bucket, control.process)
     location = ClusterLocation(store="memory:", control=ControlPlace(",".join(around.controls)))
     with (

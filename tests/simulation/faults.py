@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lacuna.controlplane.journal.place import BUCKET
 from tests.simulation import database, importers
 from tests.simulation.journal import DiskWeather
-from tests.simulation.planes import DATABASE, DISK, SHARED, LonePlane, SharedPlanes
+from tests.simulation.planes import DATABASE, DISK, SHARED, LoneControlPlane, SharedPlanes
 from tests.simulation.store import MISSING
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _failing_disk(world: World, fault: Fault) -> None:
 
 
 def _disk(world: World) -> DiskWeather:
-    assert isinstance(world.planes, LonePlane)
+    assert isinstance(world.planes, LoneControlPlane)
     return world.planes.host.disk.weather
 
 

@@ -1,7 +1,7 @@
 """The control planes of a simulated cluster: one alone with its disk, or several on one journal.
 
-The world and the faults use one interface, `Planes`, for `LonePlane` and `SharedPlanes`. The shared journal is in a
-simulated PostgreSQL or in the bucket, and runs the product's own code in either case.
+The world and the faults use one interface, `Planes`, for `LoneControlPlane` and `SharedPlanes`. The shared journal is
+in a simulated PostgreSQL or in the bucket, and runs the product's own code in either case.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.journal.snapshotter import make_shared_snapshot
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.service import LonePlane as ServedAlone
+from lacuna.controlplane.service import LoneControlPlane as ServedAlone
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.tenure import Tenure
 from tests.simulation.cluster import Host, Surroundings
@@ -149,7 +149,7 @@ class ControlPlaneHost(Host):
         return self.runtime._state
 
 
-class LonePlane:
+class LoneControlPlane:
     """A cluster's only control plane (`Planes`)."""
 
     journal = DISK
@@ -446,5 +446,5 @@ def draw_planes(
     draw = around.randomness("planes")
     journal = draw.choice(journals)
     if journal == DISK:
-        return LonePlane(ControlPlaneHost(around, settings, history))
+        return LoneControlPlane(ControlPlaneHost(around, settings, history))
     return SharedPlanes(around, journal, settings, draw, history)

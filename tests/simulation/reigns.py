@@ -31,7 +31,7 @@ from lacuna.controlplane.journal.journal import (
     Snapshot,
 )
 from lacuna.controlplane.runtime import Runtime
-from lacuna.controlplane.session import PlaneSession
+from lacuna.controlplane.session import RuntimeSession
 from lacuna.controlplane.v1.control_pb2 import Command
 from tests.simulation.history import History
 from tests.simulation.loop import Process
@@ -170,7 +170,7 @@ class WatchedRuntime(HearingRuntime):
             self.reigns.decides(self.who, self.epoch)
         return leads
 
-    def _decide(self, session: PlaneSession, command: Command) -> None:
+    def _decide(self, session: RuntimeSession, command: Command) -> None:
         super()._decide(session, command)
         client = CLIENT.get(None)
         if client is not None:

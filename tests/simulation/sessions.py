@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.client.streams import StreamBroken
-from lacuna.controlplane.serving import ServedPlane, serve_stream
+from lacuna.controlplane.serving import ServedControlPlane, serve_stream
 from lacuna.controlplane.v1.control_pb2 import (
     ControlPlaneStatus,
     SessionRequest,
@@ -44,7 +44,7 @@ def new_client(around: Surroundings, randomness: Callable[[], float]) -> Session
     return client
 
 
-def serve(network: Network, process: Process, served: ServedPlane) -> None:
+def serve(network: Network, process: Process, served: ServedControlPlane) -> None:
     """Make a process serve sessions and status requests, as `lacuna.controlplane.service` does."""
     loop = network.loop
 
@@ -145,7 +145,7 @@ def _renewed_leases(request: SessionRequest) -> list[int]:
     return [each.renew_lease.lease_id for each in request.commands if each.HasField("renew_lease")]
 
 
-async def _serve_session(served: ServedPlane, end: End) -> None:
+async def _serve_session(served: ServedControlPlane, end: End) -> None:
     """Serve the control plane's end of a stream, as `lacuna.controlplane.service` does."""
     CLIENT.set(end.peer.process)
     messages: asyncio.Queue[SessionRequest | Exception | None] = asyncio.Queue()

@@ -46,7 +46,7 @@ from tests.simulation.history import History
 from tests.simulation.kafka import Client
 from tests.simulation.loop import Held, Process
 from tests.simulation.network import End
-from tests.simulation.planes import ControlPlaneHost, LonePlane, addresses
+from tests.simulation.planes import ControlPlaneHost, LoneControlPlane, addresses
 from tests.simulation.producers import IdempotentProducer
 from tests.simulation.store import SimulatedStore
 
@@ -80,7 +80,7 @@ class Stage:
         self.parts = parts
         self.store = StagedStore(self)
         self.control = ControlPlaneHost(self.around, RuntimeSettings(), History(self.loop.time))
-        self.around.controls = addresses(LonePlane(self.control))
+        self.around.controls = addresses(LoneControlPlane(self.control))
         self.agents: list[StagedAgent] = []
         #: Where the test's clients run.
         self.client = self.loop.process("test")

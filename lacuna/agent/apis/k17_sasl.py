@@ -15,8 +15,8 @@ import asyncio
 import logging
 
 from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.security.authentication import NotNow, UnsupportedMechanism
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
-from lacuna.agent.security.session import NotNow, UnsupportedMechanism
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages import security as wire
 

@@ -22,7 +22,7 @@ from lacuna.agent.fetch.loading import (
 )
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.planner import Planner
-from lacuna.agent.fetch.sessions import NO_SESSION, Interest, Opened, Permission, Sessions
+from lacuna.agent.fetch.sessions import NO_SESSION, FetchSessions, Interest, Opened, Permission
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.fetch.shared import SharedReads
 from lacuna.agent.fetch.synthesize import emit
@@ -84,7 +84,7 @@ class FetchService:
             shared=self.shared,
             holding=holding,
         )
-        self.sessions = Sessions(
+        self.sessions = FetchSessions(
             self.settings.max_sessions, self.settings.max_session_partitions, randint
         )
         self._planner = Planner(control, trust, self._answer_limit)

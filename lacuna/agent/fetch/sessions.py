@@ -253,7 +253,7 @@ class Watch:
 
 
 @dataclass(slots=True)
-class Session:
+class FetchSession:
     """A fetch session, whose requests and answers hold only changes. Times are those of the event loop."""
 
     session_id: int
@@ -275,11 +275,11 @@ class Opened:
 
     error_code: int
     watch: Watch
-    session: Session | None = None
+    session: FetchSession | None = None
     is_incremental: bool = False
 
 
-class Sessions:
+class FetchSessions:
     """The sessions of one worker, least recently used first.
 
     There are at most `max_sessions`, of at most `max_partitions` together. A fetch that finds no room gets no session,
@@ -293,7 +293,7 @@ class Sessions:
         self._max_partitions = max_partitions
         self._partitions = 0
         self._randint = randint
-        self._sessions: OrderedDict[int, Session] = OrderedDict()
+        self._sessions: OrderedDict[int, FetchSession] = OrderedDict()
         #: The number of sessions that ended to make room for others.
         self.evicted = 0
 
@@ -346,11 +346,11 @@ class Sessions:
         self._put(session)
         return Opened(0, session.watch, session, is_incremental=True)
 
-    def _begin(self, watch: Watch, has_topic_ids: bool, now: float) -> Session:
+    def _begin(self, watch: Watch, has_topic_ids: bool, now: float) -> FetchSession:
         session_id = NO_SESSION
         while session_id == NO_SESSION or session_id in self._sessions:
             session_id = self._randint(1, _MAX_SESSION_ID)
-        session = Session(session_id, 1, has_topic_ids, watch, began=now, used=now)
+        session = FetchSession(session_id, 1, has_topic_ids, watch, began=now, used=now)
         self._put(session)
         return session
 
@@ -367,7 +367,7 @@ class Sessions:
             self._end(victim.session_id)
         return True
 
-    def _victim(self, partitions: int, now: float) -> Session | None:
+    def _victim(self, partitions: int, now: float) -> FetchSession | None:
         """Return the session that ends for a larger one or, if it has fallen silent, for any. Return None if there is
         none.
         """
@@ -384,13 +384,13 @@ class Sessions:
             return None
         return smallest
 
-    def _put(self, session: Session) -> None:
+    def _put(self, session: FetchSession) -> None:
         """Add a session as the most recently used."""
         self._sessions[session.session_id] = session
         session.partitions = len(session.watch.interests)
         self._partitions += session.partitions
 
-    def _take(self, session: Session) -> None:
+    def _take(self, session: FetchSession) -> None:
         del self._sessions[session.session_id]
         self._partitions -= session.partitions
 

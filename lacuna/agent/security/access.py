@@ -8,6 +8,7 @@ from typing import Final
 
 from lacuna.agent.clock import WallClock
 from lacuna.agent.security.assignments import CutAssignments
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.mapping import MappingRulesError, PrincipalRules
 from lacuna.agent.security.peers import PEER, PEER_MECHANISM, PeerIdentity
@@ -18,7 +19,6 @@ from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users
-from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.security.tokens import DelegationTokens
@@ -193,13 +193,13 @@ class Access:
         for listener in self._listeners:
             _warn_of(listener, self.settings)
 
-    def session(self, listener: Listener, certificate: bytes | None = None) -> Session:
+    def session(self, listener: Listener, certificate: bytes | None = None) -> Authentication:
         """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""
         principal = ANONYMOUS
         if certificate is not None and not listener.protocol.has_sasl:
             principal = self._of_certificate(certificate)
         longest_ms = self.settings.max_reauth_ms
-        return Session(listener, self._clock, self._mechanisms, longest_ms, principal)
+        return Authentication(listener, self._clock, self._mechanisms, longest_ms, principal)
 
     def _of_certificate(self, certificate: bytes) -> Principal:
         try:

@@ -9,7 +9,7 @@ from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore, folder_url
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.segments.paths import key_in_lease
 from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE, Inventory
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.hot import HotCopy, beneath_encryption, hot_named_in, put_into, with_copies
 
@@ -38,7 +38,7 @@ class HotCopies:
         self._exits.close()
 
     def logs(
-        self, control: ControlPlane, read: Callable[[], list[PartitionLog]], inventory: Inventory
+        self, control: JobClient, read: Callable[[], list[PartitionLog]], inventory: Inventory
     ) -> list[PartitionLog]:
         """Returns what `read` returns, with copies of all hot segments that it refers to.
 

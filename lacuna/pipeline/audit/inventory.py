@@ -32,7 +32,7 @@ from lacuna.logstore.segments.paths import (
 )
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
 from lacuna.pipeline.audit.tables import Rows
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 
 _ASKED_AT_ONCE: Final = 10_000
 #: The size of an object that is missing from the listing, because it was written later.
@@ -160,7 +160,7 @@ def unreferenced_of(inventory: Inventory, table: Rows) -> list[tuple[SegmentId, 
 
 
 def judge_unreferenced(
-    control: ControlPlane,
+    control: JobClient,
     store: ObjectStore,
     left: Sequence[tuple[SegmentId, int]],
     cluster_id: str,
@@ -195,7 +195,7 @@ def _is_there(store: ObjectStore, key: str) -> bool:
     return True
 
 
-def _uncommitted(control: ControlPlane, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
+def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
     """The segments of ended leases that the control plane does not know."""
     left = iter(segments)
     while asked := list(islice(left, _ASKED_AT_ONCE)):
@@ -207,14 +207,14 @@ def _uncommitted(control: ControlPlane, segments: Iterable[SegmentId]) -> Iterat
             yield SegmentId(found.lease_id, found.sequence)
 
 
-def _ended_leases(control: ControlPlane, lease_ids: Iterable[int]) -> set[int]:
+def _ended_leases(control: JobClient, lease_ids: Iterable[int]) -> set[int]:
     """The leases among these that have ended, since the control plane reports unknown segments only for those."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 
 
 def _compare(
-    control: ControlPlane,
+    control: JobClient,
     store: ObjectStore,
     segments: Iterable[SegmentId],
     cluster_id: str,

@@ -35,7 +35,7 @@ from lacuna.pipeline.audit.report import KeyCounts, Read, Report, partition_repo
 from lacuna.pipeline.audit.stored import check_marker_bytes, check_metadata
 from lacuna.pipeline.audit.tables import Rows, table_of
 from lacuna.pipeline.audit.tasks import TASK_BYTES, plan_tasks
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
@@ -144,7 +144,7 @@ class _Audit:
 
     def _pin(self) -> AbstractContextManager[ReadHold | None]:
         source = self._source
-        return ReadHold(source) if isinstance(source, ControlPlane) else nullcontext()
+        return ReadHold(source) if isinstance(source, JobClient) else nullcontext()
 
     def _look(self) -> Inventory:
         """Lists the bucket and checks the cluster's marker."""
@@ -170,7 +170,7 @@ class _Audit:
             keys = self._keys()
             read = partial(source.partition_logs, keys)
             try:
-                if isinstance(source, ControlPlane):
+                if isinstance(source, JobClient):
                     return self._hot.logs(source, read, inventory)
                 return read()
             except StaleMetadataError:
@@ -203,7 +203,7 @@ class _Audit:
                 self._findings.add(finding)
         for finding in check_outcomes(logs, table):
             self._findings.add(finding)
-        if not isinstance(self._source, ControlPlane):
+        if not isinstance(self._source, JobClient):
             return 0
         found, unsettled = check_ongoing(self._source, logs, table)
         for finding in found:
@@ -219,7 +219,7 @@ class _Audit:
         left: list[tuple[SegmentId, int]] = []
         if not self._options.topics:
             left = unreferenced_of(inventory, table)
-            if isinstance(self._source, ControlPlane):
+            if isinstance(self._source, JobClient):
                 self._progress.stage("unreferenced objects")
                 read.unreferenced = judge_unreferenced(
                     self._source, self._store, left, self._source.cluster_id, self._findings
@@ -240,7 +240,7 @@ class _Audit:
         }
         task_bytes = self._options.task_bytes
         hot = table[:0]
-        if isinstance(self._source, ControlPlane):
+        if isinstance(self._source, JobClient):
             table, hot = table.cut_at_hot()
         return (
             list(plan_tasks(inventory, table, left, names, task_bytes)),
@@ -321,7 +321,7 @@ class _Audit:
             return {}
         self._progress.stage("keys")
         source = self._source
-        compacted = compacted_offsets(source, logs) if isinstance(source, ControlPlane) else {}
+        compacted = compacted_offsets(source, logs) if isinstance(source, JobClient) else {}
         counted, found = count_keys(spark, self._location.store, source.cluster_id, logs, compacted)
         for finding in found:
             self._findings.add(finding)

@@ -18,7 +18,7 @@ from lacuna.controlplane.v1.log_pb2 import PlanCompaction
 from lacuna.logstore.records.columns import scan_keys
 from lacuna.pipeline.audit.findings import Finding, Hit, Kind
 from lacuna.pipeline.audit.report import KeyCounts
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.loading import BLOCK_BYTES, cut_pieces, load_blocks
 from lacuna.pipeline.stores import shared_store
@@ -102,9 +102,7 @@ def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[N
         spark.conf.set(_SHUFFLES, before or "200")
 
 
-def compacted_offsets(
-    control: ControlPlane, logs: Sequence[PartitionLog]
-) -> dict[PartitionKey, int]:
+def compacted_offsets(control: JobClient, logs: Sequence[PartitionLog]) -> dict[PartitionKey, int]:
     """The offset up to which each partition with cleanup.policy=compact was compacted.
 
     Leaves out partitions that have changed since `logs` were read.

@@ -10,7 +10,7 @@ from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers, PartitionProducers
 from lacuna.pipeline.audit.findings import Finding, Hit, Kind
 from lacuna.pipeline.audit.tables import ExtentRow, Outcome, Rows
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 
 _ASKED_AT_ONCE: Final = 500
@@ -19,7 +19,7 @@ _LOOKS: Final = 5
 
 
 def check_ongoing(
-    control: ControlPlane, logs: Sequence[PartitionLog], table: Rows
+    control: JobClient, logs: Sequence[PartitionLog], table: Rows
 ) -> tuple[list[Finding], int]:
     """Finds wrong last stable offsets, and returns the number of partitions whose offset never stood still.
 
@@ -59,7 +59,7 @@ def check_ongoing(
     return findings, len(left)
 
 
-def _states(control: ControlPlane, asked: Sequence[TopicPartition]) -> Sequence[PartitionState]:
+def _states(control: JobClient, asked: Sequence[TopicPartition]) -> Sequence[PartitionState]:
     reply = control.call(Command(read_partitions=ReadPartitions(partitions=asked)))
     return reply.partitions_read.partitions
 

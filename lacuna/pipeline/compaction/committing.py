@@ -23,7 +23,7 @@ from lacuna.pipeline.compaction.planning import PlannedRange, Unit
 from lacuna.pipeline.compaction.report import Trouble, Work
 from lacuna.pipeline.compaction.rewriting import RewriteTask, ShareResult, TaskResult
 from lacuna.pipeline.compaction.settings import RewriteSettings
-from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.holding import JobHold, hold_lost
 from lacuna.pipeline.spark_errors import explain_spark_error
 
@@ -60,7 +60,7 @@ class UnitOutcome:
 
 
 def commit(
-    control: ControlPlane, unit: Unit, lease_id: int, results: Sequence[TaskResult]
+    control: JobClient, unit: Unit, lease_id: int, results: Sequence[TaskResult]
 ) -> UnitOutcome:
     """Swaps in the extents that the unit's tasks wrote under the lease.
 
@@ -99,7 +99,7 @@ def _reason(code: int) -> str:
     return f"the control plane answered error {code}"
 
 
-def _swap(control: ControlPlane, command: SwapExtents) -> ExtentsSwapped:
+def _swap(control: JobClient, command: SwapExtents) -> ExtentsSwapped:
     """Sends the swap, again if the answer is lost, since a repeated command gets the same answer."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit, failed
 from lacuna.pipeline.compaction.planning import Unit
 from lacuna.pipeline.compaction.rewriting import NothingDropped, TaskResult, rewrite
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.stores import shared_store
 
@@ -15,7 +15,7 @@ class LocalRunner:
 
     def __init__(
         self,
-        control: ControlPlane,
+        control: JobClient,
         hold: JobHold,
         maker: TaskMaker,
         now_ms: int,

@@ -32,7 +32,7 @@ from lacuna.pipeline.compaction.report import (
 )
 from lacuna.pipeline.compaction.rewriting import MAX_ATTEMPTS
 from lacuna.pipeline.compaction.settings import CompactionSettings
-from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import JobHold
@@ -82,7 +82,7 @@ class Compaction:
 
     def __init__(
         self,
-        control: ControlPlane,
+        control: JobClient,
         store_url: str,
         settings: CompactionSettings,
         workers: Workers,
@@ -281,7 +281,7 @@ class Compaction:
             return self._logs(left)
 
 
-def partitions_of(control: ControlPlane, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
+def partitions_of(control: JobClient, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
     """The partitions, with their topics' names, of the topics that match these names or shell patterns.
 
     Without `topics`, all partitions. Raises PipelineError for a name or pattern that matches nothing.

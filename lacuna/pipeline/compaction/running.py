@@ -17,7 +17,7 @@ from lacuna.pipeline.compaction.cleaning import clean
 from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit, failed
 from lacuna.pipeline.compaction.planning import Unit
 from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.spark_tasks import run_tasks
 from lacuna.pipeline.stores import shared_store
@@ -44,7 +44,7 @@ class UnitRunner:
     def __init__(
         self,
         spark: SparkSession,
-        control: ControlPlane,
+        control: JobClient,
         hold: JobHold,
         maker: TaskMaker,
         now_ms: int,

@@ -12,7 +12,7 @@ from lacuna.controlplane.client import CommandRefused, ControlPlace, ControlPlan
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PinReads, UnpinReads
-from lacuna.pipeline.control import ControlPlane, check
+from lacuna.pipeline.control import JobClient, check
 from lacuna.pipeline.holding import HOLD_SECONDS
 from lacuna.pipeline.metadata import MetadataSource
 
@@ -39,7 +39,7 @@ class Hold:
 
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """
-        with ControlPlane(self.place) as control:
+        with JobClient(self.place) as control:
             # From an executor, an address such as localhost may lead to another cluster.
             is_kept = control.cluster_id == self.cluster_id and prolong(
                 control, self.brief, HOLD_SECONDS
@@ -54,7 +54,7 @@ def pin(metadata: MetadataSource, seconds: float) -> int | None:
     Call it before the logs are read. With metadata from the bucket, there is no pin, so replaced objects only stay for
     the cluster's grace period.
     """
-    if not isinstance(metadata, ControlPlane) or seconds <= 0:
+    if not isinstance(metadata, JobClient) or seconds <= 0:
         return None
     command = Command(pin_reads=PinReads(duration_ms=int(seconds * 1000)))
     reply = metadata.call(command).reads_pinned
@@ -64,7 +64,7 @@ def pin(metadata: MetadataSource, seconds: float) -> int | None:
 
 def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
     """Keeps a pin for this many seconds from now. Returns False if it has already ended."""
-    if not isinstance(metadata, ControlPlane):
+    if not isinstance(metadata, JobClient):
         return False
     renewed = PinReads(duration_ms=int(seconds * 1000), pin_id=pin_id)
     reply = metadata.call(Command(pin_reads=renewed)).reads_pinned
@@ -73,7 +73,7 @@ def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
 
 def unpin(metadata: MetadataSource, pin_id: int) -> None:
     """Ends a pin. It may have expired already, or been ended by an earlier call whose answer was lost."""
-    if isinstance(metadata, ControlPlane):
+    if isinstance(metadata, JobClient):
         metadata.call(Command(unpin_reads=UnpinReads(pin_id=pin_id)))
 
 

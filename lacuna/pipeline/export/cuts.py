@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DestinationError, NameTakenError
 from lacuna.pipeline.export.destination import Destination
 
@@ -58,7 +58,7 @@ class RunCut:
         return known is not None and self.ends_of(known) == positions
 
 
-def plan_cut(control: ControlPlane, names: Sequence[str]) -> RunCut:
+def plan_cut(control: JobClient, names: Sequence[str]) -> RunCut:
     """The cut of these topics now. Raises PipelineError if they have too many partitions for one."""
     there = control.topics()
     topics = {name: there[name] for name in names if name in there}

@@ -11,7 +11,7 @@ from typing import Final
 
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.export.damage import ConfirmedDamage
 from lacuna.pipeline.export.files import FILE_BYTES
@@ -92,7 +92,7 @@ class Export:
     """A running export: the runner of its tasks, its control plane, store (a URL), settings and progress display."""
 
     workers: Workers
-    control: ControlPlane
+    control: JobClient
     store: str
     settings: ExportSettings
     progress: Progress = field(default_factory=Progress)
@@ -129,7 +129,7 @@ def is_pattern(text: str) -> bool:
     return any(character in text for character in "*?[")
 
 
-def find_topic(control: ControlPlane, name: str) -> Topic:
+def find_topic(control: JobClient, name: str) -> Topic:
     """The topic with this name. Raises PipelineError if there is none."""
     topics = control.topics()
     if name not in topics:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from lacuna.controlplane.client import CommandRefused
 from lacuna.logstore.objects import ObjectStoreError
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import JobInterrupted, PipelineError
 from lacuna.pipeline.export.cuts import CUTS, CompleteCut, CutLog, CutReport, RunCut, plan_cut
 from lacuna.pipeline.export.job import (
@@ -97,7 +97,7 @@ def export_topics(
     ControlPlaneUnavailable, JobInterrupted.
     """
     check_settings(settings)
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         check_report(settings, control.cluster_id)
         export = Export(
@@ -285,7 +285,7 @@ def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
     """Raises PipelineError for a name or pattern that matches no topic, or if the bucket does not belong to the
     cluster.
     """
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         for wanted in topics:
             if not chosen(control, [wanted]):
@@ -296,7 +296,7 @@ def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
                 find_topic(control, wanted)
 
 
-def chosen(control: ControlPlane, wanted: Sequence[str]) -> list[str]:
+def chosen(control: JobClient, wanted: Sequence[str]) -> list[str]:
     """The topics with these names or shell patterns, each once, in the order of `wanted`.
 
     A name without a pattern is included even if no topic has it, so that its export fails.

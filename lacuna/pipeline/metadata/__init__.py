@@ -6,7 +6,7 @@ from typing import Final, Protocol
 from lacuna.controlplane.client import AsOf, Cut
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import ClusterLocation
@@ -70,7 +70,7 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
     Raises PipelineError, ControlPlaneUnavailable.
     """
     if kind == CONTROL:
-        return ControlPlane(location.require_control())
+        return JobClient(location.require_control())
     if kind == BUCKET:
         from lacuna.pipeline.metadata.stored import StoredMetadata
 

@@ -13,7 +13,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import MetadataIndex, PinReads
 from lacuna.logstore.objects import NotDeletedError, ObjectStore
 from lacuna.logstore.segments import MetadataName
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.hot import HotCopy, hot_named_in, put_into, with_copies
@@ -69,7 +69,7 @@ class _Parts:
 
 
 def publish_metadata(
-    control: ControlPlane, store: ObjectStore, *, keep_ms: int, now_ms: int
+    control: JobClient, store: ObjectStore, *, keep_ms: int, now_ms: int
 ) -> Published:
     """Publishes a snapshot of all topics, valid for `keep_ms`, during which nothing it refers to is collected.
 
@@ -105,7 +105,7 @@ def publish_metadata(
     )
 
 
-def _cut(control: ControlPlane, topics: Collection[Topic]) -> Mapping[PartitionKey, int]:
+def _cut(control: JobClient, topics: Collection[Topic]) -> Mapping[PartitionKey, int]:
     """The cut of all topics, or nothing if they have too many partitions for one."""
     keys = [(each.topic_id, number) for each in topics for number in range(each.partition_count)]
     if len(keys) > MOST_AT_ONCE:
@@ -114,7 +114,7 @@ def _cut(control: ControlPlane, topics: Collection[Topic]) -> Mapping[PartitionK
 
 
 def _logs(
-    control: ControlPlane,
+    control: JobClient,
     put: Callable[[HotCopy], None],
     topic_id: bytes,
     count: int,

@@ -15,8 +15,8 @@ from lacuna.agent.admin.delegation_tokens import is_allowed
 from lacuna.agent.api import Call
 from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.session import Session
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -216,7 +216,7 @@ async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens:
 def test_over_which_connections_tokens_may_be_asked_for(
     protocol: Protocol, principal: Principal, is_token: bool, expected: bool
 ) -> None:
-    session = Session(Listener("L", protocol), SystemWallClock(), principal=principal)
+    session = Authentication(Listener("L", protocol), SystemWallClock(), principal=principal)
     session.is_token = is_token
     peer = Peer(host="h", port=1, session=session)
     assert is_allowed(Call(make_context(ScriptedControl()), peer, 3)) == expected

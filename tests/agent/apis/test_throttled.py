@@ -13,8 +13,8 @@ from lacuna.agent.client import Peer
 from lacuna.agent.clock import SystemWallClock
 from lacuna.agent.quotas import throttling
 from lacuna.agent.quotas.limits import MUTATIONS, PRODUCED, REQUESTS
+from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener, Protocol
-from lacuna.agent.security.session import Session
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.client_quotas import EntryData, OpData
 from lacuna.wire.peers import ASK_CONTROL_KEY, READ_CHUNK_KEY
@@ -170,7 +170,7 @@ async def test_deleted_partitions_count(setup: Setup) -> None:
 def test_who_has_not_authenticated_uses_nothing(
     protocol: Protocol, api_key: int, counts: bool
 ) -> None:
-    session = Session(Listener(protocol.value, protocol), SystemWallClock())
+    session = Authentication(Listener(protocol.value, protocol), SystemWallClock())
     peer = Peer(host="h", port=1, session=session)
     api = discover().get(api_key, 0)
     assert api is not None

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from lacuna.agent.fetch.answers import READ_COMMITTED, READ_UNCOMMITTED
-from lacuna.agent.fetch.sessions import EVICTION_SECONDS, Sessions
+from lacuna.agent.fetch.sessions import EVICTION_SECONDS, FetchSessions
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
@@ -205,13 +205,13 @@ def opening(partitions: int) -> FetchRequest:
     return fetch_request({("t", partition): 0 for partition in range(partitions)}, session_epoch=0)
 
 
-async def opened(sessions: Sessions, partitions: int, now: float) -> int:
+async def opened(sessions: FetchSessions, partitions: int, now: float) -> int:
     """Return the id of the session that such a fetch gets, or 0 if it gets none."""
     opened = await sessions.open(opening(partitions), 12, now)
     return opened.session.session_id if opened.session is not None else 0
 
 
-async def go_on(sessions: Sessions, session_id: int, epoch: int, now: float) -> int:
+async def go_on(sessions: FetchSessions, session_id: int, epoch: int, now: float) -> int:
     """Return the error code of a session's next fetch."""
     follow = fetch_request({}, session_id=session_id, session_epoch=epoch)
     return (await sessions.open(follow, 12, now)).error_code
@@ -234,7 +234,7 @@ async def test_s21_beyond_the_bound_a_fetch_gets_no_session_and_no_other_ends() 
 
 
 async def test_s21_a_session_that_fell_silent_makes_room_after_two_minutes() -> None:
-    sessions = Sessions(2, 1000, Random(1).randint)
+    sessions = FetchSessions(2, 1000, Random(1).randint)
     silent, busy = await opened(sessions, 5, 0.0), await opened(sessions, 5, 1.0)
     assert await go_on(sessions, busy, 1, 100.0) == 0
     assert await opened(sessions, 1, EVICTION_SECONDS) == 0
@@ -247,7 +247,7 @@ async def test_s21_a_session_that_fell_silent_makes_room_after_two_minutes() -> 
 async def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two_minutes_old() -> (
     None
 ):
-    sessions = Sessions(2, 1000, Random(1).randint)
+    sessions = FetchSessions(2, 1000, Random(1).randint)
     small, large = await opened(sessions, 2, 0.0), await opened(sessions, 9, 0.0)
     for epoch, now in enumerate((60.0, 119.0, 121.0), 1):
         assert (
@@ -263,7 +263,7 @@ async def test_s21_a_larger_session_takes_the_place_of_a_smaller_one_that_is_two
 
 async def test_the_partitions_of_all_sessions_are_bounded_together() -> None:
     """A session that is too large is not created, and none can grow beyond the bound."""
-    sessions = Sessions(1000, 5, Random(1).randint)
+    sessions = FetchSessions(1000, 5, Random(1).randint)
     first, second = await opened(sessions, 3, 0.0), await opened(sessions, 2, 0.0)
     assert (first > 0, second > 0) == (True, True)
     assert [await opened(sessions, partitions, 1.0) for partitions in (1, 3, 6)] == [0, 0, 0]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from lacuna.controlplane.client import ControlClient, GrpcClient, SessionLimits
-from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
+from lacuna.controlplane.service import LoneControlPlane, Server, ServiceSettings
 from tests.controlplane.runtime.rig import Connect, Rig
 
 
@@ -22,7 +22,7 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
 
     A client gives up after `give_up_after` seconds once it has had a session.
     """
-    server = Server(LonePlane(rig.plane), ServiceSettings(stop_grace=0.0))
+    server = Server(LoneControlPlane(rig.plane), ServiceSettings(stop_grace=0.0))
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []
 

@@ -18,8 +18,8 @@ from lacuna.controlplane.client import (
 from lacuna.controlplane.client.grpc import addresses_in
 from lacuna.controlplane.client.streams import WatchedStream
 from lacuna.controlplane.journal.journal import JournalBatch
-from lacuna.controlplane.service import LonePlane, Server, ServiceSettings
-from lacuna.controlplane.session import PlaneSession
+from lacuna.controlplane.service import LoneControlPlane, Server, ServiceSettings
+from lacuna.controlplane.session import RuntimeSession
 from lacuna.controlplane.shared import contract
 from lacuna.controlplane.v1.control_pb2 import (
     Command,
@@ -53,7 +53,9 @@ class Wire:
             await self.rig.plane.start()
         else:
             await self.rig.restart()
-        self.server = Server(LonePlane(self.rig.plane), settings or ServiceSettings(stop_grace=0.0))
+        self.server = Server(
+            LoneControlPlane(self.rig.plane), settings or ServiceSettings(stop_grace=0.0)
+        )
         await self.server.start(self.address)
 
     async def down(self) -> None:
@@ -292,7 +294,7 @@ async def test_nothing_is_sent_before_the_snapshot(
         heard.append(await read(stream))
         return heard[-1]
 
-    def counted(session: PlaneSession, commands: Sequence[Command]) -> None:
+    def counted(session: RuntimeSession, commands: Sequence[Command]) -> None:
         submitted.extend(command.WhichOneof("verb") for command in commands)
         submit(session, commands)
 
@@ -409,7 +411,7 @@ async def test_commands_that_gather_go_in_one_message(
     messages: list[int] = []
     submit = wire.rig.plane.submit
 
-    def counted(session: PlaneSession, commands: Sequence[Command]) -> None:
+    def counted(session: RuntimeSession, commands: Sequence[Command]) -> None:
         messages.append(len(commands))
         submit(session, commands)
 

@@ -24,7 +24,7 @@ from lacuna.controlplane.service import (
     serve,
 )
 from lacuna.controlplane.serving import MOST_TOLD, serve_session
-from lacuna.controlplane.session import PlaneSession
+from lacuna.controlplane.session import RuntimeSession
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
@@ -171,7 +171,7 @@ async def test_a_session_outlives_the_age_of_its_connection(
     monkeypatch.setitem(listening._OPTIONS, "grpc.max_connection_age_ms", 50)
     running = await start()
     client = await connected(running.address)
-    ended: list[PlaneSession] = []
+    ended: list[RuntimeSession] = []
     monkeypatch.setattr(running.plane, "close_session", ended.append)
     for _ in range(20):
         await client.call(heartbeat())

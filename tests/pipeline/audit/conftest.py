@@ -15,7 +15,7 @@ from lacuna.logstore.objects import ObjectStore, open_store
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.audit import AuditOptions, Report, audit
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import ClusterLocation, find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.testing import Cluster
@@ -51,8 +51,8 @@ class Bucket:
         assert json.loads(json.dumps(report.as_json()))["is_sound"] == report.is_sound
         return report
 
-    def control(self) -> ControlPlane:
-        return ControlPlane(self.location.require_control())
+    def control(self) -> JobClient:
+        return JobClient(self.location.require_control())
 
     def segments(self) -> list[str]:
         """Return the keys of all segments."""

@@ -15,7 +15,7 @@ from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Progress, Workers
 from lacuna.testing import Cluster
@@ -89,7 +89,7 @@ class Compactor:
     workers: Workers
     progress: Progress = field(default_factory=Progress)
 
-    def job(self, control: ControlPlane, **settings: Any) -> Compaction:
+    def job(self, control: JobClient, **settings: Any) -> Compaction:
         """Return a job with the settings of CompactionSettings and RewriteSettings."""
         names = RewriteSettings.__dataclass_fields__
         rewrite = {name: settings.pop(name) for name in list(settings) if name in names}
@@ -106,9 +106,9 @@ class Compactor:
         with self.control() as control:
             return self.job(control, **settings).run(topics)
 
-    def control(self) -> ControlPlane:
+    def control(self) -> JobClient:
         """Return a client of the cluster's control plane."""
-        return ControlPlane(find_cluster(data=str(self.cluster.data)).require_control())
+        return JobClient(find_cluster(data=str(self.cluster.data)).require_control())
 
     def logs(self, topic: str) -> list[Any]:
         """Return the metadata of a topic's partitions."""

@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped
 from lacuna.pipeline.compaction.job import watch
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import HOLD_SECONDS, JobHold
 from lacuna.pipeline.location import find_cluster
@@ -34,13 +34,13 @@ def _produce(cluster: Cluster, topic: str, count: int = 3) -> None:
         producer.flush(60)
 
 
-class _Forgetful(ControlPlane):
+class _Forgetful(JobClient):
     """Loses the answers to the first swaps, which succeeded."""
 
     lost = 2
 
     def call(self, command: Command) -> Reply:
-        """See ControlPlane."""
+        """See JobClient."""
         reply = super().call(command)
         if command.HasField("swap_extents") and self.lost:
             self.lost -= 1
@@ -110,13 +110,13 @@ def test_a_watch_goes_on_behind_an_outage(timed: Compactor) -> None:
     assert outages
 
 
-class _TooLate(ControlPlane):
+class _TooLate(JobClient):
     """While `is_late`, the lease of every swap has already expired."""
 
     is_late = False
 
     def call(self, command: Command) -> Reply:
-        """See ControlPlane."""
+        """See JobClient."""
         if command.HasField("swap_extents") and self.is_late:
             expired = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
             return Reply(extents_swapped=expired)
@@ -147,17 +147,17 @@ def test_a_watch_goes_on_behind_an_outage_longer_than_its_lease(timed: Compactor
     assert "has lost its lease" in line
 
 
-def _connected(address: ControlPlace) -> ControlPlane:
+def _connected(address: ControlPlace) -> JobClient:
     """Return a client that gives up soon, once it has its first session."""
     deadline = time.monotonic() + 60
     while True:
         try:
-            return ControlPlane(address, _IMPATIENT)
+            return JobClient(address, _IMPATIENT)
         except ControlPlaneUnavailable:
             assert time.monotonic() < deadline
 
 
-def _until_connected(control: ControlPlane) -> None:
+def _until_connected(control: JobClient) -> None:
     """Wait until the client's session is back. Without one, every call fails immediately."""
     deadline = time.monotonic() + 60
     while True:

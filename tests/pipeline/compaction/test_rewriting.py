@@ -14,7 +14,7 @@ from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import make_units
 from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
 from lacuna.pipeline.compaction.settings import RewriteSettings
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import JobHold
 from lacuna.pipeline.location import find_cluster
@@ -27,8 +27,8 @@ MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
-def control(cluster: Cluster) -> Iterator[ControlPlane]:
-    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as found:
+def control(cluster: Cluster) -> Iterator[JobClient]:
+    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as found:
         yield found
 
 
@@ -47,7 +47,7 @@ def _run(cluster: Cluster, task: RewriteTask, attempt: int) -> TaskResult:
 
 
 def test_attempts_write_beside_each_other_and_one_is_swapped_in(
-    cluster: Cluster, control: ControlPlane
+    cluster: Cluster, control: JobClient
 ) -> None:
     """The output of a retry or speculative copy is complete, unreferenced, and harmless."""
     topic = _fill(cluster, "attempts", 2)
@@ -73,7 +73,7 @@ def test_attempts_write_beside_each_other_and_one_is_swapped_in(
 
 
 def test_segments_are_as_large_as_asked_and_hold_several_partitions(
-    cluster: Cluster, control: ControlPlane
+    cluster: Cluster, control: JobClient
 ) -> None:
     topic = _fill(cluster, "several", 4)
     (plan,) = Compactor(cluster, None).job(control).plan([topic])  # type: ignore[arg-type]

@@ -21,7 +21,7 @@ from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.layout import Codec
 from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
@@ -154,7 +154,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
     assert len(compactor.logs("stays")[0].extents) == 1
 
 
-class _Deleting(ControlPlane):
+class _Deleting(JobClient):
     """Deletes a topic before the `at`-th request for partitions."""
 
     def __init__(self, address: ControlPlace, admin: AdminClient, topic: str, at: int) -> None:
@@ -162,7 +162,7 @@ class _Deleting(ControlPlane):
         self._admin, self._topic, self._left = admin, topic, at
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """See ControlPlane."""
+        """See JobClient."""
         self._left -= 1
         if not self._left:
             self._admin.delete_topics([self._topic])[self._topic].result(60)

@@ -127,7 +127,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
     cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
 ) -> None:
     """Two attempts of every task have written, and readers see one."""
-    from lacuna.pipeline.control import ControlPlane
+    from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.export.job import Export, ExportSettings
     from lacuna.pipeline.export.report import TopicReport
     from lacuna.pipeline.export.running import run_export
@@ -147,7 +147,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
             return [run_task(settings, task, 1) for task in tasks]
 
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         settings = ExportSettings(to=place.url)
         twice = Twice(workers=Workers(), control=control, store=location.store, settings=settings)
         (report,) = run_export(twice, [name])

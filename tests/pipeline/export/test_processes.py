@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from pyspark import TaskContext
 
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.export.job import Export, ExportSettings
 from lacuna.pipeline.export.planning import Task
 from lacuna.pipeline.export.report import TopicReport
@@ -104,7 +104,7 @@ def _export_on_failing_workers(data: str, topic: str, to: str) -> None:
     settings = {"spark.driver.memory": "1g"}
     with (
         spark_session("failing", "local[2,3]", settings) as spark,
-        ControlPlane(location.require_control()) as control,
+        JobClient(location.require_control()) as control,
     ):
         export = FailingExport(
             workers=Workers(lambda: spark),

@@ -15,7 +15,7 @@ from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import metadata_prefix
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DamagedDataError, PipelineError, StaleMetadataError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import open_metadata
@@ -37,7 +37,7 @@ def test_a_snapshot_says_what_the_control_plane_says(
     topic = cluster.create_topic("snapshot", partitions=3)
     transact(cluster, topic, [(True, [(b"k", b"v")]), (False, [(b"k", b"w")] * 20)], 1)
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         done = publish_metadata(
             control, shared_store(location.store), keep_ms=HOUR_MS, now_ms=wall_clock_ms()
         )
@@ -65,7 +65,7 @@ def test_what_lacuna_never_wrote_stands_in_nobodys_way(lacuna_private_cluster: C
     cluster = lacuna_private_cluster
     location = find_cluster(data=str(cluster.data))
     store = shared_store(location.store)
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         stray = metadata_prefix(control.cluster_id) + "notes.txt"
         store.put(stray, [b"not ours"])
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
@@ -83,7 +83,7 @@ def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
     now_ms = wall_clock_ms()
     with pytest.raises(PipelineError, match="there is none: publish one"):
         open_metadata(location, "bucket")
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         publish_metadata(control, store, keep_ms=1000, now_ms=now_ms - 5000)
         with pytest.raises(PipelineError, match="the last one has expired"):
             StoredMetadata(location.store)
@@ -105,7 +105,7 @@ def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) 
     location = find_cluster(data=str(cluster.data))
     store = shared_store(location.store)
     now_ms = wall_clock_ms()
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms - 2000)
         publish_metadata(control, store, keep_ms=3000, now_ms=now_ms - 1000)
     moments = iter([now_ms, now_ms + 5000])
@@ -121,7 +121,7 @@ def test_what_a_valid_snapshot_speaks_of_is_not_collected(
     topic = cluster.create_topic("kept")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
         topic_id = control.topics()[topic].topic_id
@@ -141,7 +141,7 @@ def test_each_flipped_byte_is_found(lacuna_private_cluster: Cluster) -> None:
     cluster = lacuna_private_cluster
     cluster.create_topic("flipped", partitions=2)
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         assert isinstance(store, DirectoryStore)
         done = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.spark_api import ReadAllAvailable
@@ -147,7 +147,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
     assert values() == [b"moved"]
     assert values(cut="transactions") == []
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
     holder.commit_transaction(60)
@@ -221,7 +221,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
         values(asOf="2020-01-01T00:00Z")
 
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
     plain.produce(topic, b"later", partition=0)

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource import stream as stream_module
 from lacuna.pipeline.datasource.connection import Connection
@@ -158,16 +158,16 @@ def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -
 
 def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, topic: str) -> None:
     """Delete the topic after it was chosen and before its logs are requested."""
-    ask = ControlPlane.partition_logs
+    ask = JobClient.partition_logs
     left = [topic]
 
-    def asking(self: ControlPlane, keys: Any) -> Any:
+    def asking(self: JobClient, keys: Any) -> Any:
         while left:
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             admin.delete_topics([topic])[left.pop()].result(60)
         return ask(self, keys)
 
-    monkeypatch.setattr(ControlPlane, "partition_logs", asking)
+    monkeypatch.setattr(JobClient, "partition_logs", asking)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments.merge import PASS_THROUGH_SIZE
 from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.pinning import Hold
@@ -287,7 +287,7 @@ def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load, transact: 
     topic = cluster.create_topic("serverless")
     written = transact(cluster, topic, [(True, [(b"k", b"1")] * 3), (False, [(b"k", b"2")] * 3)])
     store = shared_store(cluster.store_url)
-    with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
     transact(cluster, topic, [(True, [(b"k", b"3")])])
     where = {"metadata": "bucket", "store": cluster.store_url, "subscribe": topic}

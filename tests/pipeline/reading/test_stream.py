@@ -16,7 +16,7 @@ from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.options import Options
@@ -86,7 +86,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 
     def run_after(*, publishes: bool) -> int:
         if publishes:
-            with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+            with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
                 store = shared_store(cluster.store_url)
                 publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
         sink.run(stream(cluster, topic, **where))
@@ -364,7 +364,7 @@ def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
             reader.commit(end)
         finally:
             reader.stop()
-        with ControlPlane(find_cluster(data=str(cluster.data)).require_control()) as control:
+        with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
             pin_id = pinning.pin(control, 60)
             assert pin_id is not None
             pinning.unpin(control, pin_id)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
 from lacuna.pipeline.datasource.writing.puts import TaskMessage
 from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
@@ -84,8 +84,8 @@ def progress(batch_id: int, query_id: str = "query", group_id: str = "group") ->
 
 
 def open_control(
-    cluster: Cluster, kind: type[RetryingControlPlane] = RetryingControlPlane
-) -> RetryingControlPlane:
+    cluster: Cluster, kind: type[RetryingJobClient] = RetryingJobClient
+) -> RetryingJobClient:
     return kind(options(cluster).location.require_control())
 
 

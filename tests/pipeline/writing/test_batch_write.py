@@ -12,7 +12,7 @@ from lacuna.agent.produce.recompress import compression_of
 from lacuna.logstore.records.batch import read_batches
 from lacuna.logstore.records.compression import compress
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.writing.task import write_task
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
@@ -99,7 +99,7 @@ VALUES = [b"a value that repeats itself %d" % number for number in range(2000)]
 def stored(cluster: Cluster, topic: str) -> bytes:
     """Return the stored batches of partition 0."""
     location = find_cluster(data=str(cluster.data))
-    with ControlPlane(location.require_control()) as control:
+    with JobClient(location.require_control()) as control:
         key = (control.topics()[topic].topic_id, 0)
         (log,) = control.partition_logs([key])
         store = shared_store(location.store)

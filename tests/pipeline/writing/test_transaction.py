@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments import lease_prefix, segments_prefix
 from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.lease import LEASE_SECONDS
 from lacuna.pipeline.datasource.writing.transaction import (
     WriteTransaction,
@@ -93,7 +93,7 @@ def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: C
     assert values(consume(cluster, topic)) == [b"right", b"next"]
 
 
-class LosesReplies(RetryingControlPlane):
+class LosesReplies(RetryingJobClient):
     """Carries out every command, and loses the first reply to each."""
 
     lost = 0
@@ -118,7 +118,7 @@ def test_lost_replies_are_asked_for_again(cluster: Cluster, consume: Consume) ->
     assert values(consume(cluster, topic)) == wanted
 
 
-class IsGoneAtTheEnd(RetryingControlPlane):
+class IsGoneAtTheEnd(RetryingJobClient):
     """The reply to EndTxn never arrives."""
 
     def ask(self, command: Command) -> Reply:
@@ -259,10 +259,10 @@ def test_a_task_that_fails_holds_no_lease(
     leases = collected.embedded.running.plane._state.leases
     before = set(leases)
 
-    def away(_: RetryingControlPlane) -> None:
+    def away(_: RetryingJobClient) -> None:
         raise ControlPlaneUnavailable("away")
 
-    monkeypatch.setattr(RetryingControlPlane, "topics", away)
+    monkeypatch.setattr(RetryingJobClient, "topics", away)
     with pytest.raises(ControlPlaneUnavailable, match="away"):
         write(collected, topic, [b"value"])
     assert set(leases) == before

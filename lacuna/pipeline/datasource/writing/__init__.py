@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from pyspark.sql.types import StructType
 
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.options import OptionError
 from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
 from lacuna.pipeline.datasource.writing.rows import check_schema
@@ -47,7 +47,7 @@ def stream_writer(
 
 def _check_target(options: SinkOptions) -> None:
     """Raises the error that every task would fail with, once, before there are tasks."""
-    with ControlPlane(options.location.require_control()) as control:
+    with JobClient(options.location.require_control()) as control:
         check_store(options.location.store, control.cluster_id)
         if options.topic is not None:
             Targets(control.topics(), control.whose).of(options.topic)

@@ -7,7 +7,7 @@ from typing import Final
 
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, SessionLimits
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.pipeline.control import ControlPlane
+from lacuna.pipeline.control import JobClient
 
 #: How many seconds a call whose reply was lost is repeated, for example while the control plane restarts.
 RETRY_SECONDS: Final = 60.0
@@ -15,8 +15,8 @@ _FIRST_PAUSE: Final = 0.05
 _LONGEST_PAUSE: Final = 1.0
 
 
-class RetryingControlPlane(ControlPlane):
-    """A ControlPlane with `ask` and `ask_all`, which may send a command more than once, so the command must tolerate
+class RetryingJobClient(JobClient):
+    """A JobClient with `ask` and `ask_all`, which may send a command more than once, so the command must tolerate
     this.
     """
 

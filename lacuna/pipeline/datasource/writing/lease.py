@@ -10,7 +10,7 @@ from lacuna.controlplane.v1.cluster_pb2 import OpenLease, ReleaseLease, RenewLea
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.segments import SegmentId
 from lacuna.pipeline.control import check
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 
 log = logging.getLogger("lacuna.pipeline.writing")
 
@@ -27,7 +27,7 @@ class JobLease:
     """
 
     def __init__(
-        self, control: RetryingControlPlane, clock: Callable[[], float] = time.monotonic
+        self, control: RetryingJobClient, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._control = control
         self._clock = clock

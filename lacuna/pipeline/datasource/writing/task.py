@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.encoding import EncodedBatch, Encoder, row_sizes
 from lacuna.pipeline.datasource.writing.lease import JobLease
 from lacuna.pipeline.datasource.writing.options import SinkOptions
@@ -66,7 +66,7 @@ def write_task(
     if first is None:
         return TaskMessage(topics={}, query_id=query_id)
     store = shared_store(options.location.store)
-    with RetryingControlPlane(options.location.require_control()) as control:
+    with RetryingJobClient(options.location.require_control()) as control:
         _check_store(options.location.store, control.cluster_id)
         targets = Targets(control.topics(), control.whose)
         lease = JobLease(control)

@@ -40,7 +40,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
 from lacuna.pipeline.control import check
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.puts import TaskMessage, WrittenObject, WrittenPartition
 from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 
@@ -76,7 +76,7 @@ class QueryProgress:
 
 
 def commit_write(
-    control: RetryingControlPlane,
+    control: RetryingJobClient,
     transactional_id: str,
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
@@ -105,7 +105,7 @@ def commit_write(
     return True
 
 
-def is_written(control: RetryingControlPlane, progress: QueryProgress) -> bool:
+def is_written(control: RetryingJobClient, progress: QueryProgress) -> bool:
     """Whether the batch of `progress`, or a later one of the same query, has been committed."""
     group = OffsetFetchGroup(group_id=progress.group_id, all_partitions=True)
     reply = control.ask(Command(offset_fetch=OffsetFetch(groups=[group])))
@@ -129,7 +129,7 @@ def _query_of(metadata: str) -> object:
 class WriteTransaction:
     """The steps of one transaction; call the methods in their order."""
 
-    def __init__(self, control: RetryingControlPlane, transactional_id: str) -> None:
+    def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
         self._transactional_id = transactional_id
         self._producer_id = -1

@@ -14,7 +14,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.spark_api import DataSourceStreamArrowWriter
-from lacuna.pipeline.datasource.writing.control import RetryingControlPlane
+from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.options import SinkOptions
 from lacuna.pipeline.datasource.writing.puts import TaskMessage
 from lacuna.pipeline.datasource.writing.task import write_task
@@ -127,7 +127,7 @@ def commit(
     """Commits the work of the tasks and releases their leases. Raises the errors of `commit_write`."""
     if not any(task.segments for task in tasks):
         return
-    with RetryingControlPlane(options.location.require_control()) as control:
+    with RetryingJobClient(options.location.require_control()) as control:
         if not commit_write(control, transactional_id, tasks, progress):
             log.warning("already written, so nothing is written again: %s", progress)
         release(control, tasks)
@@ -141,7 +141,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
     if not any(task.segments for task in tasks):
         return
     try:
-        with RetryingControlPlane(options.location.require_control()) as control:
+        with RetryingJobClient(options.location.require_control()) as control:
             release(control, tasks)
     except ControlPlaneUnavailable as error:
         log.warning(
@@ -151,7 +151,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
         )
 
 
-def release(control: RetryingControlPlane, tasks: Sequence[TaskMessage]) -> None:
+def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
     """Releases the leases of the tasks. If that fails, they expire by themselves."""
     commands = [
         Command(release_lease=ReleaseLease(lease_id=task.lease_id))

@@ -5,9 +5,9 @@ from weakref import WeakSet
 
 import pytest
 
+from lacuna.agent.security.authentication import Authentication, NotNow, UnsupportedMechanism
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.agent.security.sasl.mechanism import Answer, Authenticated, AuthenticationFailed
-from lacuna.agent.security.session import NotNow, Session, UnsupportedMechanism
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from tests.doubles.clock import ManualClock
 
@@ -40,7 +40,9 @@ class Connection:
         self.steps: list[tuple[bool, bool]] = []
         #: Those that somebody still refers to.
         self.exchanges: WeakSet[Scripted] = WeakSet()
-        self.session = Session(SASL, self.clock, {"A": self._make, "B": self._make}, longest_ms)
+        self.session = Authentication(
+            SASL, self.clock, {"A": self._make, "B": self._make}, longest_ms
+        )
         self.session.on_step = lambda: self.steps.append(
             (self.session.has_authenticated, self.session.sends_tokens)
         )
@@ -63,7 +65,7 @@ class Connection:
 
 
 async def test_without_sasl_everything_is_served_and_sasl_makes_no_sense() -> None:
-    session = Session(Listener(), ManualClock(), {"A": Scripted})
+    session = Authentication(Listener(), ManualClock(), {"A": Scripted})
     assert session.is_open
     assert session.has_authenticated
     assert session.principal == ANONYMOUS

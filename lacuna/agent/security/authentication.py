@@ -37,7 +37,7 @@ class UnsupportedMechanism(Exception):
     """The mechanism is not enabled."""
 
 
-class Session:
+class Authentication:
     """The authentication of one connection."""
 
     __slots__ = (
