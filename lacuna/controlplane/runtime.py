@@ -12,6 +12,7 @@ next append or, if there is nothing to append, by one confirmation for all of th
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -499,22 +500,26 @@ class Runtime:
         """Decide a command if this control plane leads. Stop if that fails."""
         if not self._leads():
             return
-        began_ms = self._clock.passed_ms()
+        began_ms, cpu_began = self._clock.passed_ms(), time.thread_time()
         try:
             self._decide(session, command)
         except Exception as error:
             self._fail(error)
-        self._note_step(began_ms, command.WhichOneof("verb") or "")
+        self._note_step(began_ms, cpu_began, command.WhichOneof("verb") or "")
 
-    def _note_step(self, began_ms: float, what: str) -> None:
+    def _note_step(self, began_ms: float, cpu_began: float, what: str) -> None:
         """Record the length of a step, and log one that held up other work."""
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
+            cpu_ms = (time.thread_time() - cpu_began) * 1000
             _log.warning(
-                "%s took %d ms, during which nothing else was decided; please report it",
+                "%s took %d ms, during which nothing else was decided; %s",
                 what,
                 took_ms,
+                "please report it"
+                if cpu_ms > took_ms / 2
+                else f"it computed for {cpu_ms:.0f} ms, so this machine has too little CPU or memory",
             )
 
     def _has_time(self) -> bool:
@@ -557,7 +562,7 @@ class Runtime:
         self._ticked_ms += by_ms
 
     def _step(self, what: str, decide: Callable[[State, Context], Decision]) -> None:
-        began_ms = self._clock.passed_ms()
+        began_ms, cpu_began = self._clock.passed_ms(), time.thread_time()
         try:
             context = self._context(0)
             self._ticked_ms = context.now_ms
@@ -565,7 +570,7 @@ class Runtime:
         except Exception as error:
             self._fail(error)
             return
-        self._note_step(began_ms, what)
+        self._note_step(began_ms, cpu_began, what)
         self._append_soon()
 
     async def _tick_forever(self) -> None:

@@ -479,6 +479,7 @@ async def test_many_commands_and_subscriptions_leave_time_for_others(
     session.submit([Command(read_partitions=ReadPartitions())])
     await iterations()
     assert "read_partitions took" in caplog.text
+    assert "so this machine has too little CPU or memory" in caplog.text
 
 
 async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
