@@ -52,7 +52,8 @@ demo: venv $(VENV)/.run-ready $(wildcard $(VENV)/.serving-ready)  ## run the tra
 # Tests spend part of their time waiting, so more workers than cores are faster. But each worker needs five seconds of CPU
 # to import and collect the tests.
 WORKERS ?= 5
-QUICK := .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not java and not docker" \
+MARKS = not slow and not java and not docker
+QUICK = .ci/in-memory.sh $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "$(MARKS)" \
   -o tmp_path_retention_policy=failed
 COVERED := tests/logstore tests/controlplane tests/rules
 LINT := $(MAKE) --no-print-directory lint
@@ -79,6 +80,7 @@ lint: setup
 proto: setup     ## regenerate the messages from proto/
 	$(PROTOC) --python_out=. --pyi_out=. $(wildcard proto/lacuna/*/v1/*.proto proto/lacuna/*/*/v1/*.proto)
 
+coverage: MARKS = not java and not docker
 coverage: compiled  ## measure the branch coverage of logstore/ and controlplane/
 	$(QUICK) --cov --cov-report=term-missing:skip-covered --cov-fail-under=95 $(COVERED)
 
