@@ -253,7 +253,11 @@ class Node:
                     is_told = True
                     self._refused_since = None
                     _log.info(
-                        "standing by at position %d: %s leads", self._replica.position, self.leader
+                        "standing by at position %d: %s",
+                        self._replica.position,
+                        f"{self.leader} leads"
+                        if self.leader
+                        else "no control plane leads until its own earlier lease ends",
                     )
                     await self._tell()
                 await self._clock.sleep(1 + int(pause_ms))
