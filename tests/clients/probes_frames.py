@@ -8,12 +8,12 @@ from .probing import Outcome, Target, error_name, probe
 from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
-def _answer(t: Target, data: bytes, seconds: float = 60.0) -> str:
-    """The answer to raw bytes: its first 24 bytes in hex, or "closed", or "no answer"."""
+def _answer(t: Target, data: bytes, seconds: float = 60.0, most: int = 24) -> str:
+    """The answer to raw bytes: its first bytes in hex, or "closed", or "no answer"."""
     with t.connect(timeout=seconds) as connection:
         try:
             connection.send_bytes(data)
-            return connection.receive_frame()[:24].hex()
+            return connection.receive_frame()[:most].hex()
         except (ClosedError, ConnectionError):
             return "closed"
         except TimeoutError:
@@ -78,7 +78,9 @@ def not_kafka(t: Target) -> Outcome:
             t, _framed(_header(API_KEYS["metadata"], 1) + b"\x7f\xff\xff\xff")
         ),
         "name that is not UTF-8": _answer(
-            t, _framed(_header(API_KEYS["metadata"], 4) + b"\0\0\0\1\0\2\xff\xfe\0")
+            t,
+            _framed(_header(API_KEYS["metadata"], 4) + b"\0\0\0\1\0\2\xff\xfe\0"),
+            most=8,  # the number of brokers follows
         ),
         "random": _answer(t, bytes(range(1, 200)), seconds=2.0),  # never answered
     }
