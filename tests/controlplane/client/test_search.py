@@ -9,6 +9,7 @@ import pytest
 from lacuna.controlplane.client.search import LeaderSearch, SearchLimits
 from lacuna.controlplane.client.streams import StreamBroken, WatchedStream
 from lacuna.controlplane.v1.control_pb2 import NotLeader, SessionRequest, SessionResponse
+from tests.simulation.loop import on_virtual_time
 
 
 class Door:
@@ -154,7 +155,7 @@ async def test_a_leader_has_one_session_whatever_it_is_called(street: Street) ->
     assert "c" not in street.doors
 
 
-@pytest.mark.slow
+@on_virtual_time
 async def test_where_a_name_points_to_is_looked_up_again() -> None:
     street = Street("name")
     street.places["name"] = ()
@@ -173,6 +174,7 @@ async def test_where_a_name_points_to_is_looked_up_again() -> None:
         assert set(street.doors) == {"new"}
 
 
+@on_virtual_time
 async def test_one_that_is_silent_is_left_if_there_are_others() -> None:
     street = Street("a", "b", longest_silence=0.05)
     async with running(street):
