@@ -11,7 +11,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 
-class Sessions(Protocol):
+class SessionRuntime(Protocol):
     """The runtime as its sessions call it."""
 
     def submit(self, session: "RuntimeSession", commands: Sequence[Command]) -> None:
@@ -52,7 +52,7 @@ class RuntimeSession:
     """The control plane's end of a session (`lacuna.controlplane.client.host.HostSession`)."""
 
     __slots__ = (
-        "_sessions",
+        "_runtime",
         "is_closed",
         "is_cluster",
         "keys",
@@ -66,7 +66,7 @@ class RuntimeSession:
 
     def __init__(
         self,
-        sessions: Sessions,
+        runtime: SessionRuntime,
         number: int,
         receiver: Receiver,
         *,
@@ -74,7 +74,7 @@ class RuntimeSession:
         rights: JobRights | None = None,
     ) -> None:
         """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs restrict it."""
-        self._sessions = sessions
+        self._runtime = runtime
         self.is_cluster = is_cluster
         self.rights = rights
         self.number = number  # counted from 1 since the control plane started
@@ -89,13 +89,13 @@ class RuntimeSession:
         self.parked: dict[int, int] = {}
 
     def submit(self, commands: Sequence[Command]) -> None:
-        self._sessions.submit(self, commands)
+        self._runtime.submit(self, commands)
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        self._sessions.subscribe(self, keys)
+        self._runtime.subscribe(self, keys)
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
-        self._sessions.unsubscribe(self, keys)
+        self._runtime.unsubscribe(self, keys)
 
     def close(self) -> None:
-        self._sessions.close_session(self)
+        self._runtime.close_session(self)
