@@ -94,8 +94,22 @@ class Leading:
 
 
 @asynccontextmanager
-async def leading(make_journal: MakeJournal, clock: Clock) -> AsyncIterator[Leading]:
-    node = Node(make_plane, clock, nobody)
+async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator[Leading]:
+    """A control plane that leads. Time stops a few leases after it began, until the test sets `clock.end_ms`.
+
+    A loop that gets no core for a moment has not hung. A journal may take long to open, so time goes on before.
+    """
+
+    def make_plane_and_stop_time(
+        journal: SharedJournal,
+        replica: Replica,
+        tenure: Tenure,
+        on_fatal: Callable[[BaseException], None],
+    ) -> Runtime:
+        clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
+        return make_plane(journal, replica, tenure, on_fatal)
+
+    node = Node(make_plane_and_stop_time, clock, nobody)
     changed = asyncio.Event()
 
     async def on_change() -> None:
@@ -107,6 +121,7 @@ async def leading(make_journal: MakeJournal, clock: Clock) -> AsyncIterator[Lead
     async with asyncio.timeout(LONG):
         await changed.wait()
     yield made
+    clock.end_ms = inf
     await made.close()
 
 
@@ -140,12 +155,8 @@ async def epoch_of(reader: JournalReader, lease: float) -> int:
 
 
 async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
-    """A standby looks on during three leases of real renewals.
-
-    Time stops soon after, since a loop that gets no core for a moment has not hung.
-    """
+    """A standby looks on during three leases of real renewals."""
     clock = LeaseClock()
-    clock.end_ms = FEW_LEASES_MS
     async with leading(make_journal, clock) as leader:
         plane = leader.node.plane
         assert plane is not None
@@ -163,7 +174,6 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
         await created(client)
         await client.close()
         assert leader.node.plane is plane
-        clock.end_ms = inf
 
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
@@ -181,6 +191,7 @@ async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: Ma
             other.abandon()
             await other.close()
 
+        clock.end_ms = inf
         in_a_thread(take_over)
         assert not plane._leads()
         async with asyncio.timeout(LONG):
@@ -193,6 +204,7 @@ async def test_the_thread_ends_with_the_leadership(make_journal: MakeJournal) ->
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
         assert len(lease_threads()) == len(before) + 1
+        clock.end_ms = inf
         await leader.close()
         assert lease_threads() == before
         passed_ms = clock.passed_ms()
