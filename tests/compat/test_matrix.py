@@ -6,7 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from itertools import repeat
 from pathlib import Path
 
@@ -30,7 +30,6 @@ ROWS = chosen(())
 SECONDS = 1800
 #: A row waits more than it works: for groups to settle, for sessions to end.
 AT_ONCE = 3
-AGAIN = 2
 #: Those of many programs, which take longest, first: so all lanes end together.
 ORDER = sorted(ROWS, key=lambda row: row.kind == "client")
 Waiter = Callable[[Row], Result]
@@ -49,20 +48,11 @@ def where() -> Iterator[Bench]:
 
 @pytest.fixture(scope="module")
 def result_of(where: Bench) -> Iterator[Waiter]:
-    """Run rows concurrently. A row that differs from Kafka runs again alone, in case other work delayed it."""
+    """Run rows concurrently, each once."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         futures = {row.title: pool.submit(run_row, row, where) for row in ORDER}
-
-        def result_of(row: Row) -> Result:
-            result = futures[row.title].result()
-            for _ in range(AGAIN):
-                if result.failed:
-                    wait(futures.values())
-                    result = run_row(row, where)
-            return result
-
         try:
-            yield result_of
+            yield lambda row: futures[row.title].result()
         finally:
             pool.shutdown(cancel_futures=True)
 
