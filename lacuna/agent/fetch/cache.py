@@ -212,13 +212,35 @@ class ExtentCache:
                 self._use(span)
         return found
 
-    def read_ahead(self, runs: Iterable[Run]) -> None:
-        """Begin to read pieces that will be needed next, without waiting.
+    def ahead_bytes(self, setting: int) -> int:
+        """Return how many bytes to read ahead of a fetch. If requests are charged, large windows make them fewer."""
+        return setting if self._is_cheap else 2 * setting
+
+    def read_ahead(self, runs: Iterable[Run], window: int) -> bool:
+        """Begin to read pieces that will be needed next, without waiting: those of the next `window` bytes of each
+        partition.
 
         Does nothing if `max_reads` loads are under way, or if more reading ahead would evict bytes before their use.
+        Returns whether each window was filled. If requests are charged, it is not filled for the few bytes by which a
+        fetch has moved it.
         """
-        if self._reads_now < self._max_reads and self._ahead_bytes < self._max_bytes // 2:
+        if self._reads_now >= self._max_reads or self._ahead_bytes >= self._max_bytes // 2:
+            return self._is_cheap
+        if self._is_cheap:
             self._start([each for run in runs for each in self._missing(run)], ahead=True)
+            return True
+        wanted: list[Run] = []
+        is_filled = True
+        for run in runs:
+            missing = [part for each in self._missing(run) for part in self._not_under_way(each)]
+            size = sum(sum(part.pieces.sizes) for part in missing)
+            is_end = sum(run.pieces.sizes) < window
+            if is_end or size >= min(_LOAD_BYTES, window // 2):
+                wanted += missing
+            else:
+                is_filled = False
+        self._start(wanted, ahead=True)
+        return is_filled
 
     def _missing(self, run: Run) -> Iterator[Run]:
         """Yield the parts of a run that are not in memory in their produced form."""
@@ -279,7 +301,7 @@ class ExtentCache:
             return _LOAD_BYTES
         return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
-    def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
+    def _not_under_way(self, run: Run, tasks: dict[_Reading, None] | None = None) -> Iterator[Run]:
         """Yield the parts of a run that no current read covers, and add the reads that cover the others to `tasks`.
 
         The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
@@ -294,7 +316,8 @@ class ExtentCache:
                 count = others.common(first, pieces, index)
                 if count:
                     left[index : index + count] = bytes(count)
-                    tasks[task] = None
+                    if tasks is not None:
+                        tasks[task] = None
                 index += count or 1
         start = left.find(1)
         while start >= 0:
@@ -333,7 +356,9 @@ class ExtentCache:
         self.metrics.bytes_read += loaded.bytes_read
         if shared is not None and brought is not None and loaded.mended:
             shared.report_damaged(plan, brought, loaded.mended)
-        loaded.load.is_ahead, loaded.load.wants_ahead = ahead, ahead and is_first
+        loaded.load.is_ahead = ahead
+        # If requests are charged, each partition's window is filled when its own records are used.
+        loaded.load.wants_ahead = ahead and (is_first or not self._is_cheap)
         loaded.load.unfinished = len(loaded.stretches) if self._is_cheap else 0
         self._ahead_bytes += loaded.load.size * ahead
         self._keep(loaded.load)

@@ -31,6 +31,11 @@ class PlanSpans:
     error: ExtentError | None = None
     is_ahead_due: bool = False
 
+    def ask_again(self) -> None:
+        """Let the next use of the last records ask whether to read ahead."""
+        if self.spans:
+            self.spans[-1].stretch.load.wants_ahead = True
+
 
 async def gather(
     cache: ExtentCache, plans: Sequence[FetchPlan], may_coalesce: bool = True

@@ -221,18 +221,21 @@ class FetchService:
                     plans[interest] = planned[interest] = again
             replanned = await gather(self.cache, [planned[interest] for interest in gone])
             gathered.update(zip(gone, replanned, strict=True))
-        if any(found.is_ahead_due for found in gathered.values()):
-            self._read_ahead(planned.values())
+        due = [found for found in gathered.values() if found.is_ahead_due]
+        if due and not self._read_ahead(planned.values()):
+            for found in due:
+                found.ask_again()
         return gathered
 
-    def _read_ahead(self, plans: Iterable[FetchPlan]) -> None:
-        """Begin to read the records of the next fetch, at most `read_ahead_bytes` for all partitions together."""
+    def _read_ahead(self, plans: Iterable[FetchPlan]) -> bool:
+        """Begin to read the records of the next fetches, for all partitions together.
+
+        Returns whether nothing is left to do until other records are used.
+        """
         going_on = [*islice((plan for plan in plans if plan.has_more), MOST_OF_PIECE)]
-        limit = self.settings.read_ahead_bytes // max(len(going_on), 1)
-        if limit:
-            self.cache.read_ahead(
-                Run(plan.partition, plan.pieces_after(limit)) for plan in going_on
-            )
+        limit = self.cache.ahead_bytes(self.settings.read_ahead_bytes) // max(len(going_on), 1)
+        runs = (Run(plan.partition, plan.pieces_after(limit)) for plan in going_on)
+        return not limit or self.cache.read_ahead(runs, limit)
 
     async def _emit(
         self,

@@ -34,6 +34,11 @@ def loads(log: Log) -> list[Load]:
     return [*cache._loads, *cache._finished]
 
 
+def in_order(log: Log) -> list[Load]:
+    """Return the loads of a log with one partition, in the order of their offsets."""
+    return sorted(loads(log), key=lambda load: load.stretches[0].pieces.base_offsets[0])
+
+
 def forget(log: Log) -> None:
     """Return an empty cache, as in an agent that has just started."""
     cache = log.fetch_service.cache
@@ -219,6 +224,26 @@ async def test_reading_ahead_costs_few_requests_where_they_are_charged(
         for offset in range(2, 12, 2):
             assert records_of(await log.fetch(offset, partition_max_bytes=1))
         assert log.store.metrics.gets == 2
+
+
+async def test_a_charged_window_moves_by_half_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fetch moves the window by one extent, which alone is worth no request. No fetch but the first waits."""
+    monkeypatch.setattr(TestStore, "reads_at_once", 16)
+    ahead, size = 8, len(make_batch(BIG))
+    settings = FetchSettings(read_ahead_bytes=ahead * size // 2)
+    async with open_log(store=TestStore(1 << 20), fetch=settings) as log:
+        await log.create_topic("t")
+        writers = [await log.writer(f"x{number}") for number in range(25)]
+        await asyncio.gather(*(writer.send(BIG) for writer in writers))
+        for writer in writers:
+            await writer.end(committed=True)
+        assert log.store.metrics.puts == 1
+        for offset in range(25):
+            assert len(records_of(await log.fetch(offset, partition_max_bytes=1))) == 1
+            await log.fetch_service.cache.close()
+        first, *others, _ = (len(load.stretches[0].pieces) for load in in_order(log))
+        assert first == 1
+        assert min(others) >= ahead // 2
 
 
 async def test_changed_bytes_are_an_error_that_names_the_object_and_never_served(
