@@ -78,7 +78,7 @@ def _produce(t: Target, topic: str, topic_id: uuid.UUID) -> None:
 
 def _fetch(t: Target, topic: str, topic_id: uuid.UUID) -> None:
     """Fetch the aborted transactions in every version of Fetch."""
-    for version in range(4, 18):
+    for version in range(4, 19):
         part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 2000}
         part |= {"log_start_offset": -1} if version >= 5 else {}
         part |= {"current_leader_epoch": -1} if version >= 9 else {}
@@ -93,7 +93,7 @@ def _fetch(t: Target, topic: str, topic_id: uuid.UUID) -> None:
 
 
 def _offsets(t: Target, topic: str) -> None:
-    for version in range(1, 11):
+    for version in range(1, 12):
         part: dict[str, Any] = {"partition_index": 0, "timestamp": -1}
         part |= {"current_leader_epoch": -1} if version >= 4 else {}
         fields: dict[str, Any] = {"isolation_level": 1} if version >= 2 else {}
@@ -114,6 +114,7 @@ def capture(bootstrap: str, directory: pathlib.Path) -> None:
     topic, group = t.topic(), t.name("g")
     topic_id = t.id_of(topic)
     t.coordinator(group, 0)
+    t.coordinator(t.name("t"), 1)  # Kafka makes the topic of its transactions once somebody asks
     commit_offset(t, group, topic, 1)
     _produce(t, topic, topic_id)
     _transactions(t, topic, group)
