@@ -170,7 +170,7 @@ def capture(t: Target, path: pathlib.Path) -> None:
     sets: dict[str, tuple[str, str]] = {}
     for codec in CODECS:
         sets[f"librdkafka_{codec}"] = (_librdkafka(t, codec), f"librdkafka's producer, {codec}")
-        sets[f"java_{codec}"] = (_java(t, codec), f"the Java 4.1 producer (idempotent), {codec}")
+        sets[f"java_{codec}"] = (_java(t, codec), f"the Java 4.4 producer (idempotent), {codec}")
     append_time = _librdkafka(t, "lz4", message_timestamp_type="LogAppendTime")
     sets["log_append_time"] = (append_time, "librdkafka, lz4, to a LogAppendTime topic")
     tv2 = _java(t, "zstd", t.name("t"))

@@ -1,4 +1,4 @@
-"""Tests frames, headers, records and markers that a real Kafka 4.1 wrote (S17, S24, S25)."""
+"""Tests frames, headers, records and markers that a real Kafka 4.4 wrote (S17, S24, S25)."""
 
 from __future__ import annotations
 
