@@ -65,7 +65,7 @@ def _served_rows(registry: Registry) -> Iterator[str]:
 
 
 def _missing_rows(registry: Registry) -> Iterator[str]:
-    """The APIs that Kafka 4.1 advertises and agents do not serve, one row for each reason."""
+    """The APIs that Kafka 4.4 advertises and agents do not serve, one row for each reason."""
     kafka = _CAPTURED["versions"]["4"]["api_keys"]
     by_reason: dict[str, list[str]] = {}
     for key in sorted(map(int, kafka)):
