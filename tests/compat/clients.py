@@ -153,7 +153,7 @@ def _row(folder: Path, where: str, client: dict[str, Any], version: dict[str, An
         raise ClientFileError(f"{where}: unknown keys {', '.join(sorted(unknown))}")
     if ("run" in version) == ("not_run" in version):
         raise ClientFileError(f"{where}: {version.get('version')} needs either run or not_run")
-    kafka = version.get("kafka", "4.1")
+    kafka = version.get("kafka", "4.4")
     if kafka not in KAFKAS:
         raise ClientFileError(f"{where}: kafka is one of {', '.join(KAFKAS)}, not {kafka}")
     return Row(

@@ -33,6 +33,7 @@ final class TopicTools {
         Tool.Result made = Tool.run(TOPICS, "--bootstrap-server", steps.bootstrap, "--create", "--topic", topic,
                 "--partitions", String.valueOf(partitions));
         Steps.check(made.exit() == 0, "kafka-topics --create: " + made);
+        await(steps, topic, true);
         return topic;
     }
 
@@ -58,18 +59,18 @@ final class TopicTools {
         steps.run("at-min-isr", node, TOPICS, "--describe", "--under-min-isr-partitions", "--topic", topic);
         steps.run("list", TOPICS, "--list", "--topic", topic + ".*");
         steps.run("delete", TOPICS, "--delete", "--topic", topic);
-        awaitGone(steps, topic);
+        await(steps, topic, false);
         steps.run("delete again", TOPICS, "--delete", "--topic", topic);
         steps.run("list after", TOPICS, "--list", "--topic", topic + ".*");
         steps.run("describe what is gone", TOPICS, "--describe", "--topic", topic);
     }
 
-    /** Kafka answers a deletion before all of it knows. */
-    private static void awaitGone(Steps steps, String topic) throws Exception {
-        long deadline = System.nanoTime() + Duration.ofSeconds(10).toNanos();
+    /** Kafka answers a creation or a deletion before all of it knows. */
+    private static void await(Steps steps, String topic, boolean isThere) throws Exception {
+        long deadline = System.nanoTime() + Duration.ofSeconds(60).toNanos();
         try (Admin admin = Admin.create(Map.of("bootstrap.servers", steps.bootstrap))) {
-            while (admin.listTopics().names().get().contains(topic)) {
-                Steps.check(System.nanoTime() < deadline, "the topic is still there");
+            while (admin.listTopics().names().get().contains(topic) != isThere) {
+                Steps.check(System.nanoTime() < deadline, isThere ? "the topic is not there" : "the topic is still there");
             }
         }
     }
