@@ -119,7 +119,7 @@ def _compare_with_error(scenario: str, there: Line, lacuna: Side) -> Verdict:
     said = f"on Kafka: error: {there.error}"
     if wrong:
         return Verdict(Outcome.DIFFERS, _cut(f"{wrong}; {said}"))
-    return Verdict(Outcome.RIGHT, _cut(f"right here; {said}"))
+    return Verdict(Outcome.RIGHT, _cut(f"correct on Lacuna; {said}"))
 
 
 def _compare_lines(scenario: str, kafka: Side, lacuna: Side) -> Verdict:
