@@ -126,6 +126,10 @@ class Group:
         """
         return not self._watch.was_kept(self.key(member.member_id, epoch), sent_at)
 
+    def forged(self, member: ConsumerMember) -> None:
+        """The group has accepted a heartbeat of an epoch that it never gave."""
+        self._history.wrong(f"{self.name} believed a forged epoch of {member.member_id}")
+
     def key(self, member_id: str, epoch: int) -> Hashable:
         """Identify a heartbeat as agents do that answer it by themselves."""
         return (self.name, member_id, epoch)

@@ -70,6 +70,7 @@ from lacuna.controlplane.verbs import (
 from lacuna.controlplane.verbs.groups import (
     committing,
     share_records,
+    streams_members,
     streams_tasks,
 )
 from lacuna.controlplane.verbs.groups.consumer import reconcile
@@ -557,6 +558,7 @@ STREAMS_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "tasks of other members": lambda: patch(streams_tasks._Step, "_is_held", lambda *_: False),
     "acknowledged tasks": lambda: patch(streams_tasks, "_has_any", lambda *_: False),
     "tasks told again": lambda: patch(LiveStreamsGroup, "has_heard", lambda *_: True),
+    "epochs of members": lambda: patch(streams_members._Beat, "_check_epoch", lambda *_: None),
 }
 
 #: The same, found by histories of importers that are killed.

@@ -1,7 +1,8 @@
 """Members of a streams group (KIP-1071), which leave and join again and again as those of `--roaming` do.
 
 The group may not assign an active task that another member has not given up, nor expel a member that beats in time, nor
-let a member beat on without sending its epoch and its tasks. Its topology has a changelog, which an agent creates.
+let a member beat on without sending its epoch and its tasks, nor believe a heartbeat of an epoch that it never gave.
+Its topology has a changelog, which an agent creates.
 """
 
 from __future__ import annotations
@@ -9,13 +10,17 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from typing import Any, Final
 
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages import streams_groups as wire
 from tests.simulation.groups import ConsumerMember, Roamer
-from tests.simulation.kafka import GROUP_CONFIGS
+from tests.simulation.kafka import GROUP_CONFIGS, Unanswered
 from tests.simulation.memberships import REBALANCE_MS, Group
 
 HEARTBEAT: Final = 88
 SUBTOPOLOGY: Final = "0"
+#: The share of heartbeats before which another one has an epoch that is wrong by so many.
+FORGED: Final = 0.05
+FORGED_BY: Final = 1_000
 CONFIGS: Final = {
     "streams.initial.rebalance.delay.ms": "0",
     "streams.assignment.interval.ms": "0",
@@ -37,6 +42,8 @@ class StreamsMember(ConsumerMember):
     _standby: frozenset[int] = frozenset()
 
     async def _send(self) -> Any:
+        if self.epoch > 0 and self.client.random.random() < FORGED:
+            await self._forge()
         fields: dict[str, Any] = {}
         if not self.member_id:
             self.member_id = f"{self.client.random.getrandbits(128):032x}"
@@ -67,6 +74,17 @@ class StreamsMember(ConsumerMember):
             member_epoch=epoch,
             **fields,
         )
+
+    async def _forge(self) -> None:
+        """Claim to have no tasks in an epoch that the group never gave, as a process may whose state is of a backup."""
+        try:
+            answer = await self._ask(
+                self.epoch + FORGED_BY, active_tasks=(), standby_tasks=(), warmup_tasks=()
+            )
+        except Unanswered:
+            return
+        if answer.error_code == ErrorCode.NONE:
+            self.group.forged(self)
 
     def _topology(self) -> wire.StreamsGroupHeartbeatRequestTopology:
         changelog = wire.TopicInfo(f"{self.topic}-changelog")
