@@ -253,6 +253,7 @@ def compare(
     A copy without aborted records must show consumers of both levels what the source shows committed ones.
     """
     found = Findings()
+    sides = (target, source)
     for level in LEVELS:
         there = read_all(source, places(), level if keep_aborted else "read_committed")
         here = read_all(target, places(), level)
@@ -260,7 +261,11 @@ def compare(
             what = f"{place[0]}[{place[1]}] {level}"
             same_end, rows = here[place]
             if same_end != end:
-                found.differences.append(f"{what} ends at {same_end} and not at {end}")
+                # A consumer's position may lag behind what its cluster has.
+                bounds = [watermarks(each, place[0], place[1] + 1)[place[1]] for each in sides]
+                found.differences.append(
+                    f"{what} ends at {same_end} and not at {end}; here it has {bounds[0]}, there {bounds[1]}"
+                )
             if place[0] == COMPACTED:
                 found.differences += compacted_differences(what, wanted, rows)
             elif rows != wanted:
