@@ -47,7 +47,7 @@ _BEHAVIOUR = """\
 ## Over TLS, with SASL
 
 The clients had the certificate of the listener's authority, and a user's password or a token signed with ES256. Both
-clusters read the keys from the same file. Kafka 4.1 and 3.9 had the same listener.
+clusters read the keys from the same file. All three Kafkas had the same listener.
 
 - **Kafka 4.1.0** accepted a token with a broken signature until `sasl.oauthbearer.jwt.validator.class` was set to its
   `BrokerJwtValidator`, without the name of a listener in front.

@@ -114,7 +114,7 @@ def capture(bootstrap: str, directory: pathlib.Path) -> None:
     topic, group = t.topic(), t.name("g")
     topic_id = t.id_of(topic)
     t.coordinator(group, 0)
-    t.coordinator(t.name("t"), 1)  # Kafka makes the topic of its transactions once somebody asks
+    t.coordinator(t.name("t"), 1)  # Kafka creates its topic of transactions at the first call
     commit_offset(t, group, topic, 1)
     _produce(t, topic, topic_id)
     _transactions(t, topic, group)

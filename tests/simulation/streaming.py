@@ -18,7 +18,7 @@ from tests.simulation.memberships import REBALANCE_MS, Group
 
 HEARTBEAT: Final = 88
 SUBTOPOLOGY: Final = "0"
-#: The share of heartbeats before which another one has an epoch that is wrong by so many.
+#: The share of heartbeats that follow a forged one, and how far its epoch is ahead.
 FORGED: Final = 0.05
 FORGED_BY: Final = 1_000
 CONFIGS: Final = {
@@ -76,7 +76,7 @@ class StreamsMember(ConsumerMember):
         )
 
     async def _forge(self) -> None:
-        """Claim to have no tasks in an epoch that the group never gave, as a process may whose state is of a backup."""
+        """Claim to have no tasks, in an epoch that the group never gave."""
         try:
             answer = await self._ask(
                 self.epoch + FORGED_BY, active_tasks=(), standby_tasks=(), warmup_tasks=()

@@ -230,16 +230,19 @@ class ExtentCache:
             self._start([each for run in runs for each in self._missing(run)], ahead=True)
             return True
         wanted: list[Run] = []
+        tasks: dict[_Reading, None] = {}
         is_filled = True
         for run in runs:
-            missing = [part for each in self._missing(run) for part in self._not_under_way(each)]
+            missing = [
+                part for each in self._missing(run) for part in self._not_under_way(each, tasks)
+            ]
             size = sum(sum(part.pieces.sizes) for part in missing)
             is_end = sum(run.pieces.sizes) < window
             if is_end or size >= min(_LOAD_BYTES, window // 2):
                 wanted += missing
             else:
                 is_filled = False
-        self._start(wanted, ahead=True)
+        self._begin(wanted, tasks, ahead=True)
         return is_filled
 
     def _missing(self, run: Run) -> Iterator[Run]:
@@ -270,6 +273,11 @@ class ExtentCache:
         """Begin reads for the pieces that no current read covers, and return all reads that cover the runs."""
         tasks: dict[_Reading, None] = {}
         wanted = [each for run in runs for each in self._not_under_way(run, tasks)]
+        self._begin(wanted, tasks, ahead=ahead)
+        return list(tasks)
+
+    def _begin(self, wanted: list[Run], tasks: dict[_Reading, None], *, ahead: bool) -> None:
+        """Begin reads for pieces that no current read covers, and add them to `tasks`."""
         total = sum(sum(run.pieces.sizes) for run in wanted)
         shared = self._shared if self._shared is not None and self._shared.is_shared else None
         plans = plan_loads(
@@ -289,7 +297,6 @@ class ExtentCache:
             for run in runs_of_plan:
                 self._reading.setdefault(run.partition, []).append((run.pieces, task))
             tasks[task] = None
-        return list(tasks)
 
     def _load_bytes(self, total: int, *, ahead: bool) -> int:
         """Return how large the loads of `total` bytes may be.
@@ -301,7 +308,7 @@ class ExtentCache:
             return _LOAD_BYTES
         return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
-    def _not_under_way(self, run: Run, tasks: dict[_Reading, None] | None = None) -> Iterator[Run]:
+    def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
         """Yield the parts of a run that no current read covers, and add the reads that cover the others to `tasks`.
 
         The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
@@ -316,8 +323,7 @@ class ExtentCache:
                 count = others.common(first, pieces, index)
                 if count:
                     left[index : index + count] = bytes(count)
-                    if tasks is not None:
-                        tasks[task] = None
+                    tasks[task] = None
                 index += count or 1
         start = left.find(1)
         while start >= 0:
