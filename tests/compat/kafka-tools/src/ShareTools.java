@@ -2,6 +2,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
+import org.apache.kafka.common.config.ConfigResource;
 
 /** Tools of share groups. Their groups begin at the start of a topic and read committed records only. */
 final class ShareTools {
@@ -27,6 +28,8 @@ final class ShareTools {
         Feed.mixed(steps.bootstrap, topic);
         steps.run("config of " + name, CONFIGS, "--alter", "--entity-type", "groups", "--entity-name", topic,
                 "--add-config", "share.auto.offset.reset=earliest,share.isolation.level=read_committed");
+        Known.configs(steps, ConfigResource.Type.GROUP, topic,
+                Map.of("share.auto.offset.reset", "earliest", "share.isolation.level", "read_committed"));
         return topic;
     }
 

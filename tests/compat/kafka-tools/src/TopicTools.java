@@ -1,10 +1,11 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.time.Duration;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.function.UnaryOperator;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.common.config.ConfigResource;
 
 /** Tools that make, change, measure and empty topics. */
 final class TopicTools {
@@ -33,7 +34,7 @@ final class TopicTools {
         Tool.Result made = Tool.run(TOPICS, "--bootstrap-server", steps.bootstrap, "--create", "--topic", topic,
                 "--partitions", String.valueOf(partitions));
         Steps.check(made.exit() == 0, "kafka-topics --create: " + made);
-        await(steps, topic, true);
+        Known.topic(steps, topic, partitions);
         return topic;
     }
 
@@ -45,12 +46,14 @@ final class TopicTools {
                 .replace("Configs: min.insync.replicas=1,", "Configs: ");
         steps.run("create", TOPICS, "--create", "--topic", topic, "--partitions", "2",
                 "--config", "retention.ms=3600000", "--config", "cleanup.policy=compact");
+        Known.topic(steps, topic, 2);
         steps.run("create again", TOPICS, "--create", "--topic", topic, "--partitions", "2");
         steps.run("create again, if not exists", TOPICS, "--create", "--if-not-exists", "--topic", topic);
         steps.run("create, bad config", TOPICS, "--create", "--topic", topic + "-bad", "--config", "no.such=1");
         steps.run("create, bad value", TOPICS, "--create", "--topic", topic + "-bad", "--config", "retention.ms=x");
         steps.run("describe", node, TOPICS, "--describe", "--topic", topic);
         steps.run("alter", TOPICS, "--alter", "--topic", topic, "--partitions", "4");
+        Known.topic(steps, topic, 4);
         steps.run("alter to fewer", TOPICS, "--alter", "--topic", topic, "--partitions", "3");
         steps.run("describe after", node, TOPICS, "--describe", "--topic", topic);
         steps.run("overrides", node, TOPICS, "--describe", "--topics-with-overrides", "--topic", topic);
@@ -59,20 +62,10 @@ final class TopicTools {
         steps.run("at-min-isr", node, TOPICS, "--describe", "--under-min-isr-partitions", "--topic", topic);
         steps.run("list", TOPICS, "--list", "--topic", topic + ".*");
         steps.run("delete", TOPICS, "--delete", "--topic", topic);
-        await(steps, topic, false);
+        Known.noTopic(steps, topic);
         steps.run("delete again", TOPICS, "--delete", "--topic", topic);
         steps.run("list after", TOPICS, "--list", "--topic", topic + ".*");
         steps.run("describe what is gone", TOPICS, "--describe", "--topic", topic);
-    }
-
-    /** Kafka answers a creation or a deletion before all of it knows. */
-    private static void await(Steps steps, String topic, boolean isThere) throws Exception {
-        long deadline = System.nanoTime() + Duration.ofSeconds(60).toNanos();
-        try (Admin admin = Admin.create(Map.of("bootstrap.servers", steps.bootstrap))) {
-            while (admin.listTopics().names().get().contains(topic) != isThere) {
-                Steps.check(System.nanoTime() < deadline, isThere ? "the topic is not there" : "the topic is still there");
-            }
-        }
     }
 
     private static void configs(Steps steps) throws Exception {
@@ -81,9 +74,11 @@ final class TopicTools {
         config(steps, "describe", entity, "--describe");
         config(steps, "alter", entity, "--alter", "--add-config",
                 "retention.ms=7200000,max.message.bytes=2000000,message.timestamp.type=LogAppendTime");
+        known(steps, topic, "retention.ms", "7200000");
         config(steps, "describe after", entity, "--describe");
         config(steps, "alter a list", entity, "--alter", "--add-config", "cleanup.policy=[compact,delete]");
         config(steps, "delete one", entity, "--alter", "--delete-config", "retention.ms");
+        known(steps, topic, "retention.ms", null);
         config(steps, "describe at the end", entity, "--describe");
         config(steps, "unknown", entity, "--alter", "--add-config", "no.such=1");
         config(steps, "bad value", entity, "--alter", "--add-config", "max.message.bytes=-7");
@@ -92,6 +87,10 @@ final class TopicTools {
         config(steps, "missing topic", missing, "--describe");
         String[] brokers = {"--entity-type", "brokers", "--entity-default"};
         config(steps, "brokers by default", brokers, "--describe");
+    }
+
+    private static void known(Steps steps, String topic, String name, String value) throws Exception {
+        Known.configs(steps, ConfigResource.Type.TOPIC, topic, Collections.singletonMap(name, value));
     }
 
     private static void config(Steps steps, String step, String[] entity, String... what) throws Exception {
