@@ -147,6 +147,8 @@ class SourceLoad:
         self._bootstrap = bootstrap
         self._pause = pause
         self._is_over = threading.Event()
+        #: When the latest transaction of each producer began, by time.monotonic().
+        self._began = [0.0] * TRANSACTIONAL
         jobs: list[Callable[[], None]] = [self._in_transactions(n) for n in range(TRANSACTIONAL)]
         jobs += [self._without(codec, is_safe) for codec in CODECS for is_safe in (True, False)]
         jobs += [self._in_group(each) for each in protocols]
@@ -187,13 +189,26 @@ class SourceLoad:
         return run
 
     def _in_transactions(self, number: int) -> Callable[[], None]:
+        """Return a writer of transactions, which leaves a producer behind that waits for ever.
+
+        The next one has the same transactional id, so that it fences the one before and ends its transaction.
+        """
+
         def run() -> None:
             chosen = random.Random(number)
             counter = itertools.count(1)
-            while not self._is_over.is_set():
+
+            def work() -> None:
                 # A source that was away for long may have fenced the last one.
                 with suppress(KafkaException):
                     self._transactions(number, chosen, counter)
+
+            while not self._is_over.is_set():
+                self._began[number] = time.monotonic()
+                worker = threading.Thread(target=self._guarded(work), daemon=True)
+                worker.start()
+                while worker.is_alive() and time.monotonic() < self._began[number] + SECONDS:
+                    worker.join(1)
 
         return run
 
@@ -217,6 +232,7 @@ class SourceLoad:
         try:
             _insist(producer.init_transactions)
             while not self._is_over.wait(self._pause * chosen.random() * 2):
+                self._began[number] = time.monotonic()
                 count = next(counter)
                 is_committed = self._transaction(producer, consumer, number, count, chosen)
                 self.committed += is_committed
