@@ -188,17 +188,19 @@ async def status(
     """Shows how far each mirrored partition is behind its source.
 
     The lag counts the offsets that are decided at the source and not here yet. Offsets are open until the source
-    decides them: they belong to open transactions, or follow the first record of one.
+    decides them: they belong to open transactions, or follow the first record of one. A transaction that hangs, because
+    no coordinator of the source knows it, is named with the command that ends it.
     """
     from lacuna.agent.clock import SystemWallClock
     from lacuna.importing.cluster import Kafka
-    from lacuna.importing.cutover import source_transactions, standings
+    from lacuna.importing.cutover import standings
+    from lacuna.importing.transactions import hanging_transactions, source_transactions
 
     async with Kafka(source, "the source") as there, Kafka(bootstrap, "the target") as here:
-        if transactions:
-            listed = await source_transactions(there)
-        else:
-            found = await standings(there, here)
+        found = await standings(there, here)
+        listed = await source_transactions(there) if transactions else []
+        undecided = [each.place for each in found if each.undecided]
+        hanging = await hanging_transactions(there, undecided) if undecided else []
     if transactions:
         now_ms = SystemWallClock().now_ms()
         table(
@@ -214,14 +216,16 @@ async def status(
                 for each in listed
             ),
         )
-        return
-    table(
-        ("topic", "partition", "copied", "source", "lag", "open"),
-        (
-            (*each.place, each.copied, each.stable_offset, each.lag, each.undecided)
-            for each in found
-        ),
-    )
+    else:
+        table(
+            ("topic", "partition", "copied", "source", "lag", "open"),
+            (
+                (*each.place, each.copied, each.stable_offset, each.lag, each.undecided)
+                for each in found
+            ),
+        )
+    for each in hanging:
+        _say(str(each))
 
 
 @app.adds("promote")

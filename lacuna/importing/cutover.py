@@ -14,15 +14,12 @@ from lacuna.importing.cluster import (
     Kafka,
     Place,
     TopicThere,
-    failure_of,
-    in_parts,
 )
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
+from lacuna.importing.transactions import hanging_transactions, source_transactions
 from lacuna.operating.kafka import Agents
-from lacuna.wire.messages import transactions as wire
 
-_AT_ONCE: Final = 100
 _PAUSE_SECONDS: Final = 0.2
 
 
@@ -77,55 +74,6 @@ async def standings(
         for place in places
         if place in stable and place in ends
     ]
-
-
-@dataclass(frozen=True, slots=True)
-class SourceTransaction:
-    """A transactional id of the source. Without a transaction, `started_ms` is -1 and `partitions` is empty."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    started_ms: int = -1
-    partitions: Sequence[Place] = ()
-
-
-async def source_transactions(source: Kafka) -> list[SourceTransaction]:
-    """Return the transactional ids of a source, by name. Kafka before 3.0 shows none."""
-    found: list[SourceTransaction] = []
-    if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
-        return found
-    await source.topics()  # names the brokers
-    for node in source.nodes:
-        broker = await source.broker(node)
-        listed = await broker.ask(
-            wire.LIST_TRANSACTIONS_REQUEST,
-            wire.LIST_TRANSACTIONS_RESPONSE,
-            0,
-            wire.ListTransactionsRequest(),
-        )
-        if listed.error_code:
-            raise failure_of(f"{source.what} does not list its transactions", listed.error_code)
-        names = [each.transactional_id for each in listed.transaction_states]
-        for some in in_parts(names, _AT_ONCE):
-            described = await broker.ask(
-                wire.DESCRIBE_TRANSACTIONS_REQUEST,
-                wire.DESCRIBE_TRANSACTIONS_RESPONSE,
-                0,
-                wire.DescribeTransactionsRequest(some),
-            )
-            found += [
-                SourceTransaction(
-                    each.transactional_id,
-                    each.transaction_state,
-                    each.producer_id,
-                    each.transaction_start_time_ms,
-                    [(of.topic, index) for of in each.topics for index in of.partitions],
-                )
-                for each in described.transaction_states
-                if not each.error_code  # it has moved or gone since
-            ]
-    return sorted(found, key=lambda each: each.transactional_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,6 +191,8 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
         )
     if each.lag:
         what = f"{each.lag} offsets are not copied yet"
+    elif hanging := await hanging_transactions(source, [each.place]):
+        return f"nothing is promoted: {hanging[0]}"
     else:
         holders = [
             repr(of.transactional_id)

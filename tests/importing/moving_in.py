@@ -30,7 +30,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lacuna.importing.cluster import Kafka
-from lacuna.importing.cutover import source_transactions
+from lacuna.importing.transactions import source_transactions
 from lacuna.operating.kafka import Agents
 from tests.compat.clients import KAFKAS
 from tests.faults.processes import Deployment, end_by_exception

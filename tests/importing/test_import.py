@@ -38,16 +38,15 @@ from lacuna.importing.cluster import (
 )
 from lacuna.importing.cutover import (
     Cutover,
-    SourceTransaction,
     cut_over,
     reverse_offsets,
-    source_transactions,
     standings,
 )
 from lacuna.importing.following import Budget, OutranError
 from lacuna.importing.mirror import Importer, ImportSettings
 from lacuna.importing.target import Target
 from lacuna.importing.topics import Selection
+from lacuna.importing.transactions import SourceTransaction, source_transactions
 from lacuna.importing.verifying import compare_mirrors
 from lacuna.operating.control import connect
 from lacuna.operating.kafka import Agents

@@ -1,0 +1,130 @@
+"""The transactions of a source: those of its transactional ids, and those that hang."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from lacuna.importing.cluster import Kafka, Place, failure_of, in_parts
+from lacuna.wire.messages import transactions as wire
+
+_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTransaction:
+    """A transactional id of the source. Without a transaction, `started_ms` is -1 and `partitions` is empty."""
+
+    transactional_id: str
+    state: str
+    producer_id: int
+    started_ms: int = -1
+    partitions: Sequence[Place] = ()
+
+
+async def source_transactions(source: Kafka) -> list[SourceTransaction]:
+    """Return the transactional ids of a source, by name. Kafka before 3.0 shows none."""
+    found: list[SourceTransaction] = []
+    if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
+        return found
+    await source.topics()  # names the brokers
+    for node in source.nodes:
+        broker = await source.broker(node)
+        listed = await broker.ask(
+            wire.LIST_TRANSACTIONS_REQUEST,
+            wire.LIST_TRANSACTIONS_RESPONSE,
+            0,
+            wire.ListTransactionsRequest(),
+        )
+        if listed.error_code:
+            raise failure_of(f"{source.what} does not list its transactions", listed.error_code)
+        names = [each.transactional_id for each in listed.transaction_states]
+        for some in in_parts(names, _AT_ONCE):
+            described = await broker.ask(
+                wire.DESCRIBE_TRANSACTIONS_REQUEST,
+                wire.DESCRIBE_TRANSACTIONS_RESPONSE,
+                0,
+                wire.DescribeTransactionsRequest(some),
+            )
+            found += [
+                SourceTransaction(
+                    each.transactional_id,
+                    each.transaction_state,
+                    each.producer_id,
+                    each.transaction_start_time_ms,
+                    [(of.topic, index) for of in each.topics for index in of.partitions],
+                )
+                for each in described.transaction_states
+                if not each.error_code  # it has moved or gone since
+            ]
+    return sorted(found, key=lambda each: each.transactional_id)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class HangingTransaction:
+    """A transaction that is open in a partition although no transaction coordinator knows it, so that it never ends."""
+
+    place: Place
+    first_offset: int
+    producer_id: int
+
+    def __str__(self) -> str:
+        """Return a sentence about what it does, and how to end it."""
+        name, index = self.place
+        return (
+            f"{name}[{index}]: a transaction of producer {self.producer_id} hangs at offset {self.first_offset} of the "
+            "source: no coordinator knows it, so nothing behind that offset is ever decided; end it there with Kafka's "
+            f"`kafka-transactions.sh abort --topic {name} --partition {index} --start-offset {self.first_offset}`"
+        )
+
+
+async def hanging_transactions(source: Kafka, places: Iterable[Place]) -> list[HangingTransaction]:
+    """Return the transactions that hang in partitions, by partition. Kafka before 3.0 shows none."""
+    if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
+        return []
+    before = await _open_in(source, places)
+    if not before:
+        return []
+    known = {
+        (each.producer_id, place)
+        for each in await source_transactions(source)
+        for place in each.partitions
+    }
+    suspects = [each for each in before if (each.producer_id, each.place) not in known]
+    # One that has ended meanwhile is known to no coordinator either.
+    after = await _open_in(source, {each.place for each in suspects})
+    return sorted(set(suspects) & set(after))
+
+
+async def _open_in(source: Kafka, places: Iterable[Place]) -> list[HangingTransaction]:
+    topics = await source.topics()
+    by_leader: dict[int, dict[str, list[int]]] = {}
+    for name, index in places:
+        if name in topics and index < len(topics[name].leaders):
+            leader = topics[name].leaders[index]
+            by_leader.setdefault(leader, {}).setdefault(name, []).append(index)
+    found: list[HangingTransaction] = []
+    for leader, wanted in by_leader.items():
+        if leader < 0:
+            continue
+        broker = await source.broker(leader)
+        answer = await broker.ask(
+            wire.DESCRIBE_PRODUCERS_REQUEST,
+            wire.DESCRIBE_PRODUCERS_RESPONSE,
+            0,
+            wire.DescribeProducersRequest(
+                [wire.TopicRequest(name, indexes) for name, indexes in wanted.items()]
+            ),
+        )
+        found += [
+            HangingTransaction(
+                (topic.name, each.partition_index),
+                producer.current_txn_start_offset,
+                producer.producer_id,
+            )
+            for topic in answer.topics
+            for each in topic.partitions
+            if not each.error_code  # its leader moves, or the topic has gone
+            for producer in each.active_producers
+            if producer.current_txn_start_offset >= 0
+        ]
+    return found
