@@ -24,8 +24,8 @@ def sql(
         option(
             "--at",
             metavar="TIME",
-            help="Read the records that a read_committed consumer could see at this time: 2026-11-26T13:00, "
-            "milliseconds since 1970, or -15m for fifteen minutes ago.",
+            help="Read the topics as they were at this time, up to one cut: 2026-11-26T13:00, milliseconds since 1970, "
+            "or -15m for fifteen minutes ago.",
         ),
     ] = None,
     *,

@@ -181,6 +181,7 @@ def replay(state: State, record: JournalRecord) -> None:
             f"{RECORD_FORMAT}"
         )
     if record.now_ms > state.clock_ms:
+        state.note_cut(record.now_ms)
         state.clock_ms = record.now_ms
     REPLAYS[event](state, getattr(message, event), record.now_ms)
 

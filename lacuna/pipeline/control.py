@@ -133,9 +133,11 @@ class JobClient:
         """
         self._run(self._await_stable(reached, seconds))
 
-    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
-        return self._run(read_as_of(self._client, keys, at_ms))
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
+        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it, or
+        the ends in a cut of that time.
+        """
+        return self._run(read_as_of(self._client, keys, at_ms, is_cut=is_cut))
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         """The largest ends of these partitions that split no transaction. Logs that are read later reach as far.

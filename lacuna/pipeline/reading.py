@@ -95,11 +95,10 @@ class Query:
             )
         if cut not in (None, TRANSACTIONS):
             raise PipelineError(f"cut={cut!r}: write cut={TRANSACTIONS!r}, or leave it out")
-        ends = {"end": end, "as_of": as_of, "cut": cut}
-        given = [name for name, value in ends.items() if value is not None]
-        if len(given) > 1:
-            raise PipelineError(f"{' and '.join(given)} both define the end: leave one of them out")
-        if (as_of or cut) and not _ISOLATIONS[isolation]:
+        given = [name for name, value in (("as_of", as_of), ("cut", cut)) if value is not None]
+        if given and end is not None:
+            raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
+        if given and not _ISOLATIONS[isolation]:
             raise PipelineError(f"{given[0]} is about committed records: leave isolation out")
         since, until = timestamps or (None, None)
         numbers = (partitions,) if isinstance(partitions, int) else partitions
@@ -213,7 +212,7 @@ def read(
       "2026-11-26T13:00" or "-15m"), "earliest", "latest", "latest-100", or offsets by partition, {0: 12}, and with
       several topics {"orders": {0: 12}}. The record at `end` is not read |
     | as_of | the records that a read_committed consumer could see at this time |
-    | cut | "transactions": end where no transaction is split, over all partitions and topics |
+    | cut | "transactions": end where no transaction is split, over all partitions and topics; now, or at `as_of` |
     | timestamps | (since, until): only records with a timestamp in this range; `until` is not part of it |
     | columns | names of columns, in this order; headers=True adds the headers |
     | partitions | numbers of partitions |
@@ -324,9 +323,9 @@ def _numbers(topic: Topic, query: Query) -> Sequence[int]:
 def _ends_of(
     metadata: MetadataSource, parts: Sequence[Part], query: Query
 ) -> Mapping[PartitionKey, int]:
-    """The ends of partitions at the query's past time, or in its cut; empty if it has neither."""
+    """The ends of partitions at the query's past time, in a cut, or both; empty if it has neither."""
     if query.as_of_ms is not None:
-        return _past_ends(metadata, parts, query.as_of_ms)
+        return _past_ends(metadata, parts, query.as_of_ms, is_cut=query.is_cut)
     return cut_ends(metadata, parts) if query.is_cut else {}
 
 
@@ -337,9 +336,9 @@ def cut_ends(metadata: MetadataSource, parts: Sequence[Part]) -> Mapping[Partiti
 
 
 def _past_ends(
-    metadata: MetadataSource, parts: Sequence[Part], at_ms: int
+    metadata: MetadataSource, parts: Sequence[Part], at_ms: int, *, is_cut: bool
 ) -> Mapping[PartitionKey, int]:
-    past = metadata.as_of([part.key for part in parts], at_ms)
+    past = metadata.as_of([part.key for part in parts], at_ms, is_cut=is_cut)
     if not past.is_known:
         names = ", ".join(dict.fromkeys(part.topic for part in parts))
         raise PipelineError(f"as_of: {not_known(names, past.known_from_ms)}")

@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from lacuna.logstore.objects import ObjectStore
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.metadata import MetadataSource
+from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.pipeline.reading import (
     TRANSACTIONS,
     Query,
@@ -47,8 +47,9 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
     """Runs a statement, and yields DuckDB's connection, which has its result. Objects are pinned until the end.
 
-    All topics are read up to one cut, which splits no transaction, or as they were at `as_of`. Raises PipelineError,
-    also for what DuckDB rejects, and as `lacuna.read`.
+    All topics are read up to one cut, which splits no transaction: that of now, or of `as_of`. With metadata from the
+    bucket, a past time shows what consumers could see then, which may split transactions. Raises PipelineError, also
+    for what DuckDB rejects, and as `lacuna.read`.
     """
     duckdb = _duckdb()
     with ExitStack() as stack:
@@ -97,7 +98,9 @@ def _tables(
 ) -> dict[str, "_Table"]:
     if not topics:
         return {}
-    query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if as_of is None else None)
+    # A snapshot of metadata in the bucket has no cuts of past times.
+    has_cut = as_of is None or source.metadata == CONTROL
+    query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)
     store = shared_store(source.location.store)
     return {

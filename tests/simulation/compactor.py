@@ -12,7 +12,13 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from contextlib import asynccontextmanager
 from typing import Final, TypeAlias
 
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable, confirm, read_cut
+from lacuna.controlplane.client import (
+    CommandRefused,
+    ControlPlaneUnavailable,
+    confirm,
+    read_as_of,
+    read_cut,
+)
 from lacuna.controlplane.client.session import SessionClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
@@ -70,6 +76,8 @@ HOLD_SECONDS: Final = 10.0
 SWAP_AGAIN_SECONDS: Final = 30.0
 #: Longer than the grace of a collection: only a pin keeps objects for so long.
 LONG_SECONDS: Final = 26.0
+#: How long ago the past is that a cut is asked for.
+_PAST_MS: Final = 5_000
 #: How likely a job dies at each of a few steps, or stops before a swap, for longer than its lease and the grace.
 DIES: Final = 0.02
 FREEZES: Final = 0.02
@@ -397,16 +405,18 @@ def _records_of(
 
 
 async def look_for_cuts(job: Job) -> None:
-    """Ask for a cut of all topics. Raises ControlPlaneUnavailable, CommandRefused."""
+    """Ask for a cut of all topics, now and some seconds ago. Raises ControlPlaneUnavailable, CommandRefused."""
     topics = await job.topics()
     keys = [(key, index) for key, each in topics.items() for index in range(each.partition_count)]
-    cut = await read_cut(job.control, keys)
-    ends = {
-        (topics[topic_id].name, index): each.end_offset
-        for (topic_id, index), each in cut.partitions.items()
-        if not each.error_code and not topics[topic_id].name.startswith("temp-")
-    }
-    job.history.told_cut(job.host.name, ends)
+    now = await read_cut(job.control, keys)
+    past = await read_as_of(job.control, keys, now.at_ms - _PAST_MS, is_cut=True)
+    for when, cut in (("now", now), ("in the past", past)):
+        ends = {
+            (topics[topic_id].name, index): each.end_offset
+            for (topic_id, index), each in cut.partitions.items()
+            if not each.error_code and not topics[topic_id].name.startswith("temp-")
+        }
+        job.history.told_cut(f"{job.host.name} {when}", ends)
 
 
 async def read_slowly(job: Job) -> None:

@@ -40,6 +40,7 @@ from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.offsets import Offsets
 from lacuna.controlplane.state.groups.streams import LiveStreamsGroup
+from lacuna.controlplane.state.past_cuts import PastCuts
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.state import Lease, State
 from lacuna.controlplane.state.transactional import TransactionalId
@@ -511,6 +512,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "retry answer of EndTxn": _no_retry_answer,
     "last stable offset": _no_last_stable_offset,
     "transactions behind cuts": lambda: patch(Unsettled, "add", lambda *_: None),
+    "cuts of past times": lambda: patch(PastCuts, "note", lambda *_: None),
     "skipping of aborted records": _aborted_shown,
     "checksums of reads": _unchecked_reads,
     "read pins": _no_pins,

@@ -49,12 +49,14 @@ async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
     return Cut(read.at_ms, dict(zip(keys, read.partitions, strict=True)), read.holders)
 
 
-async def read_as_of(control: ControlClient, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-    """Return the partitions at the last time up to `at_ms` that is known for all of them. Raises the errors of
-    `control.call`.
+async def read_as_of(
+    control: ControlClient, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False
+) -> AsOf:
+    """Return the partitions at the last time up to `at_ms` that is known for all of them, or their ends in a cut of
+    that time. Raises the errors of `control.call`.
     """
     wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
-    command = Command(read_as_of=ReadAsOf(partitions=wanted, at_ms=at_ms))
+    command = Command(read_as_of=ReadAsOf(partitions=wanted, at_ms=at_ms, is_cut=is_cut))
     read = (await control.call(command)).as_of_read
     found = dict(zip(keys, read.partitions, strict=bool(read.as_of_ms)))
     return AsOf(read.as_of_ms, read.known_from_ms, found)

@@ -10,9 +10,9 @@ because a last stable offset stays behind it while an earlier transaction is ope
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import Final
+from typing import Final, Protocol
 
 from lacuna.controlplane.v1.log_pb2 import StableHistory
 
@@ -37,7 +37,46 @@ def next_second_ms(now_ms: int) -> int:
     return (now_ms // 1000 + 1) * 1000
 
 
-class History:
+class Widths:
+    """The seconds of a history, of which the older are known for fewer and fewer. Some were last dropped at the second
+    `thinned_at`.
+    """
+
+    __slots__ = ("thinned_at",)
+
+    def __init__(self) -> None:
+        self.thinned_at = 0
+
+    def width(self, second: int) -> int:
+        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
+        age = self.thinned_at - second
+        return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
+
+    def kept(self, seconds: Sequence[int]) -> list[int]:
+        """Thin at the last of these seconds: return the indexes of those that answer for a multiple of their width."""
+        self.thinned_at = seconds[-1]
+        kept: list[int] = []
+        for index, (second, next_second) in enumerate(pairwise(seconds)):
+            last = next_second - 1
+            if last - last % self.width(last) >= second:
+                kept.append(index)
+        kept.append(len(seconds) - 1)
+        return kept
+
+
+class Known(Protocol):
+    """What is known of past seconds."""
+
+    def known_from(self) -> int:
+        """Return the first second for which there is an answer."""
+        ...
+
+    def width(self, second: int) -> int:
+        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
+        ...
+
+
+class History(Widths):
     """The last stable offsets of a partition at whole seconds.
 
     From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
@@ -46,14 +85,14 @@ class History:
     the control plane's.
     """
 
-    __slots__ = ("most", "offsets", "seconds", "settled_ms", "thinned_at")
+    __slots__ = ("most", "offsets", "seconds", "settled_ms")
 
     def __init__(self, settled_ms: int, spread: int = 0) -> None:
         """An empty history of a partition whose last stable offset is known from `settled_ms` on."""
+        super().__init__()
         self.seconds: array[int] = array("q")
         self.offsets: array[int] = array("q")
         self.settled_ms = settled_ms
-        self.thinned_at = 0
         self.most = MOST_ENTRIES - spread % _SPREAD
 
     def note(self, last_stable_offset: int, now_ms: int) -> None:
@@ -89,11 +128,6 @@ class History:
         """Return the first second for which there is an answer."""
         return self.seconds[0] if self.seconds else self.settled_ms // 1000
 
-    def width(self, second: int) -> int:
-        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
-        age = self.thinned_at - second
-        return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
-
     def at(self, second: int, last_stable_offset: int) -> int:
         """Return the last stable offset at a second not before `known_from`; `now` is the present one."""
         if second * 1000 >= self.settled_ms:
@@ -103,13 +137,7 @@ class History:
     def thin(self) -> None:
         """Drop the entries that answer for no multiple of the width of their time."""
         seconds = self.seconds
-        self.thinned_at = seconds[-1]
-        kept: list[int] = []
-        for index, (second, next_second) in enumerate(pairwise(seconds)):
-            last = next_second - 1
-            if last - last % self.width(last) >= second:
-                kept.append(index)
-        kept.append(len(seconds) - 1)
+        kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))
         self.offsets = array("q", map(self.offsets.__getitem__, kept))
         excess = len(kept) + _ROOM - self.most
@@ -139,7 +167,7 @@ class History:
         return found
 
 
-def common_second(histories: Collection[History], at_ms: int) -> int:
+def common_second(histories: Collection[Known], at_ms: int) -> int:
     """Return the last second up to a time for which all these histories are exact."""
     second = at_ms // 1000
     while True:
@@ -149,7 +177,7 @@ def common_second(histories: Collection[History], at_ms: int) -> int:
         second -= second % width
 
 
-def known_from(histories: Collection[History]) -> int:
+def known_from(histories: Collection[Known]) -> int:
     """Return the first second from which on all these histories have an answer for `common_second`."""
     first = max((each.known_from() for each in histories), default=0)
     width = max((each.width(first) for each in histories), default=1)

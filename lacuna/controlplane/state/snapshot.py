@@ -19,6 +19,7 @@ from lacuna.controlplane.state.partition import (
     ProducerWindow,
     spread_of,
 )
+from lacuna.controlplane.state.past_cuts import Lowered
 from lacuna.controlplane.state.segments import Pin, References, SegmentRows, SegmentTable
 from lacuna.controlplane.state.settings import (
     TRANSACTIONAL_ID_EXPIRATION_MS,
@@ -37,6 +38,7 @@ from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.controlplane.v1.snapshot_pb2 import (
     LeaseSnapshot,
     PartitionSnapshot,
+    PastCutSnapshot,
     PinsSnapshot,
     SegmentsSnapshot,
     StateSnapshot,
@@ -143,6 +145,8 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
         id_firsts=state.id_ages.firsts,
         security=state.security.snapshot(),
         settle_at=state.unsettled.settle_at,
+        past_cuts_from=state.past_cuts.first_second,
+        past_cuts_thinned_at=state.past_cuts.thinned_at,
     )
     for name in _COUNTERS:
         setattr(head, name, getattr(state, name))
@@ -155,6 +159,8 @@ def _pieces(state: State) -> Iterator[StateSnapshot]:
         yield StateSnapshot(transactional_ids=[found])
     for some in state.unsettled.pieces(_UNSETTLED_ROWS):
         yield StateSnapshot(unsettled=[_unsettled(*each) for each in some])
+    for second, lowered in state.past_cuts.rows():
+        yield StateSnapshot(past_cuts=[_past_cut(second, lowered)])
     for segments in _segments(state.segments):
         yield StateSnapshot(segments=segments)
     for groups in state.groups.pieces():
@@ -185,6 +191,11 @@ def _read_part(state: State, message: StateSnapshot) -> None:
         }
         state.unsettled.put(unsettled.transaction, spans)
     state.unsettled.settle_at = message.settle_at or state.unsettled.settle_at
+    for past in message.past_cuts:
+        keys = map(key_of, past.partitions)
+        state.past_cuts.put(past.second, dict(zip(keys, past.ends, strict=True)))
+    state.past_cuts.first_second = message.past_cuts_from or state.past_cuts.first_second
+    state.past_cuts.thinned_at = message.past_cuts_thinned_at or state.past_cuts.thinned_at
     _read_segments(state.segments, message.segments, message.pins)
     state.groups.load(message.groups)
 
@@ -405,6 +416,14 @@ def _unsettled(transaction: int, spans: Spans) -> UnsettledSnapshot:
             )
             for (topic_id, partition), span in spans.items()
         ],
+    )
+
+
+def _past_cut(second: int, lowered: Lowered) -> PastCutSnapshot:
+    return PastCutSnapshot(
+        second=second,
+        partitions=[TopicPartition(topic_id=key[0], partition=key[1]) for key in lowered],
+        ends=lowered.values(),
     )
 
 

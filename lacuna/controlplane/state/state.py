@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from lacuna.controlplane.shared.broker_configs import topic_defaults
+from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.shared.internal_topics import internal_by_id
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.security import Security
@@ -17,6 +18,7 @@ from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.merging import Cleanings, Horizons, MergesUnderWay
 from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
+from lacuna.controlplane.state.past_cuts import Lowered, PastCuts, lowered_now
 from lacuna.controlplane.state.rewriting import Rewriting
 from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.settings import (
@@ -144,6 +146,7 @@ class State:
         self.producers: dict[int, TransactionalId] = {}  # by current producer id
         self.id_ages = IdAges()
         self.unsettled = Unsettled()
+        self.past_cuts = PastCuts()
         self.segments = SegmentTable()
         self.groups = Groups()
         self.security = Security()
@@ -193,6 +196,18 @@ class State:
         self.cleanings = Cleanings()
         self.merge_horizons = Horizons()
         self.compaction_horizons = Horizons()
+
+    def note_cut(self, now_ms: int) -> None:
+        """Record the cut of the seconds since the last change, before one at `now_ms`."""
+        is_lowered = self.unsettled.transactions or self.past_cuts.ends
+        if is_lowered and now_ms >= next_second_ms(self.clock_ms):
+            self.past_cuts.note(self.clock_ms, self.partitions, self.unsettled)
+
+    def cut_at(self, second: int) -> Lowered:
+        """Return the ends that a cut of all partitions lowered at a second below their last stable offsets."""
+        if second * 1000 >= next_second_ms(self.clock_ms):
+            return lowered_now(self.partitions, self.unsettled)
+        return self.past_cuts.at(second)
 
     def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
         """Add a new transactional id, whose groups are not counted yet."""

@@ -34,6 +34,7 @@ def hold_back(state: State, now_ms: int) -> None:
         if pin.starts_ms > now_ms:
             state.segments.pins[pin_id] = Pin(now_ms, now_ms + pin.ends_ms - pin.starts_ms)
     state.windows.clear()
+    state.past_cuts.hold_back(now_ms)
     for partition in state.partitions.values():
         _hold_back_partition(state, partition, now_ms)
     _hold_back_transactions(state, now_ms)

@@ -238,12 +238,14 @@ class PartitionsRead(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
 
 class ReadAsOf(_message.Message):
-    __slots__ = ("partitions", "at_ms")
+    __slots__ = ("partitions", "at_ms", "is_cut")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     AT_MS_FIELD_NUMBER: _ClassVar[int]
+    IS_CUT_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     at_ms: int
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., at_ms: _Optional[int] = ...) -> None: ...
+    is_cut: bool
+    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., at_ms: _Optional[int] = ..., is_cut: _Optional[bool] = ...) -> None: ...
 
 class PartitionAsOf(_message.Message):
     __slots__ = ("error_code", "end_offset", "log_start_offset", "last_stable_offset")

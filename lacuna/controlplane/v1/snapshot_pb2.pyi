@@ -140,6 +140,16 @@ class UnsettledSnapshot(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[TransactionPartitionSnapshot]
     def __init__(self, transaction: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[TransactionPartitionSnapshot, _Mapping]]] = ...) -> None: ...
 
+class PastCutSnapshot(_message.Message):
+    __slots__ = ("second", "partitions", "ends")
+    SECOND_FIELD_NUMBER: _ClassVar[int]
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    ENDS_FIELD_NUMBER: _ClassVar[int]
+    second: int
+    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
+    ends: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, second: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., ends: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class SegmentsSnapshot(_message.Message):
     __slots__ = ("lease_ids", "sequences", "object_sizes", "live_extents", "releasing_lease_ids", "releasing_sequences", "replaced_lease_ids", "replaced_sequences", "replaced_ms")
     LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -173,7 +183,7 @@ class PinsSnapshot(_message.Message):
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ..., starts_ms: _Optional[_Iterable[int]] = ..., ends_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class StateSnapshot(_message.Message):
-    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "id_hours", "id_firsts", "security", "unsettled", "settle_at", "groups")
+    __slots__ = ("cluster_id", "clock_ms", "cluster_version", "next_lease_id", "next_node_id", "next_producer_id", "next_transaction", "next_pin_id", "format_version", "nodes", "leases", "ended_lease_ids", "ended_lease_ms", "topics", "transactional_ids", "segments", "pins", "id_hours", "id_firsts", "security", "unsettled", "settle_at", "past_cuts", "past_cuts_from", "past_cuts_thinned_at", "groups")
     CLUSTER_ID_FIELD_NUMBER: _ClassVar[int]
     CLOCK_MS_FIELD_NUMBER: _ClassVar[int]
     CLUSTER_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -196,6 +206,9 @@ class StateSnapshot(_message.Message):
     SECURITY_FIELD_NUMBER: _ClassVar[int]
     UNSETTLED_FIELD_NUMBER: _ClassVar[int]
     SETTLE_AT_FIELD_NUMBER: _ClassVar[int]
+    PAST_CUTS_FIELD_NUMBER: _ClassVar[int]
+    PAST_CUTS_FROM_FIELD_NUMBER: _ClassVar[int]
+    PAST_CUTS_THINNED_AT_FIELD_NUMBER: _ClassVar[int]
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     cluster_id: str
     clock_ms: int
@@ -219,5 +232,8 @@ class StateSnapshot(_message.Message):
     security: _security_pb2.SecurityChanges
     unsettled: _containers.RepeatedCompositeFieldContainer[UnsettledSnapshot]
     settle_at: int
+    past_cuts: _containers.RepeatedCompositeFieldContainer[PastCutSnapshot]
+    past_cuts_from: int
+    past_cuts_thinned_at: int
     groups: _group_records_pb2.GroupsSnapshot
-    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., id_hours: _Optional[_Iterable[int]] = ..., id_firsts: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., unsettled: _Optional[_Iterable[_Union[UnsettledSnapshot, _Mapping]]] = ..., settle_at: _Optional[int] = ..., groups: _Optional[_Union[_group_records_pb2.GroupsSnapshot, _Mapping]] = ...) -> None: ...
+    def __init__(self, cluster_id: _Optional[str] = ..., clock_ms: _Optional[int] = ..., cluster_version: _Optional[int] = ..., next_lease_id: _Optional[int] = ..., next_node_id: _Optional[int] = ..., next_producer_id: _Optional[int] = ..., next_transaction: _Optional[int] = ..., next_pin_id: _Optional[int] = ..., format_version: _Optional[int] = ..., nodes: _Optional[_Iterable[_Union[_cluster_pb2.Agent, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[LeaseSnapshot, _Mapping]]] = ..., ended_lease_ids: _Optional[_Iterable[int]] = ..., ended_lease_ms: _Optional[_Iterable[int]] = ..., topics: _Optional[_Iterable[_Union[TopicSnapshot, _Mapping]]] = ..., transactional_ids: _Optional[_Iterable[_Union[TransactionalIdSnapshot, _Mapping]]] = ..., segments: _Optional[_Union[SegmentsSnapshot, _Mapping]] = ..., pins: _Optional[_Union[PinsSnapshot, _Mapping]] = ..., id_hours: _Optional[_Iterable[int]] = ..., id_firsts: _Optional[_Iterable[int]] = ..., security: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., unsettled: _Optional[_Iterable[_Union[UnsettledSnapshot, _Mapping]]] = ..., settle_at: _Optional[int] = ..., past_cuts: _Optional[_Iterable[_Union[PastCutSnapshot, _Mapping]]] = ..., past_cuts_from: _Optional[int] = ..., past_cuts_thinned_at: _Optional[int] = ..., groups: _Optional[_Union[_group_records_pb2.GroupsSnapshot, _Mapping]] = ...) -> None: ...

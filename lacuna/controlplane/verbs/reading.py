@@ -6,12 +6,13 @@ from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.history import common_second, known_from
+from lacuna.controlplane.shared.history import Known, common_second, known_from
 from lacuna.controlplane.shared.internal_topics import partition_of
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.shared.rights import QUESTIONS, Need
 from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.past_cuts import Lowered
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import cut_of
@@ -82,24 +83,31 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
-    """Return where each partition ended for read_committed consumers at a time, which is common to all partitions."""
-    found = [turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions]
-    histories = [each.history for each in found if each is not None]
-    known = known_from(histories)
-    second = common_second(histories, min(command.at_ms, turn.now_ms))
+    """Return where each partition ended for read_committed consumers at a time, which is common to all partitions, or
+    where it ended in a cut of that time.
+    """
+    state = turn.state
+    found = [state.partitions.get(key_of(wanted)) for wanted in command.partitions]
+    pasts: list[Known] = [each.history for each in found if each is not None]
+    if command.is_cut:
+        pasts.append(state.past_cuts)
+    known = known_from(pasts)
+    second = common_second(pasts, min(command.at_ms, turn.now_ms))
     answer = AsOfRead(known_from_ms=known * 1000)
     if second >= known:
+        lowered = state.cut_at(second) if command.is_cut else {}
         answer.as_of_ms = second * 1000
-        answer.partitions.extend(_as_of(each, second) for each in found)
+        answer.partitions.extend(_as_of(each, second, lowered) for each in found)
     return Reply(as_of_read=answer)
 
 
-def _as_of(partition: Partition | None, second: int) -> PartitionAsOf:
+def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> PartitionAsOf:
     if partition is None:
         return PartitionAsOf(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     stable = partition.last_stable_offset
+    end = partition.history.at(second, stable)
     return PartitionAsOf(
-        end_offset=partition.history.at(second, stable),
+        end_offset=min(end, lowered.get(partition.key, end)),
         log_start_offset=partition.log_start_offset,
         last_stable_offset=stable,
     )

@@ -123,7 +123,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
     # Requested before the logs are read, which therefore reach at least as far.
     past = None
     if options.as_of_ms is not None:
-        past = ends_as_of(metadata, options.selection, options.as_of_ms)
+        past = ends_as_of(metadata, options.selection, options.as_of_ms, is_cut=options.is_cut)
     cut = cut_of(metadata, options)
     logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)

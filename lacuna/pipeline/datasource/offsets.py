@@ -94,8 +94,10 @@ def logs_of(
 
 
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
-    """The ends of the selected partitions that exist now, such that no transaction is split; empty without `cut`."""
-    if not options.is_cut:
+    """The ends of the selected partitions that exist now, such that no transaction is split; empty without `cut`, or
+    for a past time.
+    """
+    if not options.is_cut or options.as_of_ms is not None:
         return {}
     keys = list(selected(metadata, options.selection, may_miss=True).values())
     return {key: each.end_offset for key, each in metadata.cut(keys).partitions.items()}
@@ -135,14 +137,15 @@ def selected_logs(
 
 
 def ends_as_of(
-    metadata: MetadataSource, selection: Selection, at_ms: int
+    metadata: MetadataSource, selection: Selection, at_ms: int, *, is_cut: bool
 ) -> dict[PartitionKey, int]:
-    """The ends of the selected partitions for read_committed consumers at a time, or at the last known time before it.
+    """The ends of the selected partitions for read_committed consumers at a time, or at the last known time before it,
+    or the ends in a cut of that time.
 
     Raises PipelineError if that is not known, and as `selected` does.
     """
     keys = selected(metadata, selection)
-    past = metadata.as_of(list(keys.values()), at_ms)
+    past = metadata.as_of(list(keys.values()), at_ms, is_cut=is_cut)
     if not past.is_known:
         names = ", ".join(sorted({each.topic for each in keys}))
         raise PipelineError(f"option asOf: {not_known(names, past.known_from_ms)}")

@@ -93,7 +93,7 @@ class ReadOptions:
     """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
     With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
-    batch or micro-batch ends where no transaction is split.
+    batch or micro-batch ends where no transaction is split, at that time or now.
 
     With `pushdown`, the filters of a query narrow what is read.
     """
@@ -263,11 +263,10 @@ def _check_as_of(options: Options, found: ReadOptions) -> None:
 
 
 def _check_cut(options: Options, found: ReadOptions) -> None:
-    for name in (*_ENDING, _AS_OF, "maxOffsetsPerTrigger"):
+    for name in (*_ENDING, "maxOffsetsPerTrigger"):
         if name in options:
             raise OptionError(
-                f"options {_CUT}={_TRANSACTIONS} and {name}: only the cut of the present splits no transaction; "
-                "give only one of them"
+                f"options {_CUT}={_TRANSACTIONS} and {name}: both set the end; give only one of them"
             )
     if not found.is_committed:
         raise OptionError(

@@ -48,8 +48,10 @@ class MetadataSource(Protocol):
         """
         ...
 
-    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it."""
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
+        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it, or
+        the ends in a cut of that time. Raises PipelineError if the source knows no past cuts.
+        """
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:

@@ -75,7 +75,12 @@ class StoredMetadata:
         """The same: publishing has put all that a snapshot refers to into the bucket."""
         return self.partition_logs(keys)
 
-    def as_of(self, keys: Sequence[PartitionKey], at_ms: int) -> AsOf:
+    def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
+        if is_cut:
+            raise PipelineError(
+                "a metadata snapshot has the cut of its own time only, and none of a past time: ask the control plane "
+                "(metadata=control), or leave the time or the cut out"
+            )
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]
         known = known_from(histories)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.state import unsettled
-from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition, ReadCut
+from lacuna.controlplane.state import past_cuts, unsettled
+from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition, ReadAsOf, ReadCut
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
 from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked
 
@@ -169,6 +169,95 @@ def test_joined_transactions_are_not_split_either(taken: list[Step], most: int) 
         for name in NAMES:
             transfers.end(name, committed=True)
         assert transfers.cut() == [len(transfers.log[each]) for each in PARTITIONS]
+
+
+class Seconds:
+    """The cut at each whole second of some transfers, as it was then."""
+
+    def __init__(self, transfers: Transfers) -> None:
+        self.transfers = transfers
+        self.cuts: dict[int, list[int]] = {}
+
+    def pass_by(self, milliseconds: int) -> None:
+        """Let time pass."""
+        began, ended = self.transfers.now_ms, self.transfers.now_ms + milliseconds
+        cut = self.transfers.cut()
+        self.cuts |= dict.fromkeys(range(began // 1000 + 1, ended // 1000 + 1), cut)
+        self.transfers.now_ms = ended
+
+    def as_of(self, second: int, *texts: str) -> Any:
+        wanted = map(self.transfers.partition, texts or PARTITIONS)
+        asked = ReadAsOf(partitions=wanted, at_ms=second * 1000 + 999, is_cut=True)
+        return self.transfers.do("read_as_of", asked)
+
+    def check(self, second: int) -> int:
+        """Ask for the cut of a second. Return the second that the answer is for; 0 if none is known."""
+        answer = self.as_of(second)
+        if not answer.as_of_ms:
+            return 0
+        found = answer.as_of_ms // 1000
+        assert [each.end_offset for each in answer.partitions] == self.cuts[found]
+        return found
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.lists(st.tuples(steps, st.integers(0, 1500)), min_size=8, max_size=24), st.booleans())
+def test_s3_a_cut_of_a_past_second_is_the_one_of_that_time(
+    taken: list[tuple[Step, int]], restarts: bool
+) -> None:
+    transfers = Transfers()
+    seconds = Seconds(transfers)
+    seconds.pass_by(1000)
+    for step, milliseconds in taken:
+        transfers.take(step)
+        seconds.pass_by(milliseconds)
+        if restarts:
+            transfers.state = machine.restore((machine.snapshot(transfers.state),))
+    for second, cut in seconds.cuts.items():
+        assert seconds.check(second) == second
+        (of_one,) = seconds.as_of(second, "a-1").partitions
+        assert of_one.end_offset == cut[PARTITIONS.index("a-1")]
+
+
+def test_past_cuts_are_bounded_and_fewer_the_older_they_are() -> None:
+    transfers = Transfers()
+    seconds = Seconds(transfers)
+    with patch.multiple(past_cuts, MOST_SECONDS=64, MOST_ENDS=150):
+        for number in range(400):
+            transfers.write("x", "b-0")  # is open while the others commit
+            transfers.write("y", "a-0")
+            transfers.write("y", "b-0")
+            transfers.end("y", committed=True)
+            seconds.pass_by(1000)
+            if number % 3 == 0:
+                transfers.end("x", committed=True)
+                seconds.pass_by(1000)
+            assert len(transfers.state.past_cuts.ends) <= 64
+            assert transfers.state.past_cuts.count <= 150
+        found = {seconds.check(second) for second in seconds.cuts}
+    assert 0 in found, "the oldest are not known any more"
+    assert max(seconds.cuts) in found
+    assert 40 < len(found) < len(seconds.cuts)
+    first = seconds.as_of(min(seconds.cuts)).known_from_ms // 1000
+    assert seconds.check(first) == first
+
+
+def test_a_time_that_is_set_back_takes_later_cuts_with_it() -> None:
+    transfers = Transfers()
+    seconds = Seconds(transfers)
+    for _ in range(3):
+        transfers.write("x", "b-0")
+        transfers.write("y", "a-0")
+        transfers.write("y", "b-0")
+        transfers.end("y", committed=True)
+        seconds.pass_by(2000)
+        transfers.end("x", committed=True)
+        seconds.pass_by(2000)
+    transfers.write("x", "a-1")
+    past = transfers.state.past_cuts
+    assert len(past.ends) == 6
+    past.hold_back(past.seconds[3] * 1000 + 500)
+    assert len(past.ends) == 4
 
 
 def test_a_cut_ends_before_a_transfer_that_waits_behind_an_open_transaction() -> None:

@@ -150,8 +150,13 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
     with JobClient(location.require_control()) as control:
         store = shared_store(location.store)
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    then = str(_next_second())
     holder.commit_transaction(60)
     assert sorted(values(cut="transactions")) == [b"held", b"moved", b"moved"]
+    assert values(asOf=then) == [b"moved"]
+    assert values(asOf=then, cut="transactions") == []
+    with pytest.raises(PipelineError, match="has the cut of its own time only"):
+        values(metadata="bucket", asOf=then, cut="transactions")
     assert values(metadata="bucket") == [b"moved"]
     assert values(metadata="bucket", cut="transactions") == []
 

@@ -53,12 +53,8 @@ _HOW = {**_WHERE, "subscribe": "a"}
         ),
         ({**_HOW, "cut": "yes"}, "cut"),
         (
-            {**_HOW, "cut": "transactions", "asOf": "-15m"},
-            "options cut=transactions and asOf: only the cut of the present",
-        ),
-        (
             {**_HOW, "cut": "transactions", "endingOffsets": "latest"},
-            "options cut=transactions and endingOffsets: only",
+            "options cut=transactions and endingOffsets: both set the end",
         ),
         (
             {**_HOW, "cut": "transactions", "isolation": "read_uncommitted"},

@@ -1,0 +1,107 @@
+"""Cuts of past seconds: the ends of partitions that a cut of all partitions lowered below the last stable offset.
+
+At a past time, the last stable offsets of all partitions are known (`History`), but a cut may have ended earlier in
+some of them. These ends are remembered for each whole second in which they changed, and for fewer seconds the older
+they are, as in a `History`. A cut of all partitions is a cut of any of them, too, though not always their largest.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from lacuna.controlplane.shared.history import Widths, next_second_ms
+from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.state.partition import Partition
+from lacuna.controlplane.state.unsettled import Unsettled, cut_of
+
+#: The most seconds that are remembered, and the most ends in all of them, at some 100 bytes each.
+MOST_SECONDS: Final = 1024
+MOST_ENDS: Final = 50_000
+
+#: The ends of a cut that lie below the last stable offset.
+Lowered: TypeAlias = Mapping[PartitionKey, int]
+
+
+class PastCuts(Widths):
+    """The lowered ends at whole seconds, from `seconds[i]` until `seconds[i + 1]`. Only replay changes this.
+
+    Before the first of these seconds, no end was lowered, back to `first_second`. Nothing is known of the time before
+    that.
+    """
+
+    __slots__ = ("count", "ends", "first_second", "seconds")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds: array[int] = array("q")
+        self.ends: list[Lowered] = []
+        self.count = 0  # of the ends
+        self.first_second = 0
+
+    def note(
+        self, clock_ms: int, partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled
+    ) -> None:
+        """Record the cut since the second after `clock_ms`, the time of the last change, before it may change."""
+        known: Lowered = self.ends[-1] if self.ends else {}
+        lowered = lowered_now(partitions, unsettled)
+        if lowered != known:
+            self.put(next_second_ms(clock_ms) // 1000, lowered)
+            if len(self.ends) >= MOST_SECONDS or self.count > MOST_ENDS:
+                self._thin()
+
+    def put(self, second: int, lowered: Lowered) -> None:
+        """Add the ends from a second on, which is later than those before."""
+        self.seconds.append(second)
+        self.ends.append(lowered)
+        self.count += len(lowered)
+
+    def known_from(self) -> int:
+        """Return the first second for which there is an answer."""
+        return self.first_second
+
+    def at(self, second: int) -> Lowered:
+        """Return the lowered ends at a second before the last change, and not before `known_from`."""
+        index = bisect_right(self.seconds, second) - 1
+        return self.ends[index] if index >= 0 else {}
+
+    def hold_back(self, now_ms: int) -> None:
+        """Drop what lies after `now_ms`, to which the time was set back."""
+        second = now_ms // 1000
+        kept = bisect_right(self.seconds, second)
+        self._keep(range(kept))
+        self.first_second = min(self.first_second, second)
+        self.thinned_at = min(self.thinned_at, second)
+
+    def _thin(self) -> None:
+        """Drop seconds that answer for no multiple of the width of their time, and the oldest beyond the bounds."""
+        self._keep(self.kept(self.seconds))
+        first, count = 0, self.count
+        while len(self.ends) - first > MOST_SECONDS * 3 // 4 or (
+            count > MOST_ENDS // 2 and first < len(self.ends) - 1
+        ):
+            count -= len(self.ends[first])
+            first += 1
+        if first:
+            self.first_second = self.seconds[first]
+            self._keep(range(first, len(self.ends)))
+
+    def _keep(self, indexes: Sequence[int]) -> None:
+        self.seconds = array("q", map(self.seconds.__getitem__, indexes))
+        self.ends = list(map(self.ends.__getitem__, indexes))
+        self.count = sum(map(len, self.ends))
+
+    def rows(self) -> Iterator[tuple[int, Lowered]]:
+        """Yield each second with its ends."""
+        return zip(self.seconds, self.ends, strict=True)
+
+
+def lowered_now(partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled) -> Lowered:
+    """Return the ends that the cut of all partitions lowers now. Takes time in proportion to the unsettled ranges."""
+    transactions = list(unsettled.transactions.values())
+    if not transactions:
+        return {}
+    keys = {key for spans in transactions for key in spans}
+    there = {key: partitions[key] for key in keys if key in partitions}
+    cut = cut_of(there, transactions)
+    return {key: cut.ends[key] for key in sorted(cut.holders)}
