@@ -195,7 +195,7 @@ class Seconds:
         answer = self.as_of(second)
         if not answer.as_of_ms:
             return 0
-        found = answer.as_of_ms // 1000
+        found: int = answer.as_of_ms // 1000
         assert [each.end_offset for each in answer.partitions] == self.cuts[found]
         return found
 
