@@ -19,8 +19,8 @@ from tests.compat.clients import HERE, Row
 BUILD_SECONDS = 800
 _MAX_OUTPUT = 64 << 20
 _MAX_TEXT = 120
-#: Folders that tools create next to the sources.
-_MADE = frozenset({"target", "node_modules", "__pycache__"})
+#: What tools create next to the sources.
+_MADE = frozenset({"target", "node_modules", "__pycache__", "Cargo.lock"})
 
 
 class BuildError(Exception):
@@ -51,7 +51,7 @@ class Ran:
 def build(row: Row) -> None:
     """Run the row's build commands unless they have already run on the same sources. Raises BuildError."""
     row.out.mkdir(parents=True, exist_ok=True)
-    done, sources = row.out / "built", _sources(row)
+    done, sources = row.out / "built", sources_of(row)
     if done.exists() and done.read_text() == sources:
         return
     log = row.out / "build.log"
@@ -111,16 +111,17 @@ def shortened(line: str) -> str:
     return f"{line[:40]}...({len(line)} characters, {digest})"
 
 
-def _sources(row: Row) -> str:
+def sources_of(row: Row) -> str:
     """Return a digest of the build commands and of all files that they may read."""
     words = {word for command in row.build for word in command if " " not in word}
     named = {row.folder / word for word in words}
-    folders = [row.folder, *HERE.glob("harness-*")]
+    folders = [row.folder, *HERE.glob("harness*")]
     found = {path for folder in folders for path in folder.rglob("*")} | named
     digest = hashlib.sha256(repr(row.build).encode())
     for path in sorted(found):
         if path.is_file() and not _MADE.intersection(path.parts):
-            digest.update(f"{path}\0{path.stat().st_size}\0".encode() + path.read_bytes())
+            name = os.path.relpath(path, HERE)
+            digest.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 
 

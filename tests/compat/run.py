@@ -14,6 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
+from tests.compat.captured import capture
 from tests.compat.clients import OUT, ClientFileError, Row, chosen, rows
 from tests.compat.clusters import PROCESS_SHAPE, Address, Kafkas, lacuna
 from tests.compat.composed import COMPOSE_SHAPE, SEEN_AS, composed
@@ -46,6 +47,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", help="NAME or NAME@VERSION, separated by commas")
     parser.add_argument("--lacuna", action="store_true", help="on Lacuna alone")
     parser.add_argument("--kafka", action="store_true", help="on Kafka alone")
+    parser.add_argument(
+        "--captured", action="store_true", help="on Lacuna, beside what was captured on Kafka"
+    )
     parser.add_argument("--lacuna-bootstrap", default="", help="a Lacuna that runs already")
     parser.add_argument(
         "--cluster",
@@ -77,8 +81,9 @@ def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
         here = Address(given) if given else None
         if (both or arguments.lacuna) and not here:
             here = stack.enter_context(start(folder, security))
-        there = kafkas.address if both or arguments.kafka else None
-        yield Bench(there, here, logs, security), shape
+        is_captured = arguments.captured
+        there = kafkas.address if (both and not is_captured) or arguments.kafka else None
+        yield Bench(there, here, logs, security, is_captured), shape
 
 
 def say(text: str) -> None:
@@ -151,6 +156,7 @@ def main() -> int:
     if is_whole and (arguments.keep or not arguments.only):
         keep(done, known, shape)
         keep_expected(done)
+        capture((each.row, each.prefix, each.sides[0]) for each in done if each.sides)
     bad = [result.row.title for result in done if result.failed]
     say(f"{len(wanted)} rows, {len(bad) + len(results) - len(done)} not as on Kafka {bad or ''}")
     return 1 if bad or len(done) < len(results) else 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.compat import programs, workload
+from tests.compat.captured import captured
 from tests.compat.clients import Row
 from tests.compat.clusters import Address, fetch
 from tests.compat.expected import INSIDE, SECURED, inside
@@ -23,13 +24,15 @@ from tests.compat.verdicts import Outcome, Side, Verdict, compare, judge, scenar
 class Bench:
     """The clusters on which rows run, or None for an omitted one.
 
-    `security` belongs to their secured listeners. Without it, scenarios over SASL_SSL are skipped.
+    With `is_captured`, Lacuna is compared with what the programs once printed on Kafka. `security` belongs to their
+    secured listeners. Without it, scenarios over SASL_SSL are skipped.
     """
 
     kafka: Callable[[str], Address] | None
     lacuna: Address | None
     logs: Path
     security: Security | None = None
+    is_captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,7 @@ class Result:
     cells: dict[str, Verdict] = field(default_factory=dict)
     whole: Verdict | None = None
     sides: tuple[Side, ...] = ()
+    prefix: str = ""
 
     @property
     def failed(self) -> list[str]:
@@ -70,7 +74,10 @@ def prepare(row: Row) -> Result | None:
 
 
 def run_built(row: Row, bench: Bench) -> Result:
-    """Run a built row. Raises KafkaException or RuntimeError if a cluster's topics cannot be filled."""
+    """Run a built row.
+
+    Raises KafkaException or RuntimeError if a cluster's topics cannot be filled, and CaptureError without a capture.
+    """
     load = workload.make(row.codecs)
     prefix = re.sub(r"[^a-zA-Z0-9]+", "-", f"{row.name}-{row.version}-{uuid.uuid4().hex[:4]}")
     file = bench.logs / f"{prefix}.json"
@@ -94,9 +101,10 @@ def run_built(row: Row, bench: Bench) -> Result:
             found = {feed: stored(bootstrap, f"{prefix}-{feed}") for feed in INSIDE}
         return Side(ran, wanted(load, ran, inside(found)))
 
+    sides = [captured(row, prefix)] if bench.is_captured else []
     with ThreadPoolExecutor(2) as pool:
-        sides = list(pool.map(side, addresses, addresses.values()))
-    return Result(row, _cells(row, sides, secured), sides=tuple(sides))
+        sides += pool.map(side, addresses, addresses.values())
+    return Result(row, _cells(row, sides, secured), sides=tuple(sides), prefix=prefix)
 
 
 def _cells(row: Row, sides: list[Side], secured: tuple[str, ...]) -> dict[str, Verdict]:
