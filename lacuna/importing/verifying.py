@@ -8,7 +8,7 @@ same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from struct import Struct
 from typing import Final, NamedTuple
@@ -99,6 +99,19 @@ class Verifier:
             place: Span(max(each[place] for each in starts), min(each[place] for each in ends))
             for place in places
             if all(place in each for each in (*starts, *ends))
+        }
+
+    async def lost(self, places: Sequence[Place]) -> dict[Place, str]:
+        """Return what is wrong with the mirrors that end after their source, which has lost what it had."""
+        source, target = self._clusters
+        here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
+        # The source last: by now it has all that was copied.
+        there = await source.offsets(places, LATEST, READ_UNCOMMITTED)
+        return {
+            place: f"{place[0]}[{place[1]}]: the copy ends at offset {end} and the source at {there[place]}: "
+            "the source has lost its last offsets"
+            for place, end in here.items()
+            if place in there and end > there[place]
         }
 
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
@@ -357,11 +370,12 @@ async def compare_mirrors(
     Without a selection by name, these are the mirrors; a promoted topic must be named. With `keeps_aborted`, a
     read_uncommitted consumer must find aborted records in the copy, too.
     """
+    mirrors = await mirrors_of(source, target)
     if selection.wanted:
         here = await target.topics()
         found = {name: each for name, each in (await source.topics()).items() if name in here}
     else:
-        found = await mirrors_of(source, target)
+        found = dict(mirrors)
     places = [
         (name, index)
         for name, topic in found.items()
@@ -371,10 +385,13 @@ async def compare_mirrors(
     verifier = Verifier(source, target, keeps_aborted=keeps_aborted)
     try:
         spans = await verifier.spans(places)
+        lost = await verifier.lost([place for place in places if place[0] in mirrors])
         configs = await topic_configs(target, list(found))
         for place, span in spans.items():
             policy = configs[place[0]]["cleanup.policy"].value or ""
-            yield await verifier.compare(place, span, is_compacted="compact" in policy)
+            compared = await verifier.compare(place, span, is_compacted="compact" in policy)
+            difference = compared.difference or lost.get(place, "")
+            yield replace(compared, difference=difference)
     finally:
         await verifier.close()
     for difference in await compare_groups(source, target, spans):

@@ -44,8 +44,8 @@ from lacuna.importing.cutover import (
 )
 from lacuna.importing.following import Budget, OutranError
 from lacuna.importing.mirror import Importer, ImportSettings
-from lacuna.importing.target import Target
-from lacuna.importing.topics import Selection
+from lacuna.importing.target import Stretch, Target
+from lacuna.importing.topics import Selection, links_of
 from lacuna.importing.transactions import SourceTransaction, source_transactions
 from lacuna.importing.verifying import compare_mirrors
 from lacuna.operating.control import connect
@@ -356,6 +356,31 @@ def test_a_topic_that_was_created_again_is_not_copied_over_the_old_one(
     assert line.startswith("again was deleted at the source and created again")
     _, rows = read(here, "again", 0, "read_committed")
     assert [row[3] for row in rows] == [b"old"]
+
+
+def test_a_copy_that_ends_after_its_source_is_named(source: Cluster, target: Cluster) -> None:
+    """The source has lost an offset that was copied."""
+    created(source.bootstrap, "longer")
+    send(source.bootstrap, "longer", ["kept"])
+    imported(source.bootstrap, target, "longer")
+    assert differences(source.bootstrap, target.bootstrap, "longer") == []
+
+    async def copy_a_hole() -> None:
+        async with Kafka(Agents(target.bootstrap), "the target") as here:
+            topic = (await here.topics())["longer"]
+            link = (await links_of(here))["longer"]
+        store = open_checked(target.store_url)
+        async with connect(ControlPlace(left(target.data, ADDRESS_NAME))) as control:
+            copy = Target(control, store)
+            await copy.open()
+            hole = Stretch((topic.raw_id, 0), link, 1, 2, 0, [])
+            assert await copy.commit(await copy.put([hole])) == [ErrorCode.NONE]
+            await copy.close()
+
+    asyncio.run(copy_a_hole())
+    assert differences(source.bootstrap, target.bootstrap, "longer") == [
+        "longer[0]: the copy ends at offset 2 and the source at 1: the source has lost its last offsets"
+    ]
 
 
 @pytest.mark.slow
