@@ -141,7 +141,7 @@ def _produce(cluster: Cluster, topic: str, rows: Any) -> None:
 
 
 def _partition(cluster: Cluster, topic: str) -> Partition:
-    state = cluster.embedded.running.plane.state
+    state = cluster.embedded.running.runtime.state
     return state.partitions[state.topics_by_name[topic].topic_id, 0]
 
 

@@ -131,14 +131,14 @@ class _CountedJournal(SqliteJournal):
 class Line:
     """An agent's session, whose stream carries bytes, as it would over gRPC."""
 
-    def __init__(self, plane: Runtime, answered: Callable[[int], None]) -> None:
+    def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
         self.received: list[SessionResponse] = []
         self._answered = answered
         self._request = SessionRequest(contract=own_contract())
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._settles: dict[int, Callable[[Reply], None]] = {}
         self._last_id = 0
-        served = serve_session(plane, self._parsed(), self._write, ServiceSettings().max_outbox)
+        served = serve_session(runtime, self._parsed(), self._write, ServiceSettings().max_outbox)
         self.stream = asyncio.create_task(served)
 
     def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
@@ -200,7 +200,7 @@ class Driver:
             lambda: new_cluster_id(lambda: chance.randbytes(16)),
             pace=MeasuredPace(LoopLoad()),
         )
-        self.plane = Runtime(
+        self.runtime = Runtime(
             self.journal,
             self.clock,
             lambda: chance.randbytes(16),
@@ -218,7 +218,7 @@ class Driver:
 
     def line(self) -> Line:
         """Opens a session."""
-        line = Line(self.plane, self._answered)
+        line = Line(self.runtime, self._answered)
         line.stream.add_done_callback(lambda _: self._all_answered.set())
         self.lines.append(line)
         return line
@@ -267,7 +267,7 @@ class Driver:
             line.stream.cancel()
             with suppress(asyncio.CancelledError, ControlPlaneUnavailable):
                 await line.stream
-        await self.plane.close()
+        await self.runtime.close()
 
 
 def drive(load: Load, seconds: float) -> dict[str, Any]:
@@ -294,7 +294,7 @@ async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
     memory = resident_bytes([os.getpid()])
     min_age_ms = min(MergeSettings().min_age_ms, int(seconds * 500))
     driver = Driver(folder)
-    await driver.plane.start()
+    await driver.runtime.start()
     fleet = Fleet(load, [driver.line() for _ in range(load.agents)])
     housekeeping = Housekeeping(fleet, driver.line(), min_age_ms, driver.clock.ms)
     for step in (housekeeping.open, fleet.register, fleet.create, fleet.begin, fleet.place):

@@ -51,7 +51,7 @@ async def _measure(slices: int, watchers: int, rounds: int, folder: Path) -> Rat
     gibibytes = slices * BATCH_BYTES / 2 * 1000 / TICK_MS / GIBIBYTE
     load = Load(slices, TICK_MS, zones=1, agents=1, gibibytes=gibibytes)
     driver = Driver(folder)
-    await driver.plane.start()
+    await driver.runtime.start()
     fleet = Fleet(load, [driver.line()])
     for step in (fleet.register, fleet.create, fleet.begin):
         step()

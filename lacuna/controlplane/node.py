@@ -47,26 +47,26 @@ _REFUSED_MS: Final = 300_000
 
 #: Asks the control plane at an address for its status, and reports this standby to it; None if it does not answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
-MakePlane = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], None]], Runtime]
+MakeRuntime = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], None]], Runtime]
 
 
 class Node:
     """One of several control planes. Call `begin`, then `run` as long as it should serve, then `close`.
 
-    `make_plane` returns a runtime on a journal. Before `begin`, it is a standby that knows no leader. `beside` runs the
-    renewals of its lease.
+    `make_runtime` returns a runtime on a journal. Before `begin`, it is a standby that knows no leader. `beside` runs
+    the renewals of its lease.
     """
 
     def __init__(
         self,
-        make_plane: MakePlane,
+        make_runtime: MakeRuntime,
         clock: Clock,
         ask_leader: AskLeader,
         *,
         cluster_id: str | None = None,
         beside: Beside = beside_the_loop,
     ) -> None:
-        self._make_plane = make_plane
+        self._make_runtime = make_runtime
         self._clock = clock
         self._ask_leader = ask_leader
         self._cluster_id = cluster_id
@@ -85,7 +85,7 @@ class Node:
         self._told: ControlPlaneStatus | None = None
         #: Standbys that have reported, each with the time of the report (`Clock.passed_ms`).
         self._standbys: dict[str, tuple[Standby, float]] = {}
-        self.plane: Runtime | None = None
+        self.runtime: Runtime | None = None
         self.epoch = 0
         self.is_closed = False
         self.changed = asyncio.Event()
@@ -114,12 +114,12 @@ class Node:
     @property
     def is_ready(self) -> bool:
         """Whether it leads, or has replayed the leader's appends, so that it could take over at once."""
-        return self.plane is not None or (self._has_caught_up and self._leader is not None)
+        return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
     def leader(self) -> str:
         """Where the leader serves, as far as this control plane knows; empty without a leader."""
-        if self.plane is not None:
+        if self.runtime is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
             return ""  # the journal may still name this control plane, which no longer leads
@@ -127,7 +127,7 @@ class Node:
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
         """Return the status of all control planes known here. `standby` is the caller, if it is one."""
-        if self.plane is None:
+        if self.runtime is None:
             return self._status_of_standby()
         now = self._clock.passed_ms()
         if standby is not None:
@@ -137,18 +137,18 @@ class Node:
             for address, (each, told) in self._standbys.items()
             if now - told < _FORGET_MS
         }
-        load = self.plane.load()
+        load = self.runtime.load()
         return ControlPlaneStatus(
             is_leader=True,
             leader=self._address,
             journal="shared",
             epoch=self.epoch,
-            position=self.plane.durable_position,
+            position=self.runtime.durable_position,
             standbys=[each for each, _ in self._standbys.values()],
             pending_records=load.pending_records,
             backlog=load.backlog,
-            is_time_doubtful=self.plane.time.is_doubtful,
-            clocks_ahead_ms=int(self.plane.time.apart_ms),
+            is_time_doubtful=self.runtime.time.is_doubtful,
+            clocks_ahead_ms=int(self.runtime.time.apart_ms),
         )
 
     def _status_of_standby(self) -> ControlPlaneStatus:
@@ -201,11 +201,11 @@ class Node:
 
     async def close(self) -> None:
         """Stop leading, if it leads, so that a standby takes over at once. `run` must have ended."""
-        plane, self.plane = self.plane, None
+        runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()
-        if plane is not None:
-            await plane.close()
+        if runtime is not None:
+            await runtime.close()
 
     async def _serve(self) -> None:
         """Follow the leader, take over from it, and lead until that ends."""
@@ -314,24 +314,24 @@ class Node:
             if not failed.done():
                 failed.set_exception(error)
 
-        plane = await self._start(journal, tenure, fail)
+        runtime = await self._start(journal, tenure, fail)
         self._refused_since = None
-        self.epoch = plane.epoch
+        self.epoch = runtime.epoch
         try:
             # The renewals end first, so that a released lease is not renewed.
             async with self._renewing(journal, tenure, fail):
                 self._leader = self._told = None
                 self._standbys.clear()
-                self.plane = plane
+                self.runtime = runtime
                 _log.info(
-                    "leading in epoch %d from position %d", self.epoch, plane.durable_position
+                    "leading in epoch %d from position %d", self.epoch, runtime.durable_position
                 )
                 await self._tell()
                 await failed
         except JournalError as error:
-            self.plane = None
+            self.runtime = None
             await self._tell()
-            await plane.abort(f"this control plane does not lead any more: {error}")
+            await runtime.abort(f"this control plane does not lead any more: {error}")
             raise
         finally:
             failed.cancel()
@@ -341,9 +341,9 @@ class Node:
     ) -> Runtime:
         replica, self._replica = self._replica, Replica()
         tenure.renewed(self._clock.passed_ms())
-        plane = self._make_plane(journal, replica, tenure, fail)
+        runtime = self._make_runtime(journal, replica, tenure, fail)
         try:
-            await plane.start(self._cluster_id)
+            await runtime.start(self._cluster_id)
         except JournalCorrupt as error:
             if not replica.position or self._is_reread:
                 raise
@@ -352,7 +352,7 @@ class Node:
             self._is_reread = True
             raise JournalError(str(error)) from error
         self._is_reread = False
-        return plane
+        return runtime
 
     @asynccontextmanager
     async def _renewing(

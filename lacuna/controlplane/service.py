@@ -67,8 +67,8 @@ class ServiceSettings:
 class LoneControlPlane:
     """A control plane that is alone on its journal, and so leads. `journal_path` is "" if the journal is in no file."""
 
-    def __init__(self, plane: Runtime, journal_path: str = "") -> None:
-        self.plane: Runtime | None = plane
+    def __init__(self, runtime: Runtime, journal_path: str = "") -> None:
+        self.runtime: Runtime | None = runtime
         self._journal_path = journal_path
         self.leader = ""
         self.changed = asyncio.Event()
@@ -76,8 +76,8 @@ class LoneControlPlane:
         self.is_ready = True
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:  # noqa: ARG002 - there is none
-        assert self.plane is not None
-        load = self.plane.load()
+        assert self.runtime is not None
+        load = self.runtime.load()
         size, free = _disk_of(self._journal_path)
         return ControlPlaneStatus(
             is_leader=True,
@@ -85,12 +85,12 @@ class LoneControlPlane:
             journal=f"SQLite at {self._journal_path}",
             disk_bytes=size,
             disk_free_bytes=free,
-            epoch=self.plane.epoch,
-            position=self.plane.durable_position,
+            epoch=self.runtime.epoch,
+            position=self.runtime.durable_position,
             pending_records=load.pending_records,
             backlog=load.backlog,
-            is_time_doubtful=self.plane.time.is_doubtful,
-            clocks_ahead_ms=int(self.plane.time.apart_ms),
+            is_time_doubtful=self.runtime.time.is_doubtful,
+            clocks_ahead_ms=int(self.runtime.time.apart_ms),
         )
 
 
@@ -175,7 +175,7 @@ class Server:
     async def show_state(self) -> None:
         """Report to health checks whether it is ready and whether it leads now."""
         self._health.set(_READY, is_serving=self._served.is_ready)
-        self._health.set(_SERVICE, is_serving=self._served.plane is not None)
+        self._health.set(_SERVICE, is_serving=self._served.runtime is not None)
 
     async def stop(self) -> None:
         """Report NOT_SERVING to health checks, then end the streams."""
@@ -221,8 +221,8 @@ class RunningControlPlane:
         failed: "asyncio.Future[None]",
         watching: "asyncio.Task[None]",
     ):
-        assert lone.plane is not None
-        self.plane = lone.plane
+        assert lone.runtime is not None
+        self.runtime = lone.runtime
         self._watching = watching
         self.status = lone.status
         self._server = server
@@ -248,24 +248,24 @@ class RunningControlPlane:
     async def close(self) -> None:
         """Stop cleanly: the runtime first, so that every decided command is answered."""
         self._watching.cancel()
-        await self.plane.close()
+        await self.runtime.close()
         await self._server.stop()
 
     async def abort(self) -> None:
         """Stop as in a crash: nothing more is answered."""
         self._watching.cancel()
-        await self.plane.abort()
+        await self.runtime.abort()
         await self._server.stop()
 
 
-async def _watch_files(journal: SqliteJournal, plane: Runtime) -> None:
+async def _watch_files(journal: SqliteJournal, runtime: Runtime) -> None:
     """Stop the control plane once its journal is no longer the one in its folder, even without requests."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         try:
             journal.check_files()
         except JournalError as error:
-            plane.give_up(error)
+            runtime.give_up(error)
             return
 
 
@@ -290,7 +290,7 @@ async def serve(
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())
     journal = SqliteJournal(journal_path, lambda: new_cluster_id(new_id), pace=pace)
-    plane = Runtime(
+    runtime = Runtime(
         journal,
         clock or SystemClock(),
         new_id,
@@ -300,16 +300,16 @@ async def serve(
         prepare=prepare,
         on_fatal=failed.set_exception,
     )
-    await plane.start(cluster_id)
-    lone = LoneControlPlane(plane, journal_path)
+    await runtime.start(cluster_id)
+    lone = LoneControlPlane(runtime, journal_path)
     server = Server(lone, settings)
     try:
         await server.start(address, on_demand=on_demand)
     except BaseException:
-        await plane.close()
+        await runtime.close()
         raise
     lone.leader = server.address
-    watching = asyncio.create_task(_watch_files(journal, plane), name="journal's files")
+    watching = asyncio.create_task(_watch_files(journal, runtime), name="journal's files")
     return RunningControlPlane(lone, server, failed, watching)
 
 

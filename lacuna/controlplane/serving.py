@@ -36,7 +36,7 @@ class ServedControlPlane(Protocol):
     """The control plane that a process serves: alone on its journal, or one of several."""
 
     @property
-    def plane(self) -> Runtime | None:
+    def runtime(self) -> Runtime | None:
         """The runtime while it leads."""
         ...
 
@@ -74,7 +74,7 @@ async def serve_stream(
     job: Job | None = None,
 ) -> None:
     """Report the leader until this control plane leads, then serve a session as `serve_session` does."""
-    while (plane := served.plane) is None:
+    while (runtime := served.runtime) is None:
         if served.is_closed:
             raise ControlPlaneUnavailable("the control plane was stopped")
         changed = served.changed
@@ -82,26 +82,26 @@ async def serve_stream(
         with suppress(TimeoutError):
             async with asyncio.timeout(BEAT_SECONDS):
                 await changed.wait()
-    await serve_session(plane, requests, write, max_outbox, job=job)
+    await serve_session(runtime, requests, write, max_outbox, job=job)
 
 
 async def serve_session(
-    plane: Runtime,
+    runtime: Runtime,
     requests: AsyncIterator[SessionRequest],
     write: Callable[[SessionResponse], Awaitable[None]],
     max_outbox: int,
     *,
     job: Job | None = None,
 ) -> None:
-    """Serve a session of `plane` until it ends. Always raises ControlPlaneUnavailable with the reason.
+    """Serve a session of `runtime` until it ends. Always raises ControlPlaneUnavailable with the reason.
 
     `job` is the caller, if it is neither an agent nor a control plane (`rights`).
 
     A session ends if more than `max_outbox` deltas and replies wait for `write`.
     """
-    outbox = _Outbox(max_outbox, plane.epoch)
-    session = plane.open_session(outbox, job=job)
-    reader = asyncio.create_task(_read(plane, requests, session, outbox, job))
+    outbox = _Outbox(max_outbox, runtime.epoch)
+    session = runtime.open_session(outbox, job=job)
+    reader = asyncio.create_task(_read(runtime, requests, session, outbox, job))
     beating = asyncio.create_task(_beat(outbox))
     try:
         while True:
@@ -130,7 +130,7 @@ def _of_job(job: Job, commands: Sequence[Command]) -> tuple[list[Command], list[
 
 
 async def _read(
-    plane: Runtime,
+    runtime: Runtime,
     requests: AsyncIterator[SessionRequest],
     session: HostSession,
     outbox: "_Outbox",
@@ -143,7 +143,7 @@ async def _read(
             if is_first and (why := why_not(request.contract)):
                 raise ControlPlaneUnavailable(f"this client is not compatible: {why}")
             is_first = False
-            await plane.room()
+            await runtime.room()
             if request.unsubscribe:
                 session.unsubscribe(_keys(request.unsubscribe))
             if request.subscribe:
@@ -152,7 +152,7 @@ async def _read(
             if job is not None:
                 commands, refused = _of_job(job, commands)
                 if refused:
-                    outbox.deliver((), (), refused, plane.durable_position)
+                    outbox.deliver((), (), refused, runtime.durable_position)
             if commands:
                 session.submit(commands)
         outbox.lost(ControlPlaneUnavailable("the client has ended the session"))

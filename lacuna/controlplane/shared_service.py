@@ -64,18 +64,18 @@ class RunningNode:
         await asyncio.shield(self._running)
 
     @property
-    def plane(self) -> Runtime:
+    def runtime(self) -> Runtime:
         """The runtime. Raises ControlPlaneUnavailable while another control plane leads."""
-        if self.node.plane is None:
+        if self.node.runtime is None:
             raise ControlPlaneUnavailable(
                 f"another control plane leads: {self.node.leader or 'none yet'}"
             )
-        return self.node.plane
+        return self.node.runtime
 
     async def leads(self, stands_by: Callable[[str], None]) -> None:
         """Wait until this control plane leads. `stands_by` receives each other leader. Raises the error if it ends."""
         leader = ""
-        while self.node.plane is None:
+        while self.node.runtime is None:
             if self.node.leader not in ("", leader):
                 leader = self.node.leader
                 stands_by(leader)
@@ -85,8 +85,8 @@ class RunningNode:
         """Stop as in a crash: nothing more is answered."""
         self._running.cancel()
         await asyncio.gather(self._running, return_exceptions=True)
-        if self.node.plane is not None:
-            await self.node.plane.abort()
+        if self.node.runtime is not None:
+            await self.node.runtime.abort()
         await self._server.stop()
 
     async def close(self) -> None:
@@ -119,7 +119,7 @@ async def serve_shared(
     """
     clock = clock or SystemClock()
 
-    def make_plane(
+    def make_runtime(
         journal: SharedJournal,
         replica: Replica,
         tenure: Tenure,
@@ -142,7 +142,7 @@ async def serve_shared(
 
     # The address is known once the server listens, and clients may connect as soon as it does.
     ask_leader = partial(ask_status, tls=made_of(settings.tls))
-    node = Node(make_plane, SystemClock(), ask_leader, cluster_id=cluster_id)
+    node = Node(make_runtime, SystemClock(), ask_leader, cluster_id=cluster_id)
     server = Server(node, settings)
     await server.start(address, on_demand=on_demand)
     if address.startswith("unix:"):

@@ -46,16 +46,16 @@ def observe_control_plane(
         if isinstance(running, RunningNode):
             await _add_node(families, running.node, settings)
         else:
-            await _add_leader(families, running.plane, settings)
+            await _add_leader(families, running.runtime, settings)
 
     observed.shows(add)
 
 
-async def _add_leader(families: Families, plane: Runtime, settings: RuntimeSettings) -> None:
+async def _add_leader(families: Families, runtime: Runtime, settings: RuntimeSettings) -> None:
     """Add all metrics of a control plane that leads."""
     await families.add(_ANY, True)
-    await families.add(_RUNTIME, _Loaded(plane, plane.load(), settings))
-    state, now_ms = plane.state, plane.now_ms()
+    await families.add(_RUNTIME, _Loaded(runtime, runtime.load(), settings))
+    state, now_ms = runtime.state, runtime.now_ms()
     await families.add(_STATE, _Summed(state, now_ms, totals(state, now_ms)))
     await families.add(_WAITING, await _waiting_in(state))
     await families.add(_DIRT, await _dirt_in(state, now_ms))
@@ -64,8 +64,8 @@ async def _add_leader(families: Families, plane: Runtime, settings: RuntimeSetti
 
 async def _add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
     """Add all metrics of one of several control planes on a journal."""
-    if node.plane is not None:
-        await _add_leader(families, node.plane, settings)
+    if node.runtime is not None:
+        await _add_leader(families, node.runtime, settings)
     else:
         await families.add(_ANY, False)
     await families.add(_NODE, node)
@@ -104,7 +104,7 @@ _NODE: Final[tuple[Metric[Node], ...]] = (
 class _Loaded(NamedTuple):
     """A control plane that leads, with its queues and their limits."""
 
-    plane: Runtime
+    runtime: Runtime
     load: RuntimeLoad
     settings: RuntimeSettings
 
@@ -113,12 +113,12 @@ _RUNTIME: Final[tuple[Metric[_Loaded], ...]] = (
     gauge(
         "lacuna_controlplane_time_doubtful",
         "1 while the clocks disagree with the control plane's time. No records are then deleted by age.",
-        lambda leader: leader.plane.time.is_doubtful,
+        lambda leader: leader.runtime.time.is_doubtful,
     ),
     gauge(
         "lacuna_controlplane_clocks_ahead_seconds",
         "Seconds by which the clocks are ahead of the control plane's time; negative if they are behind.",
-        lambda leader: leader.plane.time.apart_ms / 1000,
+        lambda leader: leader.runtime.time.apart_ms / 1000,
     ),
     counter(
         "lacuna_journal_records", "Decided records.", lambda leader: leader.load.decided_position

@@ -244,7 +244,7 @@ class EmbeddedCluster:
             )
             client.start()
         else:
-            client = InProcessClient(self.running.plane, max_partitions=max_partitions)
+            client = InProcessClient(self.running.runtime, max_partitions=max_partitions)
         self._stack.push_async_callback(client.close)
         await self._led(client.cluster.ready)
         return client

@@ -185,16 +185,16 @@ class Cluster:
 
     async def _advance(self, milliseconds: int) -> None:
         # Retention begins with the first tick, which may not have happened yet in a new cluster.
-        self.embedded.running.plane.tick()
+        self.embedded.running.runtime.tick()
         self._clock.advance(milliseconds)
-        self.embedded.running.plane.expect_jump(milliseconds)
+        self.embedded.running.runtime.expect_jump(milliseconds)
         # Agents renew their leases before the tick that ends overdue ones. `start` sends the renewals at once, because
         # the control plane's own tick may be next in the loop.
         agents = self.embedded.agents
         renewals = [start(agent.context.lease.renew(), "renewal") for agent in agents]
         await asyncio.gather(*filter(None, renewals))
         self._clock.wake()
-        self.embedded.running.plane.tick()
+        self.embedded.running.runtime.tick()
         # Once this returns, every agent knows what the tick has ended (S2).
         await confirm(self.embedded.control)
 

@@ -26,7 +26,7 @@ from tests.doubles.journal import MemoryJournal
 class Cluster:
     """A running control plane and agent, with the parts that tests need."""
 
-    plane: Runtime
+    runtime: Runtime
     control: InProcessClient
     context: AgentContext
     server: AgentServer
@@ -41,28 +41,28 @@ async def cluster(
     security = security or SecuritySettings()
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
-    plane = Runtime(
+    runtime = Runtime(
         MemoryJournal("cluster"),
         SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
         RuntimeSettings(),
         on_fatal=fatal.append,
     )
-    await plane.start()
-    control = InProcessClient(plane)
+    await runtime.start()
+    control = InProcessClient(runtime)
     kept = control.cluster.security
     access = Access(security, settings.listeners, kept, SystemWallClock())
     context = make_context(control, settings, access=access)
     server = make_server(context)
     await server.start()
     await context.lease.start(*server.ports)
-    await lengthen(plane, [context.lease])
-    yield Cluster(plane, control, context, server)
+    await lengthen(runtime, [context.lease])
+    yield Cluster(runtime, control, context, server)
     await context.lease.stop_renewing()
     await server.stop()
     await context.lease.release(1.0)
     await control.close()
-    await plane.close()
+    await runtime.close()
     assert fatal == []
 
 

@@ -80,7 +80,7 @@ async def test_another_agent_reads_it_from_the_control_plane() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
-        (lease_id, sequence), size = next(iter(log.plane._journal.hot.items()))
+        (lease_id, sequence), size = next(iter(log.runtime._journal.hot.items()))
         key = segment_key(log.lease.cluster_id, SegmentId(lease_id, sequence))
         other = HotStore(log.store, log.control)
         async with other.holding([key, "cluster.json"]):
@@ -107,7 +107,7 @@ async def test_no_segment_of_an_answer_takes_the_place_of_another(
         writer = await log.writer()
         for value in (b"a", b"b"):
             await writer.send(value)
-        sizes, hot = log.plane._journal.hot, log.plane._hot
+        sizes, hot = log.runtime._journal.hot, log.runtime._hot
         first, second = sizes
         monkeypatch.setattr(plane_hot, "_CACHE_BYTES", max(sizes.values()))
         hot._keep(second, hot._cache[second])
@@ -123,7 +123,7 @@ async def test_a_large_flush_goes_to_the_bucket() -> None:
         await log.create_topic("t")
         await (await log.writer()).send(bytes(5000))
         assert len(keys_in(log)) == 1
-        assert not log.plane._journal.hot
+        assert not log.runtime._journal.hot
 
 
 async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
@@ -143,7 +143,7 @@ async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
         assert not quick.done()
         store.gate.set()
         assert [(await each).base_offset for each in (slow, quick)] == [0, 1]
-        assert len(log.plane._journal.hot) == 1
+        assert len(log.runtime._journal.hot) == 1
 
 
 async def test_readers_leave_room_for_what_waits_for_its_commit(
@@ -184,7 +184,7 @@ async def test_what_the_control_plane_does_not_take_goes_to_the_bucket() -> None
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         writer = await log.writer()
-        log.plane.state.hot_intake.max_bytes = 0
+        log.runtime.state.hot_intake.max_bytes = 0
         for value in (b"a", b"b"):
             assert (await writer.send(value)).error_code == 0
         metrics = log.produce_service.flusher.metrics
@@ -215,7 +215,7 @@ async def test_the_newest_is_copied_to_the_bucket_now_and_then_and_at_the_end() 
         assert keys_in(log) == []
         await copy_now(log)
         (key,) = keys_in(log)
-        segment = max(log.plane._journal.hot)
+        segment = max(log.runtime._journal.hot)
         assert parse_segment_key(key)[1] == SegmentId(*segment)
         assert open_segment(store, key).journal_position > position
         lease_id = log.lease.lease_id
@@ -268,7 +268,9 @@ async def test_what_a_job_has_copied_counts_as_a_copy() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
-        ((segment, data),) = (await log.plane._journal.read_hot([*log.plane._journal.hot])).items()
+        ((segment, data),) = (
+            await log.runtime._journal.read_hot([*log.runtime._journal.hot])
+        ).items()
         log.store.put(segment_key(log.lease.cluster_id, SegmentId(*segment)), [data])
         await copy_now(log)
         assert log.produce_service.flusher.copies.copied == 1
@@ -294,7 +296,7 @@ async def test_a_copy_under_a_lease_that_ended_is_collected() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
-        lease_id, state = log.lease.lease_id, log.plane.state
+        lease_id, state = log.lease.lease_id, log.runtime.state
         await log.control.call(Command(release_lease=ReleaseLease(lease_id=lease_id)))
         swept = Command(confirm_collection=ConfirmCollection(swept_lease_ids=[lease_id]))
         with mock.patch.object(housekeeping, "COLLECTION_GRACE_MS", 0):
@@ -318,8 +320,8 @@ async def test_merging_moves_it_to_the_bucket_without_what_was_aborted() -> None
         assert not is_hot_key(key)
         wanted = [(number, b"%d" % number) for number in (0, 2, 4)]
         assert records_of(await log.fetch(0)) == wanted
-        state, hot = log.plane.state, log.plane._hot
-        now_ms = log.plane.now_ms()
+        state, hot = log.runtime.state, log.runtime._hot
+        now_ms = log.runtime.now_ms()
         hot.drop_some(state, now_ms, decided=1, durable=1)
         assert hot._dropping is None, "fetches that were planned before may still read it"
         hot.drop_some(state, now_ms + 60_000, decided=2, durable=1)
@@ -353,21 +355,21 @@ async def test_a_tick_examines_a_few_and_the_next_one_goes_on(
         writer = await log.writer()
         for number in range(5):
             await writer.send(b"%d" % number)
-        hot = log.plane._hot
-        assert log.plane._timer is not None
-        log.plane._timer.cancel()  # no tick but those of the test
+        hot = log.runtime._hot
+        assert log.runtime._timer is not None
+        log.runtime._timer.cancel()  # no tick but those of the test
         examined.clear()
-        journal = cast(MemoryJournal, log.plane._journal)
+        journal = cast(MemoryJournal, log.runtime._journal)
         with monkeypatch.context() as broken:
             broken.setattr(journal, "drop_hot", refuse)
             for _ in range(2):
-                hot.drop_some(log.plane.state, 0, decided=1, durable=1)
+                hot.drop_some(log.runtime.state, 0, decided=1, durable=1)
             assert hot._dropping is not None
             await hot._dropping
         assert sorted(examined[:5]) == [1, 2, 3, 4, 5]
         assert len(examined) == 6
         while 4 in (sequence for _, sequence in journal.hot):
-            hot.drop_some(log.plane.state, 0, decided=1, durable=1)
+            hot.drop_some(log.runtime.state, 0, decided=1, durable=1)
             await asyncio.gather(*filter(None, [hot._dropping]))
         assert len(hot._rounds) == 4
         assert hot.kept_bytes == sum(journal.hot.values())
@@ -389,7 +391,7 @@ async def test_without_a_control_plane_a_read_says_so() -> None:
     async with open_log(produce=HOT) as log:
         key = segment_key(log.lease.cluster_id, SegmentId(hot_lease(1), 1))
         store = HotStore(log.store, log.control)
-        await log.plane.close()
+        await log.runtime.close()
         with pytest.raises(StoreUnavailableError, match="is not held by its reader"):
             store.get_all(key)
         async with store.holding([key]):
@@ -417,11 +419,11 @@ async def test_a_copy_in_the_bucket_is_read_where_the_journal_fails() -> None:
     async with open_log(produce=HOT) as log:
         await log.create_topic("t")
         await (await log.writer()).send(b"a")
-        lease_id, sequence = next(iter(log.plane._journal.hot))
+        lease_id, sequence = next(iter(log.runtime._journal.hot))
         ids = [SegmentId(lease_id, sequence), SegmentId(lease_id, sequence + 1)]
         keys = [segment_key(log.lease.cluster_id, each) for each in ids]
-        log.plane._hot._cache.clear()
-        cast(MemoryJournal, log.plane._journal).damaged = {(lease_id, sequence)}
+        log.runtime._hot._cache.clear()
+        cast(MemoryJournal, log.runtime._journal).damaged = {(lease_id, sequence)}
         store = HotStore(log.store, log.control)
         async with store.holding(keys):
             with pytest.raises(DamagedObjectError, match="its bytes in the journal"):

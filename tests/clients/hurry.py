@@ -27,7 +27,7 @@ def hurry(cluster: Cluster, session_ms: int = SESSION_MS) -> None:
     """Sets the heartbeat interval to HEARTBEAT_MS and the session to `session_ms`, until the cluster is restarted."""
 
     async def change() -> None:
-        groups = cluster.embedded.running.plane._state.groups
+        groups = cluster.embedded.running.runtime._state.groups
         groups.settings = dataclasses.replace(
             groups.settings,
             consumer_heartbeat_interval_ms=HEARTBEAT_MS,
@@ -41,7 +41,7 @@ def raise_epoch(cluster: Cluster, transactional_id: str, epoch: int) -> None:
     """Sets the producer epoch of a transactional id, which would take thousands of requests."""
 
     async def change() -> None:
-        ids = cluster.embedded.running.plane._state.transactional_ids
+        ids = cluster.embedded.running.runtime._state.transactional_ids
         ids[transactional_id].producer_epoch = epoch
 
     cluster.run(change())
@@ -50,16 +50,16 @@ def raise_epoch(cluster: Cluster, transactional_id: str, epoch: int) -> None:
 def keep_leases(cluster: Cluster) -> None:
     """Makes the leases of all agents last (`lengthen`), until the cluster is restarted."""
     leases = [agent.context.lease for agent in cluster.embedded.agents]
-    cluster.run(lengthen(cluster.embedded.running.plane, leases))
+    cluster.run(lengthen(cluster.embedded.running.runtime, leases))
 
 
-async def lengthen(plane: Runtime, leases: Iterable[AgentLease]) -> None:
+async def lengthen(runtime: Runtime, leases: Iterable[AgentLease]) -> None:
     """Make all leases of a control plane last LEASE_MS, until it is restarted. `leases` are those of its agents.
 
     A machine may delay a process for longer than a lease. Its agents then reject requests and close connections until
     they have registered again. A test that sends requests itself would see these errors.
     """
-    for held in plane._state.leases.values():
+    for held in runtime._state.leases.values():
         held.duration_ms = LEASE_MS
     for lease in leases:
         lease._duration_seconds = lease.trust.lasts = LEASE_MS / 1000

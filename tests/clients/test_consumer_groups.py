@@ -231,7 +231,7 @@ def _session_end_ms(cluster: Cluster, group_id: str, survivor: str) -> int:
     """Return when the session of the group's other member ends, by the cluster's clock; 0 if it has ended."""
 
     async def ask() -> int:
-        live = cluster.embedded.running.plane._state.groups.live_consumers[group_id]
+        live = cluster.embedded.running.runtime._state.groups.live_consumers[group_id]
         ends_ms = (
             end_ms
             for (member_id, kind), end_ms in live.deadlines.items()
@@ -244,7 +244,7 @@ def _session_end_ms(cluster: Cluster, group_id: str, survivor: str) -> int:
 
 def _epoch(cluster: Cluster, group_id: str) -> int:
     async def ask() -> int:
-        return int(cluster.embedded.running.plane._state.groups.consumers[group_id].group_epoch)
+        return int(cluster.embedded.running.runtime._state.groups.consumers[group_id].group_epoch)
 
     return cluster.run(ask())
 

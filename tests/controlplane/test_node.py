@@ -9,7 +9,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from tests.doubles.clock import ManualClock
 
 
-def no_plane(*_: object) -> Runtime:
+def no_runtime(*_: object) -> Runtime:
     raise AssertionError("it does not lead")
 
 
@@ -22,7 +22,7 @@ class Asked:
 
     def __init__(self, *, is_checked: bool = True) -> None:
         self.clock = ManualClock()
-        self.node = Node(no_plane, self.clock, nobody)
+        self.node = Node(no_runtime, self.clock, nobody)
         self.node._is_checked = is_checked
 
     async def meets(self, error: JournalError) -> None:

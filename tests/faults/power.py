@@ -151,7 +151,7 @@ class PowerCluster:
         self._folder = folder
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
-        self._plane: Runtime | None = None
+        self._runtime: Runtime | None = None
         self._agent: RunningAgent | None = None
         self._store: DirectoryStore | None = None
         self.control: InProcessClient
@@ -183,18 +183,18 @@ class PowerCluster:
             str(self._folder / "journal.db"), lambda: "cluster", connect=self._connect
         )
         fatal: list[BaseException] = []
-        self._plane = Runtime(
+        self._runtime = Runtime(
             journal,
             SystemClock(),
             lambda: os.urandom(16),
             RuntimeSettings(),
             on_fatal=fatal.append,
         )
-        await self._plane.start()
-        self.control = InProcessClient(self._plane)
+        await self._runtime.start()
+        self.control = InProcessClient(self._runtime)
         await self.control.cluster.ready()
         self._store = DirectoryStore(OBJECTS, file_system=self._files)
-        claim_store(self._store, self._plane.cluster_id)
+        claim_store(self._store, self._runtime.cluster_id)
         self._agent = await start_agent(
             control=self.control,
             store=self._store,
@@ -214,7 +214,7 @@ class PowerCluster:
             await self._agent.abort()
             await self._agent.context.produce.close()
             await self._agent.context.fetch.close()
-        if self._plane is not None:
-            await self._plane.abort()
+        if self._runtime is not None:
+            await self._runtime.abort()
         if self._store is not None:
             self._store.close()

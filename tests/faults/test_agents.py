@@ -398,7 +398,7 @@ def test_order_holds_while_partitions_move(tmp_path: Path) -> None:
 async def _join(cluster: Cluster) -> RunningAgent:
     """Start another agent of the cluster."""
     embedded = cluster.embedded
-    control = InProcessClient(embedded.running.plane)
+    control = InProcessClient(embedded.running.runtime)
     await control.cluster.ready()
     return await start_agent(
         control=control,

@@ -70,15 +70,15 @@ class _Console:
 
     async def _started(self, has_login: bool) -> ASGIApp:
         numbers = itertools.count(1)
-        plane = Runtime(
+        runtime = Runtime(
             MemoryJournal("cluster"),
             ManualClock(NOW_MS),
             lambda: next(numbers).to_bytes(16, "big"),
             RuntimeSettings(),
             on_fatal=_raise,
         )
-        await plane.start()
-        control = InProcessClient(plane)
+        await runtime.start()
+        control = InProcessClient(runtime)
         topic = CreateTopic(name="t", partition_count=2)
         await control.call(Command(create_topics=CreateTopics(topics=[topic])))
 

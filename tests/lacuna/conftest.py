@@ -71,7 +71,7 @@ def without_warnings(err: str) -> list[str]:
 
 def with_lasting_leases(cluster: Cluster) -> Cluster:
     """The cluster. Its agents keep their leases and connections through a pause of this process."""
-    for lease in cluster.embedded.running.plane._state.leases.values():
+    for lease in cluster.embedded.running.runtime._state.leases.values():
         lease.duration_ms = 3_600_000
     return cluster
 

@@ -79,10 +79,10 @@ def test_a_leadership_that_was_lost_comes_back(
     with Cluster(tmp_path / "data", store=bucket_url, journal="bucket") as cluster:
         producer = clients.plain(cluster.bootstrap)
         clients.send(producer, "t", ["before"])
-        epoch = cluster.embedded.running.plane.epoch
+        epoch = cluster.embedded.running.runtime.epoch
         asyncio.run(lead_once())
         clients.send(producer, "t", ["after"])
-        assert cluster.embedded.running.plane.epoch >= epoch + 2
+        assert cluster.embedded.running.runtime.epoch >= epoch + 2
         assert stored(cluster.bootstrap) == ["before", "after"]
 
 

@@ -207,7 +207,7 @@ async def test_a_cluster_runs_with_what_the_file_says(
     cluster = EmbeddedCluster(_cluster_settings(*given))
     await cluster.start()
     try:
-        agent, plane = cluster.agents[0], cluster.running.plane
+        agent, runtime = cluster.agents[0], cluster.running.runtime
         assert agent.housekeeping is not None
         housekeeping = agent.housekeeping
         parts = (
@@ -216,9 +216,9 @@ async def test_a_cluster_runs_with_what_the_file_says(
             agent.context.produce.settings,
             housekeeping._settings,
             housekeeping.merger._settings,
-            plane._settings,
-            plane._state.groups.settings,
-            plane._state.windows.settings,
+            runtime._settings,
+            runtime._state.groups.settings,
+            runtime._state.windows.settings,
         )
         assert values_of(iter(parts)) == wanted
     finally:

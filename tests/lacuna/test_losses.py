@@ -286,8 +286,8 @@ def test_what_a_later_version_wrote_is_no_loss(
 
 
 async def store_snapshot(cluster: Cluster) -> None:
-    plane = cluster.embedded.running.plane
-    await plane._journal.store_snapshot(Snapshot(plane._durable, (plane.serialized_state(),)))
+    runtime = cluster.embedded.running.runtime
+    await runtime._journal.store_snapshot(Snapshot(runtime._durable, (runtime.serialized_state(),)))
 
 
 @pytest.mark.slow

@@ -102,7 +102,7 @@ def send(cluster: Cluster, clients: SimpleNamespace, *values: str) -> None:
 
 
 def producer_id(cluster: Cluster) -> int:
-    return cluster.embedded.running.plane._state.next_producer_id
+    return cluster.embedded.running.runtime._state.next_producer_id
 
 
 def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:

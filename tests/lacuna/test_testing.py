@@ -169,7 +169,7 @@ def test_a_tick_that_comes_with_a_jump_of_the_time_ends_no_lease() -> None:
         lease = cluster.embedded.agents[0].context.lease
 
         async def jump() -> int:
-            asyncio.get_running_loop().call_soon(cluster.embedded.running.plane.tick)
+            asyncio.get_running_loop().call_soon(cluster.embedded.running.runtime.tick)
             await cluster._advance(3_600_000)
             return lease.lease_id
 

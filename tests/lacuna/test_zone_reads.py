@@ -85,7 +85,7 @@ def gets_apart(cluster: Cluster) -> int:
     leaders = {index: each.leader for index, each in metadata.topics[TOPIC].partitions.items()}
 
     async def pairs() -> set[tuple[int, int, int]]:
-        partitions = cluster.embedded.running.plane._state.partitions
+        partitions = cluster.embedded.running.runtime._state.partitions
         return {
             (leaders[index], *segment)
             for (_, index), each in partitions.items()

@@ -274,7 +274,7 @@ def test_a_reader_pins_objects_until_it_ends(cluster: Cluster, transact: Any) ->
 
 
 def pins(cluster: Cluster) -> int:
-    return len(cluster.embedded.running.plane._state.segments.pins)
+    return len(cluster.embedded.running.runtime._state.segments.pins)
 
 
 def test_items_come_in_order_and_at_most_one_ahead_of_each_unit() -> None:

@@ -172,10 +172,10 @@ def drop_all(cluster: Cluster) -> None:
     async def drop() -> None:
         running = cluster.embedded.running
         assert isinstance(running, RunningControlPlane)
-        hot = running.plane._hot
+        hot = running.runtime._hot
         if hot._dropping is None:
-            plane = running.plane
-            hot.drop_some(plane.state, plane.now_ms(), decided=0, durable=0)
+            runtime = running.runtime
+            hot.drop_some(runtime.state, runtime.now_ms(), decided=0, durable=0)
         if hot._dropping is not None:
             await hot._dropping
         assert not hot._journal.hot

@@ -71,9 +71,9 @@ def _kept_state() -> AbstractContextManager[Any]:
 
     async def remember(self: Any, *given: Any) -> Any:
         kept = self._replica
-        plane = await start(self, *given)
-        self._kept = (kept, plane)
-        return plane
+        runtime = await start(self, *given)
+        self._kept = (kept, runtime)
+        return runtime
 
     follow = Node._follow
 
@@ -81,8 +81,8 @@ def _kept_state() -> AbstractContextManager[Any]:
         kept = getattr(self, "_kept", None)
         if kept is None:
             return await follow(self, *given)
-        replica, plane = kept
-        replica.position = plane._durable
+        replica, runtime = kept
+        replica.position = runtime._durable
         with patch(node, "Replica", lambda: replica):
             following = asyncio.ensure_future(follow(self, *given))
             await asyncio.sleep(0)

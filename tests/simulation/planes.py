@@ -198,10 +198,10 @@ class NodeHost(Host):
         self.is_impatient = False
 
     @property
-    def plane(self) -> Runtime | None:
+    def runtime(self) -> Runtime | None:
         """The runtime while it leads."""
         is_alive = self.process is not None and self.process.is_alive
-        return self.node.plane if is_alive and self.node is not None else None
+        return self.node.runtime if is_alive and self.node is not None else None
 
     @property
     def epoch(self) -> int:
@@ -211,7 +211,7 @@ class NodeHost(Host):
     async def _serve(self, process: Process) -> None:
         network = self.around.network
         node = self.node = Node(
-            partial(self._make_plane, process),
+            partial(self._make_runtime, process),
             process,
             partial(ask_status, network),
             beside=in_the_loop,
@@ -232,7 +232,7 @@ class NodeHost(Host):
         journal = planes.open_journal(process, address)
         return WatchedJournal(journal, planes.reigns, self.name, lambda: self.is_impatient)
 
-    def _make_plane(
+    def _make_runtime(
         self,
         process: Process,
         journal: SharedJournal,
@@ -241,7 +241,7 @@ class NodeHost(Host):
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         self._snapshotter = _SnapshotProcess(process, journal)
-        plane = WatchedRuntime(
+        runtime = WatchedRuntime(
             journal,
             process,
             self.new_id,
@@ -252,12 +252,12 @@ class NodeHost(Host):
             confirm=journal.confirm,
             on_fatal=on_fatal,
         )
-        plane.who, plane.reigns = self.name, self._planes.reigns
-        plane.process, plane.history = process, self._planes.history
-        return plane
+        runtime.who, runtime.reigns = self.name, self._planes.reigns
+        runtime.process, runtime.history = process, self._planes.history
+        return runtime
 
     async def _show_leading(self) -> None:
-        if self.plane is not None:
+        if self.runtime is not None:
             self.is_impatient = False
 
     async def _stop(self) -> None:
@@ -361,7 +361,7 @@ class SharedPlanes:
         return self.hosts if self.database is None else [*self.hosts, self.database]
 
     def leader(self) -> NodeHost | None:
-        leading = [host for host in self.nodes if host.plane is not None]
+        leading = [host for host in self.nodes if host.runtime is not None]
         return max(leading, key=lambda host: host.epoch, default=None)
 
     def standbys(self) -> list[NodeHost]:
@@ -371,21 +371,21 @@ class SharedPlanes:
 
     def state(self) -> State | None:
         leader = self.leader()
-        return None if leader is None or leader.plane is None else leader.plane._state
+        return None if leader is None or leader.runtime is None else leader.runtime._state
 
     def are_level(self) -> bool:
         leader = self.leader()
-        plane = None if leader is None else leader.plane
-        return plane is not None and all(
-            replica.position == plane.durable_position == plane._position
+        runtime = None if leader is None else leader.runtime
+        return runtime is not None and all(
+            replica.position == runtime.durable_position == runtime._position
             for _, replica in self._replicas()
         )
 
     def differing(self) -> list[str]:
         leader = self.leader()
-        if leader is None or leader.plane is None:
+        if leader is None or leader.runtime is None:
             return []
-        expected = leader.plane.serialized_state()
+        expected = leader.runtime.serialized_state()
         return [
             name
             for name, replica in self._replicas()

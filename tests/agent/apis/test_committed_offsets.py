@@ -33,7 +33,7 @@ async def test_a_commit_for_a_topic_that_another_agent_has_just_made_and_grown(
 ) -> None:
     """librdkafka gives up a commit for an unknown topic."""
     async with cluster() as started:
-        elsewhere = InProcessClient(started.plane)
+        elsewhere = InProcessClient(started.runtime)
         wire = Wire(await RawClient.connect(started.server.port))
         hold_deltas(started.control)
         wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
@@ -76,7 +76,7 @@ async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | 
         await started.control.call(Command(create_topics=wanted))
         wire = Wire(await RawClient.connect(started.server.port))
         assert await wire.commit(version, "t", retention_time_ms=given) == [0, 3]
-        (stored,) = started.plane.state.groups.offsets.committed["g"].values()
+        (stored,) = started.runtime.state.groups.offsets.committed["g"].values()
         assert stored.retention_ms == kept
 
 
@@ -84,7 +84,7 @@ async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | 
 async def test_s7_offsets_of_a_topic_that_another_agent_has_just_made(version: int) -> None:
     """If the answer said that nothing was committed, a consumer would start over."""
     async with cluster() as started:
-        elsewhere = InProcessClient(started.plane)
+        elsewhere = InProcessClient(started.runtime)
         wire = Wire(await RawClient.connect(started.server.port))
 
         async def make(offset: int) -> bytes:

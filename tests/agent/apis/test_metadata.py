@@ -39,7 +39,7 @@ from tests.messages import REQUESTS, names, nested
 async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> None:
     """Both agents return the same Metadata. An agent that ends cleanly disappears at once."""
     await setup.create_topics(topic("t", 64))
-    control = InProcessClient(setup.running.plane)
+    control = InProcessClient(setup.running.runtime)
     context = make_context(control, AgentSettings(zone="a"))
     second = make_server(context)
     await second.start()

@@ -191,7 +191,7 @@ async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted
     """An answer from another agent is valid here: a name stands for its current topic, and answers by name
     have no ids.
     """
-    elsewhere = InProcessClient(setup.running.plane)
+    elsewhere = InProcessClient(setup.running.runtime)
 
     async def make(name: str) -> bytes:
         wanted = CreateTopics(topics=[CreateTopic(name=name, partition_count=1)])
@@ -268,7 +268,7 @@ async def test_of_a_partition_that_is_named_twice_the_last_offset_counts(setup: 
 
 async def test_assignments_are_held_against_what_another_agent_has_just_grown(setup: Setup) -> None:
     await setup.create_topics(topic("t", 1))
-    elsewhere = InProcessClient(setup.running.plane)
+    elsewhere = InProcessClient(setup.running.runtime)
     hold_deltas(setup.running.control)
     larger = CreatePartitions(topics=[CreatePartitionsTopic(name="t", partition_count=3)])
     await elsewhere.call(Command(create_partitions=larger))

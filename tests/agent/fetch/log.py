@@ -176,9 +176,9 @@ class Log:
         lease: AgentLease,
         produce: ProduceService,
         fetch: FetchService,
-        plane: Runtime,
+        runtime: Runtime,
     ) -> None:
-        self.plane = plane
+        self.runtime = runtime
         self.control = control
         self.store = store
         self.lease = lease
@@ -347,21 +347,21 @@ async def open_log(
         produce = replace(produce, hot_bytes=0)
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
-    plane = Runtime(
+    runtime = Runtime(
         journal or MemoryJournal("cluster"),
         SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
         RuntimeSettings(),
         on_fatal=fatal.append,
     )
-    await plane.start("cluster")
-    control = InProcessClient(plane, max_partitions=max_views)
+    await runtime.start("cluster")
+    control = InProcessClient(runtime, max_partitions=max_views)
     await control.cluster.ready()
     store = store or TestStore()
     whole, hot = with_hot(over(store), control)
     lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
     await lease.start(9092)
-    await lengthen(plane, [lease])
+    await lengthen(runtime, [lease])
     fetching = FetchService(
         control=control,
         store=whole,
@@ -381,7 +381,7 @@ async def open_log(
         settings=produce,
     )
     try:
-        yield Log(control, store, lease, producing, fetching, plane)
+        yield Log(control, store, lease, producing, fetching, runtime)
     finally:
         if store.gate is not None:
             store.gate.set()
@@ -389,5 +389,5 @@ async def open_log(
         await fetching.close()
         await lease.stop_renewing()
         await control.close()
-        await plane.close()
+        await runtime.close()
     assert not fatal

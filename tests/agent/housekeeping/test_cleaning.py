@@ -62,7 +62,7 @@ def clean_all(cluster: Cluster) -> list[CleanReport]:
 def write(cluster: Cluster, topic: str, *texts: str) -> None:
     """Write one flush for each text, such as "a1" (the key a) or "a-" (its tombstone)."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    now_ms = cluster.embedded.running.plane.now_ms()
+    now_ms = cluster.embedded.running.runtime.now_ms()
     for text in texts:
         value = None if text[1:] == "-" else text
         producer.produce(topic, value, text[0], timestamp=now_ms)
@@ -78,7 +78,7 @@ def keyed(cluster: Cluster, topic: str) -> list[str]:
 
 
 def partition(cluster: Cluster, topic: str) -> Partition:
-    state = cluster.embedded.running.plane.state
+    state = cluster.embedded.running.runtime.state
     return state.partitions[state.topics_by_name[topic].topic_id, 0]
 
 
@@ -93,7 +93,7 @@ def _retention_is_checked_often(monkeypatch: pytest.MonkeyPatch) -> None:
 def _play(cluster: Cluster, clean: Callable[[], object]) -> list[tuple[History, Sequence[Any]]]:
     """Return each golden history with what a consumer of Lacuna reads after it."""
     histories = load()
-    player = Player(cluster.bootstrap, histories, cluster.embedded.running.plane.now_ms())
+    player = Player(cluster.bootstrap, histories, cluster.embedded.running.runtime.now_ms())
     for phase in range(PHASES):
         player.play(phase)
         cluster.advance(PHASE_MS)
@@ -246,7 +246,7 @@ def test_a_topic_that_is_compacted_no_more_keeps_its_records(
     swap = found._swap
 
     async def altered(*given: Any) -> bool:
-        state = cluster.embedded.running.plane.state
+        state = cluster.embedded.running.runtime.state
         monkeypatch.setitem(state.topics_by_name[topic].configs, "cleanup.policy", "delete")
         return await swap(*given)
 

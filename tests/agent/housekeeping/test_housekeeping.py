@@ -70,7 +70,7 @@ def collect_all(cluster: Cluster) -> int:
 def objects(cluster: Cluster) -> int:
     """Return the segments in the store."""
     embedded = cluster.embedded
-    prefix = segments_prefix(embedded.running.plane.cluster_id)
+    prefix = segments_prefix(embedded.running.runtime.cluster_id)
     return sum(1 for _ in embedded.store.list(prefix))
 
 
@@ -78,7 +78,7 @@ def state_size(cluster: Cluster) -> int:
     """Return the bytes of the durable state."""
 
     async def measure() -> int:
-        return len(cluster.embedded.running.plane.serialized_state())
+        return len(cluster.embedded.running.runtime.serialized_state())
 
     return cluster.run(measure())
 

@@ -66,7 +66,7 @@ def cluster(store: Stricken) -> Iterator[Cluster]:
 def produced(cluster: Cluster, name: str, count: int) -> tuple[str, list[str]]:
     """Return a topic, and the object of each of its records, which are flushed one by one."""
     topic, store = cluster.create_topic(name), cluster.embedded.store
-    prefix = segments_prefix(cluster.embedded.running.plane.cluster_id)
+    prefix = segments_prefix(cluster.embedded.running.runtime.cluster_id)
     before = {info.key for info in store.list(prefix)}
     write(Producer({"bootstrap.servers": cluster.bootstrap}), topic, 0, count)
     return topic, [info.key for info in store.list(prefix) if info.key not in before]
@@ -169,7 +169,7 @@ def test_a_lease_that_cannot_be_swept_costs_itself_only(cluster: Cluster, store:
     cluster.run(keeping.collect())
     assert [key in {info.key for info in store.list()} for key in left] == [True, False]
     assert keeping.metrics.uncommitted_deleted == 1
-    assert len(cluster.embedded.running.plane.state.ended_leases) == 1
+    assert len(cluster.embedded.running.runtime.state.ended_leases) == 1
 
 
 def test_what_fails_again_and_again_is_left_alone_for_longer(

@@ -493,7 +493,11 @@ async def test_s12_a_hot_flush_is_sent_behind_one_that_is_refused_and_committed_
     async with open_log(produce=ProduceSettings(hot_bytes=1 << 16)) as log:
         await log.create_topic("t")
         writer = await log.writer()
-        intake, call, commits = log.plane.state.hot_intake, log.control.call, list[CommitSegment]()
+        intake, call, commits = (
+            log.runtime.state.hot_intake,
+            log.control.call,
+            list[CommitSegment](),
+        )
         answers = asyncio.Event()
 
         async def held_call(command: Command) -> Reply:

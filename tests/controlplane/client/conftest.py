@@ -13,7 +13,7 @@ from tests.controlplane.runtime.rig import Connect, Rig
 async def rig() -> AsyncIterator[Rig]:
     rig = await Rig().start()
     yield rig
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 @pytest.fixture(params=["in-process", "grpc"])
@@ -22,7 +22,7 @@ async def connect(request: pytest.FixtureRequest, rig: Rig) -> AsyncIterator[Con
 
     A client gives up after `give_up_after` seconds once it has had a session.
     """
-    server = Server(LoneControlPlane(rig.plane), ServiceSettings(stop_grace=0.0))
+    server = Server(LoneControlPlane(rig.runtime), ServiceSettings(stop_grace=0.0))
     await server.start("127.0.0.1:0")
     clients: list[ControlClient] = []
 

@@ -50,18 +50,18 @@ class Wire:
 
     async def up(self, settings: ServiceSettings | None = None) -> None:
         if self.server is None:
-            await self.rig.plane.start()
+            await self.rig.runtime.start()
         else:
             await self.rig.restart()
         self.server = Server(
-            LoneControlPlane(self.rig.plane), settings or ServiceSettings(stop_grace=0.0)
+            LoneControlPlane(self.rig.runtime), settings or ServiceSettings(stop_grace=0.0)
         )
         await self.server.start(self.address)
 
     async def down(self) -> None:
         assert self.server is not None
         await self.server.stop()
-        await self.rig.plane.close()
+        await self.rig.runtime.close()
 
     async def _sleep(self, seconds: float) -> None:
         self.pauses.append(seconds)
@@ -288,7 +288,7 @@ async def test_nothing_is_sent_before_the_snapshot(
     await wire.up()
     heard: list[SessionResponse] = []
     submitted: list[str | None] = []
-    read, submit = WatchedStream.read, wire.rig.plane.submit
+    read, submit = WatchedStream.read, wire.rig.runtime.submit
 
     async def noted(stream: WatchedStream) -> SessionResponse:
         heard.append(await read(stream))
@@ -299,7 +299,7 @@ async def test_nothing_is_sent_before_the_snapshot(
         submit(session, commands)
 
     monkeypatch.setattr(WatchedStream, "read", noted)
-    monkeypatch.setattr(wire.rig.plane, "submit", counted)
+    monkeypatch.setattr(wire.rig.runtime, "submit", counted)
     monkeypatch.setattr(serving, "BEAT_SECONDS", 0.01)
     client = wire.client()
     client.cluster.add_listener(lambda: client.give_up_unsent("others were named"))
@@ -340,7 +340,7 @@ async def stalled_journal(wire: Wire) -> AsyncIterator[None]:
     await creator.cluster.ready()
     memory.is_held = True
     creating = asyncio.ensure_future(creator.call(create_topic("a")))
-    while not wire.rig.plane.held_count:
+    while not wire.rig.runtime.held_count:
         await asyncio.sleep(0.001)
     try:
         yield
@@ -409,13 +409,13 @@ async def test_commands_that_gather_go_in_one_message(
 ) -> None:
     await wire.up()
     messages: list[int] = []
-    submit = wire.rig.plane.submit
+    submit = wire.rig.runtime.submit
 
     def counted(session: RuntimeSession, commands: Sequence[Command]) -> None:
         messages.append(len(commands))
         submit(session, commands)
 
-    monkeypatch.setattr(wire.rig.plane, "submit", counted)
+    monkeypatch.setattr(wire.rig.runtime, "submit", counted)
     client = await wire.connected()
     await asyncio.gather(*(client.call(heartbeat()) for _ in range(1_500)))
     assert max(messages) == 1_000

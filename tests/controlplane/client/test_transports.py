@@ -28,7 +28,7 @@ from tests.doubles.clock import iterations
 
 async def held(rig: Rig, count: int) -> None:
     """Wait until `count` replies and deltas wait for the disk."""
-    while rig.plane.held_count < count:
+    while rig.runtime.held_count < count:
         await asyncio.sleep(0)
 
 

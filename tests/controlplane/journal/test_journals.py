@@ -253,7 +253,7 @@ async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
     return None
 
 
-def no_plane(*_: object) -> Runtime:
+def no_runtime(*_: object) -> Runtime:
     raise AssertionError
 
 
@@ -279,7 +279,7 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
 
     following = replaced.place.patient()
     reader = following.reader()  # type: ignore[attr-defined]
-    node = Node(no_plane, SystemClock(), nobody)
+    node = Node(no_runtime, SystemClock(), nobody)
     await node._catch_up(reader)
     standby = node._replica
     assert machine.snapshot(standby.state) == machine.snapshot(old.state)
@@ -291,7 +291,7 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
     await replaced.append(new.journal[kept:])
     stale = Replica()
     stale.state, stale.position, stale.seal = standby.state, standby.position, standby.seal
-    plane = Runtime(
+    runtime = Runtime(
         replaced.place.journal(),
         SystemClock(),
         lambda: bytes(16),
@@ -300,7 +300,7 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
         on_fatal=lambda _: None,
     )
     with pytest.raises(JournalReplaced, match="is not the one that was read"):
-        await plane.start(new.state.cluster_id)
+        await runtime.start(new.state.cluster_id)
     if more or kind == "postgresql":
         await node._catch_up(reader)
         assert node._replica.position == len(new.journal)

@@ -61,7 +61,7 @@ async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
     return None
 
 
-def make_plane(
+def make_runtime(
     journal: SharedJournal,
     replica: Replica,
     tenure: Tenure,
@@ -107,13 +107,13 @@ async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
-        return make_plane(journal, replica, tenure, on_fatal)
+        return make_runtime(journal, replica, tenure, on_fatal)
 
     node = Node(make_plane_and_stop_time, clock, nobody)
     changed = asyncio.Event()
 
     async def on_change() -> None:
-        if node.plane is not None:
+        if node.runtime is not None:
             changed.set()
 
     node.begin("a:1", lambda _: make_journal(LEASE, clock), on_change)
@@ -158,8 +158,8 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
     """A standby looks on during three leases of real renewals."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
-        plane = leader.node.plane
-        assert plane is not None
+        runtime = leader.node.runtime
+        assert runtime is not None
 
         async def stand_by() -> None:
             reader = make_journal(LEASE, clock).reader()
@@ -170,32 +170,32 @@ async def test_a_busy_loop_keeps_its_lease(make_journal: MakeJournal) -> None:
 
         clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
         in_a_thread(stand_by)
-        client = InProcessClient(plane)
+        client = InProcessClient(runtime)
         await created(client)
         await client.close()
-        assert leader.node.plane is plane
+        assert leader.node.runtime is runtime
 
 
 async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: MakeJournal) -> None:
     """It ends before the loop is notified, since decisions after that would come from a deposed leader."""
     clock = LeaseClock()
     async with leading(make_journal, clock) as leader:
-        plane = leader.node.plane
-        assert plane is not None
+        runtime = leader.node.runtime
+        assert runtime is not None
 
         async def take_over() -> None:
             other = make_journal(0.0, clock)
             await other.open(None)
-            while plane._tenure.holds():
+            while runtime._tenure.holds():
                 await asyncio.sleep(0.002)
             other.abandon()
             await other.close()
 
         clock.end_ms = inf
         in_a_thread(take_over)
-        assert not plane._leads()
+        assert not runtime._leads()
         async with asyncio.timeout(LONG):
-            while leader.node.plane is plane:
+            while leader.node.runtime is runtime:
                 await leader.node.changed.wait()
 
 

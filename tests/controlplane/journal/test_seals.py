@@ -50,7 +50,7 @@ async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
     return None
 
 
-def no_plane(*_: object) -> Runtime:
+def no_runtime(*_: object) -> Runtime:
     raise AssertionError
 
 
@@ -139,7 +139,7 @@ class Kept:
 
     async def followed(self) -> State:
         """Return the state of a standby that starts."""
-        node = Node(no_plane, SystemClock(), nobody)
+        node = Node(no_runtime, SystemClock(), nobody)
         reader = self.journal(LEASE).reader()
         try:
             await node._catch_up(reader)
@@ -149,16 +149,16 @@ class Kept:
 
     async def led(self) -> State:
         """Return the state of a leader that starts without having followed."""
-        plane = Runtime(
+        runtime = Runtime(
             self.journal(),
             SystemClock(),
             lambda: bytes(16),
             RuntimeSettings(),
             on_fatal=lambda _: None,
         )
-        await plane.start(None)
-        state = machine.restore((plane.serialized_state(),))
-        await plane.close()
+        await runtime.start(None)
+        state = machine.restore((runtime.serialized_state(),))
+        await runtime.close()
         return state
 
     async def accept_loss(self) -> AcceptedLoss:
@@ -245,7 +245,7 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
     await kept.append(histories.lost[:2])
     await kept.snapshot(monkeypatch)
     reader = kept.journal(LEASE).reader()
-    node = Node(no_plane, SystemClock(), nobody)
+    node = Node(no_runtime, SystemClock(), nobody)
     await node._catch_up(reader)
     loaded = node._replica
     assert (loaded.position, loaded.records) == (first + 2, 0)

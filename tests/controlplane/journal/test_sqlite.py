@@ -253,7 +253,7 @@ async def history(rig: Rig, count: int) -> bytes:
     topic_id = await created(client)
     for _ in range(count):
         await client.call(commit(topic_id))
-    return rig.plane.serialized_state()
+    return rig.runtime.serialized_state()
 
 
 @pytest.mark.slow
@@ -269,7 +269,7 @@ async def test_another_process_makes_the_snapshot(path: str) -> None:
     for _ in range(5):
         await client.call(commit(topic_id))
     await process.make(28)
-    after = Snapshot(28, (rig.plane.serialized_state(),))
+    after = Snapshot(28, (rig.runtime.serialized_state(),))
     assert await journal.load_snapshot() == after
     connection = sqlite3.connect(path)
     assert connection.execute("SELECT min(position) FROM batches").fetchone() == (24,)
@@ -278,8 +278,8 @@ async def test_another_process_makes_the_snapshot(path: str) -> None:
         await process.make(99)
     await process.close()
     await rig.restart()
-    assert (rig.plane.serialized_state(),) == after.parts
-    await rig.plane.close()
+    assert (rig.runtime.serialized_state(),) == after.parts
+    await rig.runtime.close()
 
 
 async def test_a_snapshot_process_is_ended_with_its_parent(
@@ -315,7 +315,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
     _, said = await snapshot.communicate(path.encode())
     assert (snapshot.returncode, said) == (0, b"")
     assert await rig.journal.load_snapshot() == Snapshot(8, (before,))
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
@@ -325,7 +325,7 @@ async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
     assert snapshotter.make_snapshot(path, 3) == 8
     assert snapshotter.make_snapshot(path, 8) == 8
     assert await rig.journal.load_snapshot() == Snapshot(8, (before,))
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 def test_the_snapshotter_says_what_is_wrong(path: str, capsys: pytest.CaptureFixture[str]) -> None:

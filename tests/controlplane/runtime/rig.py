@@ -42,7 +42,7 @@ def mistaken(*_: object) -> None:
 
 
 class Rig:
-    """`plane` is the runtime. To restart it on the same journal, call `start` again after `stop`."""
+    """A runtime on a journal. To restart it on the same journal, call `start` again after `stop`."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Rig:
         self.clock = ManualClock()
         self.fatal: list[BaseException] = []
         self._ids = itertools.count(1)
-        self.plane = self._new_plane()
+        self.runtime = self._new_runtime()
 
     def new_id(self) -> bytes:
         return next(self._ids).to_bytes(16, "big")
 
-    def _new_plane(self) -> Runtime:
+    def _new_runtime(self) -> Runtime:
         return Runtime(
             self.journal,
             self.clock,
@@ -80,23 +80,23 @@ class Rig:
         )
 
     async def start(self) -> "Rig":
-        await self.plane.start()
+        await self.runtime.start()
         return self
 
     async def restart(self) -> None:
-        await self.plane.close()
-        self.plane = self._new_plane()
-        await self.plane.start()
+        await self.runtime.close()
+        self.runtime = self._new_runtime()
+        await self.runtime.start()
 
     @property
     def state(self) -> State:
-        return self.plane._state
+        return self.runtime._state
 
     def high_watermark(self, topic_id: bytes, partition: int = 0) -> int:
         return self.state.partitions[topic_id, partition].high_watermark
 
     def client(self, **bounds: int) -> InProcessClient:
-        return InProcessClient(self.plane, **bounds)
+        return InProcessClient(self.runtime, **bounds)
 
 
 _sequences = itertools.count(1)

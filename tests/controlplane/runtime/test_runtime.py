@@ -53,7 +53,7 @@ from tests.simulation.loop import on_virtual_time
 async def rig() -> AsyncIterator[Rig]:
     rig = await Rig().start()
     yield rig
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def appended(rig: Rig) -> list[list[bytes]]:
@@ -98,7 +98,7 @@ async def test_each_leader_tells_its_sessions_a_secret_that_is_not_journaled(rig
         assert len(secret) == 16
         assert other.cluster.peer_secret == secret
         records = b"".join(record for batch in await appended(rig) for record in batch)
-        assert secret not in records + rig.plane.serialized_state()
+        assert secret not in records + rig.runtime.serialized_state()
         secrets.add(secret)
         await rig.restart()
     assert len(secrets) == 2
@@ -109,7 +109,7 @@ async def test_a_new_journal_begins_with_the_founding(rig: Rig) -> None:
     (first,) = await appended(rig)
     assert JournalRecord.FromString(first[0]).cluster_founded.cluster_id == "cluster"
     await rig.restart()
-    assert rig.state.cluster_id == rig.plane.cluster_id == "cluster"
+    assert rig.state.cluster_id == rig.runtime.cluster_id == "cluster"
     assert len(await appended(rig)) == 1
 
 
@@ -173,7 +173,7 @@ async def test_clients_that_began_apart_share_slow_appends() -> None:
     await asyncio.gather(commits(0), commits(0.02))
     took = loop.time() - began
     appends = [batch async for batch in journal.read(0)]
-    await rig.plane.close()
+    await rig.runtime.close()
     assert len(appends) <= 25
     assert took <= 25 * 0.045
 
@@ -202,14 +202,14 @@ async def test_after_a_slow_append_the_next_one_waits_until_answered_clients_are
     await asyncio.gather(*first)
     assert loop.time() - ended < 0.0085
     appends = [batch async for batch in journal.read(0)]
-    await rig.plane.close()
+    await rig.runtime.close()
     assert [len(each.records) for each in appends][-2:] == [4, 4]
 
 
 async def test_what_is_decided_in_one_iteration_shares_an_append(rig: Rig) -> None:
     """This holds across sessions."""
     for name in ("a", "b"):
-        rig.plane.open_session(Recorder()).submit([create_topic(name)])
+        rig.runtime.open_session(Recorder()).submit([create_topic(name)])
     await iterations()
     assert [len(records) for records in await appended(rig)] == [1, 2]
 
@@ -218,7 +218,7 @@ async def test_deltas_and_replies_of_a_session_keep_the_order_of_decisions(rig: 
     """S2, S3: a reply never overtakes the deltas that it depends on."""
     topic_id = await created(rig.client())
     recorder = Recorder()
-    session = rig.plane.open_session(recorder)
+    session = rig.runtime.open_session(recorder)
     session.subscribe([(topic_id, 0)])
     first, second, third = commit(topic_id), read(topic_id), commit(topic_id)
     for command_id, command in enumerate((first, second, third), 1):
@@ -234,7 +234,7 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
     topic_id = await created(rig.client())
     rig.memory.is_held = True
     recorder = Recorder()
-    second = rig.plane.open_session(recorder)
+    second = rig.runtime.open_session(recorder)
 
     class Caller(Recorder):
         def deliver(
@@ -248,7 +248,7 @@ async def test_a_listener_that_calls_in_does_not_upset_the_order(rig: Rig) -> No
             if replies and len(recorder.told) == 1:
                 second.submit([heartbeat()])
 
-    first = rig.plane.open_session(Caller())
+    first = rig.runtime.open_session(Caller())
     first.submit([commit(topic_id)])
     command = read(topic_id)
     command.command_id = 7
@@ -277,7 +277,7 @@ async def test_time_never_goes_back(rig: Rig) -> None:
 async def test_time_of_a_snapshot_counts_too(rig: Rig) -> None:
     later = rig.clock.now_ms()
     await iterations()
-    await rig.memory.store_snapshot(Snapshot(1, (rig.plane.serialized_state(),)))
+    await rig.memory.store_snapshot(Snapshot(1, (rig.runtime.serialized_state(),)))
     rig.clock.set(-60_000)
     await rig.restart()
     await rig.client().call(create_topic("a"))
@@ -307,7 +307,7 @@ async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(
     await rig.restart()
     await rig.client().call(create_topic("b"))
     assert (await last_record(rig)).now_ms == right + 30_000
-    assert not rig.plane.time.is_doubtful
+    assert not rig.runtime.time.is_doubtful
 
 
 async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None:
@@ -318,22 +318,22 @@ async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None
     kept = (await client.call(open_lease(9_000))).lease_opened.lease_id
     rig.clock.set(30 * DAY_MS)
     await rig.restart()
-    rig.plane.tick()
+    rig.runtime.tick()
     client = rig.client()
     await client.call(register(rig))
     rig.clock.advance(1)
-    rig.plane.tick()
-    assert rig.plane.now_ms() == rig.clock.now_ms()
+    rig.runtime.tick()
+    assert rig.runtime.now_ms() == rig.clock.now_ms()
     assert kept in rig.state.leases
     rig.clock.advance(9_001)
-    rig.plane.tick()
+    rig.runtime.tick()
     assert kept not in rig.state.leases
     await client.close()
 
 
 async def test_the_timer_ticks_when_the_clock_says_so(rig: Rig) -> None:
     opened = await rig.client().call(open_lease(rig.settings.tick_interval_ms // 2))
-    rig.plane.tick()
+    rig.runtime.tick()
     rig.clock.advance(rig.settings.tick_interval_ms - 1)
     await iterations()
     assert (await last_record(rig)).HasField("job_lease_opened")
@@ -391,7 +391,7 @@ async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(5)]
     await iterations()
     assert rig.high_watermark(topic_id) == 2
-    waiting = asyncio.ensure_future(rig.plane.room())
+    waiting = asyncio.ensure_future(rig.runtime.room())
     with pytest.raises(ControlPlaneUnavailable, match="3 commands are waiting"):
         await client.call(heartbeat())
     assert not waiting.done()
@@ -400,7 +400,7 @@ async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
     offsets = [base_offset(reply) for reply in await asyncio.gather(*calls)]
     assert offsets == list(range(5))
     await waiting
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
@@ -414,7 +414,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     rig.memory.is_held = False
     rig.memory.release()
     assert len(await asyncio.gather(*calls)) == 4
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
@@ -433,7 +433,7 @@ async def test_a_large_partition_is_shown_in_parts_that_leave_time_for_others(
     rig.clock.pace_ms = 60
     view = client.partition(topic_id, 0)
     session = next(
-        each for each in rig.plane._sessions if (topic_id, 0) in each.unshown | each.keys
+        each for each in rig.runtime._sessions if (topic_id, 0) in each.unshown | each.keys
     )
     seen = []
     while not view.is_current:
@@ -453,7 +453,7 @@ async def test_many_commands_and_subscriptions_leave_time_for_others(
     client = rig.client()
     topic_id = await created(client, "a", 3)
     recorder = Recorder()
-    session = rig.plane.open_session(recorder)
+    session = rig.runtime.open_session(recorder)
     await iterations()
     recorder.told.clear()
     rig.clock.pace_ms = 30
@@ -474,12 +474,12 @@ async def test_many_commands_and_subscriptions_leave_time_for_others(
         "partition 1",
         *(f"reply {number}" for number in range(4)),
     ]
-    assert rig.plane.load().longest_step_ms == 60
+    assert rig.runtime.load().longest_step_ms == 60
     rig.clock.pace_ms = 600
     session.submit([Command(read_partitions=ReadPartitions())])
     await iterations()
     assert "read_partitions took 1200 ms, during which nothing else was decided; " in caplog.text
-    rig.plane.tick()
+    rig.runtime.tick()
     caplog.clear()
     session.submit([Command(read_partitions=ReadPartitions())])
     await iterations()
@@ -492,7 +492,7 @@ async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
     keeper = rig.client()
     topic_id = await created(keeper)
     rig.memory.is_held = True
-    session = rig.plane.open_session(Recorder())
+    session = rig.runtime.open_session(Recorder())
     session.submit([commit(topic_id)])
     session.submit([commit(topic_id)])
     session.close()
@@ -502,12 +502,12 @@ async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
     rig.memory.is_held = False
     rig.memory.release()
     assert (await kept).partitions_read.partitions[0].high_watermark == 1
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_subscriptions_of_a_session_are_bounded() -> None:
     rig = await Rig(settings=RuntimeSettings(max_subscriptions=1)).start()
-    session = rig.plane.open_session(Recorder())
+    session = rig.runtime.open_session(Recorder())
     session.subscribe([(b"a" * 16, 0)])
     session.subscribe([(b"a" * 16, 0)])
     with pytest.raises(ControlPlaneUnavailable, match="1 partitions"):
@@ -515,7 +515,7 @@ async def test_subscriptions_of_a_session_are_bounded() -> None:
     session.unsubscribe([(b"c" * 16, 0)])
     session.unsubscribe([(b"a" * 16, 0)])
     assert not rig.state.watched
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 @pytest.mark.parametrize("how", ["command", "tick"])
@@ -526,7 +526,7 @@ async def test_a_mistake_of_ours_stops_the_process(
     await client.cluster.ready()
     if how == "tick":
         monkeypatch.setattr(machine, "tick", mistaken)
-        rig.plane.tick()
+        rig.runtime.tick()
     else:
         monkeypatch.setitem(machine.VERBS, "heartbeat", Verb(mistaken))
         with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
@@ -537,7 +537,7 @@ async def test_a_mistake_of_ours_stops_the_process(
     with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
         rig.client()
     with pytest.raises(ControlPlaneUnavailable, match="a mistake of ours"):
-        rig.plane.tick()
+        rig.runtime.tick()
 
 
 async def test_a_journal_that_refuses_an_append_stops_the_process(rig: Rig) -> None:
@@ -574,10 +574,10 @@ async def test_it_does_not_serve_before_it_has_started() -> None:
 
 
 async def test_another_clusters_journal_is_refused(rig: Rig) -> None:
-    await rig.plane.close()
+    await rig.runtime.close()
     stranger = Rig(journal=rig.memory)
     with pytest.raises(JournalForeign):
-        await stranger.plane.start("elsewhere")
+        await stranger.runtime.start("elsewhere")
 
 
 async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
@@ -587,7 +587,7 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
     rig.memory.is_held = True
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(3)]
     await iterations()
-    closing = asyncio.ensure_future(rig.plane.close())
+    closing = asyncio.ensure_future(rig.runtime.close())
     await iterations()
     with pytest.raises(ControlPlaneUnavailable, match="stopping"):
         await client.call(leave())
@@ -598,7 +598,7 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
     assert [base_offset(reply) for reply in await asyncio.gather(*calls)] == [0, 1, 2]
     with pytest.raises(ControlPlaneUnavailable, match="was stopped"):
         await parked
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
@@ -606,16 +606,16 @@ async def test_what_was_not_durable_is_gone_after_a_crash(rig: Rig) -> None:
     client = rig.client()
     topic_id = await created(client)
     await client.call(commit(topic_id))
-    before = rig.plane.serialized_state()
+    before = rig.runtime.serialized_state()
     rig.memory.is_held = True
     lost = asyncio.ensure_future(client.call(commit(topic_id)))
     await iterations()
-    assert rig.plane.serialized_state() != before
+    assert rig.runtime.serialized_state() != before
     rig.memory.release(OSError("crash"))
     await asyncio.gather(lost, return_exceptions=True)
     rig.memory.is_held = False
     await rig.restart()
-    assert rig.plane.serialized_state() == before
+    assert rig.runtime.serialized_state() == before
 
 
 class Maker:
@@ -635,9 +635,9 @@ class Maker:
         failure, self.failure = self.failure, None
         if failure is not None:
             raise failure
-        plane = self.rig.plane
+        runtime = self.rig.runtime
         await self.rig.journal.store_snapshot(
-            Snapshot(plane._position, (plane.serialized_state(),))
+            Snapshot(runtime._position, (runtime.serialized_state(),))
         )
 
     async def close(self) -> None:
@@ -670,12 +670,12 @@ async def test_snapshots_bound_what_a_restart_replays(
     await iterations()
     assert len(maker.positions) >= 4
     assert len(await appended(rig)) <= 8
-    before = rig.plane.serialized_state()
+    before = rig.runtime.serialized_state()
     await rig.restart()
     assert maker.is_closed
-    assert rig.plane.serialized_state() == before
+    assert rig.runtime.serialized_state() == before
     assert (await rig.client().call(commit(topic_id))).HasField("segment_committed")
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 @SNAPSHOTS
@@ -686,13 +686,13 @@ async def test_a_long_replay_asks_for_a_snapshot_at_once(
     client = first.client()
     for name in "abcdef":
         await client.call(create_topic(name))
-    await first.plane.close()
+    await first.runtime.close()
     maker = Maker()
     rig = Rig(journal=first.memory, settings=settings, snapshotter=maker, snapshot_appends=appends)
     maker.rig = await rig.start()
     await maker.made.wait()
     assert maker.positions == [7]
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 async def test_a_snapshot_under_way_does_not_hold_the_end_up() -> None:
@@ -705,7 +705,7 @@ async def test_a_snapshot_under_way_does_not_hold_the_end_up() -> None:
     settings = RuntimeSettings(snapshot_records=1)
     rig = maker.rig = await Rig(settings=settings, snapshotter=maker).start()
     await maker.made.wait()
-    await rig.plane.close()
+    await rig.runtime.close()
     assert maker.is_closed
 
 
@@ -717,30 +717,30 @@ async def test_two_do_not_share_a_journal(rig: Rig) -> None:
 async def test_a_record_that_does_not_follow_stops_the_start(rig: Rig) -> None:
     """The journal is released, so the next start gives the same message."""
     opened_again = Rig(journal=rig.memory)
-    await rig.plane.close()
+    await rig.runtime.close()
     opened = await rig.memory.open(None)
     await rig.memory.append([b"\xff not a record"], opened.fencing_token)
     await rig.memory.close()
     for _ in range(2):
         with pytest.raises(JournalCorrupt, match="position 2 does not fit the records before it"):
-            await opened_again.plane.start()
+            await opened_again.runtime.start()
 
 
 async def test_a_record_of_a_later_version_is_no_damage(rig: Rig) -> None:
     """The message must not offer to give up data."""
     opened_again = Rig(journal=rig.memory)
-    await rig.plane.close()
+    await rig.runtime.close()
     opened = await rig.memory.open(None)
     await rig.memory.append([JournalRecord(now_ms=1).SerializeToString()], opened.fencing_token)
     await rig.memory.close()
     with pytest.raises(JournalOfAnotherVersion, match="position 2: install the version that wrote"):
-        await opened_again.plane.start()
+        await opened_again.runtime.start()
 
 
 async def test_a_snapshot_that_is_ahead_of_its_journal_is_refused(rig: Rig) -> None:
     """A backup that restores only one of two files causes this. Positions would be assigned twice."""
     await iterations()
-    await rig.memory.store_snapshot(Snapshot(9, (rig.plane.serialized_state(),)))
+    await rig.memory.store_snapshot(Snapshot(9, (rig.runtime.serialized_state(),)))
     with pytest.raises(JournalCorrupt, match="position 9 and the journal to 1; restore both"):
         await rig.restart()
 
@@ -757,8 +757,8 @@ async def test_a_client_end_that_raises_stops_the_process(rig: Rig) -> None:
             raise ValueError("a delta that cannot be")
 
     bystander = Recorder()
-    rig.plane.open_session(bystander)
-    rig.plane.open_session(Raising())
+    rig.runtime.open_session(bystander)
+    rig.runtime.open_session(Raising())
     await iterations()
     assert [str(error) for error in rig.fatal] == ["a delta that cannot be"]
     assert "a delta that cannot be" in str(bystander.ended)
@@ -766,7 +766,7 @@ async def test_a_client_end_that_raises_stops_the_process(rig: Rig) -> None:
 
 async def test_replies_of_sessions_that_are_gone_are_dropped(rig: Rig) -> None:
     recorder = Recorder()
-    session = rig.plane.open_session(recorder)
+    session = rig.runtime.open_session(recorder)
     session.submit([create_topic("a")])
     session.close()
     await iterations()
@@ -790,13 +790,13 @@ async def test_an_abort_answers_nothing_more(rig: Rig) -> None:
     rig.memory.is_held = True
     call = asyncio.ensure_future(client.call(commit(topic_id)))
     await iterations()
-    aborting = asyncio.ensure_future(rig.plane.abort())
+    aborting = asyncio.ensure_future(rig.runtime.abort())
     with pytest.raises(ControlPlaneUnavailable, match="was killed"):
         await call
     rig.memory.release()
     rig.memory.is_held = False
     await aborting
-    await rig.plane.abort()
+    await rig.runtime.abort()
     await rig.restart()
     assert rig.high_watermark(topic_id) == 1
 
@@ -816,7 +816,7 @@ async def test_the_machine_hears_over_which_session_a_command_came_and_when_it_e
     assert rig.state.lease_sessions == {2: {2}, 3: {3}}
     before = len(await appended(rig))
     rig.clock.advance(SESSION_GRACE_MS)
-    rig.plane.tick()
+    rig.runtime.tick()
     assert other.cluster.hidden_lease_ids == {1}
     assert len(await appended(rig)) == before
 
@@ -856,7 +856,7 @@ async def test_a_snapshot_whose_process_cannot_start_is_told_and_another_is_trie
         "process: .*No such file",
         caplog.records[0].getMessage(),
     )
-    await rig.plane.close()
+    await rig.runtime.close()
 
 
 @pytest.mark.slow
@@ -877,7 +877,7 @@ async def test_snapshots_of_another_process_bound_journal_and_restart(tmp_path: 
             found = rows(snapshots_path(path), "SELECT DISTINCT position FROM snapshots")
             assert all(trimmed <= position for (position,) in found)
             positions |= {position for (position,) in found}
-    before = rig.plane.serialized_state()
+    before = rig.runtime.serialized_state()
     await rig.restart()
-    assert rig.plane.serialized_state() == before
-    await rig.plane.close()
+    assert rig.runtime.serialized_state() == before
+    await rig.runtime.close()

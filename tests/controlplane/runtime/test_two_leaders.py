@@ -35,7 +35,7 @@ class Two:
         tenure = LeasedTenure(clock, 60.0)
         tenure.renewed(clock.passed_ms())
         journal = BucketJournal(self.store, lambda: "made")
-        plane = Runtime(
+        runtime = Runtime(
             journal,
             clock,
             lambda: next(self._ids).to_bytes(16, "big"),
@@ -44,9 +44,9 @@ class Two:
             confirm=journal.confirm,
             on_fatal=lambda _: None,
         )
-        await plane.start()
-        self._stack.push_async_callback(plane.abort)
-        client = InProcessClient(plane)
+        await runtime.start()
+        self._stack.push_async_callback(runtime.abort)
+        client = InProcessClient(runtime)
         self._stack.push_async_callback(client.close)
         await client.cluster.ready()
         return client

@@ -83,14 +83,14 @@ async def test_a_restart_goes_on_where_it_stopped(start: Serve, tmp_path: Path) 
     client = await connected(address)
     topic_id = await created(client)
     await client.call(commit(topic_id))
-    before, cluster_id = running.plane.serialized_state(), client.cluster.cluster_id
+    before, cluster_id = running.runtime.serialized_state(), client.cluster.cluster_id
     assert cluster_id == new_cluster_id(lambda: (1).to_bytes(16, "big"))
     assert len(cluster_id) == 22
     await client.close()
     await running.close()
     again = await start(address)
     client = await connected(address)
-    assert again.plane.serialized_state() == before
+    assert again.runtime.serialized_state() == before
     assert client.cluster.cluster_id == cluster_id
     await client.close()
 
@@ -156,7 +156,7 @@ async def test_a_session_is_ended_cleanly_from_either_side(start: Serve) -> None
             await stream.read()
         second = open_session(channel)
         assert (await second.read()).cluster[0].is_snapshot
-        await running.plane.close()
+        await running.runtime.close()
         with pytest.raises(grpc.aio.AioRpcError, match="the control plane was stopped"):
             await second.read()
         third = open_session(channel)
@@ -172,7 +172,7 @@ async def test_a_session_outlives_the_age_of_its_connection(
     running = await start()
     client = await connected(running.address)
     ended: list[RuntimeSession] = []
-    monkeypatch.setattr(running.plane, "close_session", ended.append)
+    monkeypatch.setattr(running.runtime, "close_session", ended.append)
     for _ in range(20):
         await client.call(heartbeat())
         await asyncio.sleep(0.02)
@@ -201,7 +201,7 @@ async def test_an_abort_ends_streams_without_an_answer(start: Serve) -> None:
         await parked
     await client.close()
     again = await start()
-    assert again.plane.cluster_id == running.plane.cluster_id
+    assert again.runtime.cluster_id == running.runtime.cluster_id
 
 
 async def test_many_partitions_are_shown_by_several_messages() -> None:
@@ -221,8 +221,8 @@ async def test_many_partitions_are_shown_by_several_messages() -> None:
             has_all.set()
 
     with pytest.raises(ControlPlaneUnavailable, match="the client has ended the session"):
-        await serve_session(rig.plane, requests(), write, 10 * MOST_TOLD)
+        await serve_session(rig.runtime, requests(), write, 10 * MOST_TOLD)
     shown = [each.partition.partition for message in messages for each in message.partitions]
     assert shown == [*range(len(keys))]
     assert max(len(message.partitions) for message in messages) <= MOST_TOLD
-    await rig.plane.close()
+    await rig.runtime.close()

@@ -269,7 +269,7 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
                 producer_epoch=-1,
             )
             await client.call(Command(principal="User:alice", init_producer_id=init))
-        running = plane.plane
+        running = plane.runtime
         assert running is not None
         assert running.state.id_owners.of == {"x": "User:alice", "y": "User:CN=job,O=tests"}
         async with client_of(plane.address, of_job) as later:

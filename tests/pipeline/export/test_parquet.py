@@ -177,7 +177,7 @@ def test_what_is_read_is_pinned(
 
     name = topic()
     transact(cluster, name, _MIXED)
-    pins = cluster.embedded.running.plane._state.segments.pins
+    pins = cluster.embedded.running.runtime._state.segments.pins
     seen = []
     run = Export.run
 

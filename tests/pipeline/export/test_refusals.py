@@ -308,7 +308,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
     """Objects that a job misses after a long disconnection are left to the next run."""
     name = topic()
     transact(cluster, name, _SOME)
-    pins = cluster.embedded.running.plane._state.segments.pins
+    pins = cluster.embedded.running.runtime._state.segments.pins
     before = set(pins)
 
     def collected(*_: Any) -> None:

@@ -217,7 +217,7 @@ def test_the_end_of_a_batch_waits_for_nobody(
     """A pin that cannot be released now is released with the next batch's."""
     topic = cluster.create_topic("unpinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
-    pins = cluster.embedded.running.plane._state.segments.pins
+    pins = cluster.embedded.running.runtime._state.segments.pins
     before = set(pins)
     asked: list[int] = []
 

@@ -129,7 +129,7 @@ def held(transact: Any) -> Iterator[tuple[Cluster, Planned, Pins]]:
         yield (
             cluster,
             _planned(cluster, topic),
-            cluster.embedded.running.plane._state.segments.pins,
+            cluster.embedded.running.runtime._state.segments.pins,
         )
 
 
@@ -181,7 +181,7 @@ def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("asked")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        pins = cluster.embedded.running.plane._state.segments.pins
+        pins = cluster.embedded.running.runtime._state.segments.pins
         before = set(pins)
         planned = _planned(cluster, topic, pin="2h")
         assert [task.hold for task in planned.tasks] == [None]

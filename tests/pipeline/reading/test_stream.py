@@ -330,7 +330,7 @@ def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("killed")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        pins = cluster.embedded.running.plane._state.segments.pins
+        pins = cluster.embedded.running.runtime._state.segments.pins
         before = set(pins)
         reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
         brief = StreamReader(Options(options_of(cluster, topic, pin="1s")), RECORD_COLUMNS)

@@ -256,7 +256,7 @@ def test_a_task_that_fails_holds_no_lease(
 ) -> None:
     """This includes a failure to look up the topics. A lease would remain for a day."""
     topic = collected.create_topic("leased")
-    leases = collected.embedded.running.plane._state.leases
+    leases = collected.embedded.running.runtime._state.leases
     before = set(leases)
 
     def away(_: RetryingJobClient) -> None:
@@ -279,7 +279,7 @@ def sweep(cluster: Cluster, milliseconds: int) -> int:
 
 def objects_of(cluster: Cluster, lease_id: int | None = None) -> int:
     """Return the segments in the store, of one lease or of all."""
-    cluster_id = cluster.embedded.running.plane.cluster_id
+    cluster_id = cluster.embedded.running.runtime.cluster_id
     prefix = segments_prefix(cluster_id)
     if lease_id is not None:
         prefix = lease_prefix(cluster_id, lease_id)
