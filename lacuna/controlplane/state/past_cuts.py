@@ -70,7 +70,8 @@ class PastCuts(Widths):
         second = now_ms // 1000
         kept = bisect_right(self.seconds, second)
         self._keep(range(kept))
-        self.first_second = min(self.first_second, second)
+        # The cut that holds now is known from the next second on.
+        self.first_second = min(self.first_second, second + 1)
         self.thinned_at = min(self.thinned_at, second)
 
     def _thin(self) -> None:

@@ -257,7 +257,11 @@ def test_a_time_that_is_set_back_takes_later_cuts_with_it() -> None:
     past = transfers.state.past_cuts
     assert len(past.ends) == 6
     past.hold_back(past.seconds[3] * 1000 + 500)
-    assert len(past.ends) == 4
+    assert (len(past.ends), past.known_from()) == (4, 0)
+    past.first_second = past.seconds[0]
+    earlier = past.first_second - 3
+    past.hold_back(earlier * 1000)
+    assert (len(past.ends), past.known_from()) == (0, earlier + 1)
 
 
 def test_a_cut_ends_before_a_transfer_that_waits_behind_an_open_transaction() -> None:
