@@ -190,8 +190,8 @@ def compact(given: Given) -> None:
         workers = choose_workers(
             "lacuna compact", False if given.dry_run else uses_spark, given.spark, progress, stack
         )
-        runtime = stack.enter_context(JobClient(location.require_control()))
-        job = Compaction(runtime, location.store, settings, workers, progress)
+        control = stack.enter_context(JobClient(location.require_control()))
+        job = Compaction(control, location.store, settings, workers, progress)
         is_well = report.show(job, location.store, progress)
     if not is_well:
         raise click.exceptions.Exit(1)

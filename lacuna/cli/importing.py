@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+from lacuna.base.errors import UserError
 from lacuna.cli.command_line import TEXT, Group, argument, option
 from lacuna.cli.console import asynchronous, err, print_line, printable, table
 from lacuna.cli.errors import fail
@@ -188,35 +189,33 @@ async def status(
     """Shows how far each mirrored partition is behind its source.
 
     The lag counts the offsets that are decided at the source and not here yet. Offsets are open until the source
-    decides them: they belong to open transactions, or follow the first record of one. A transaction that hangs, because
-    no coordinator of the source knows it, is named with the command that ends it.
+    decides them: they belong to open transactions, or follow the first record of one. A transaction that seems to
+    hang is named with the command that ends it: it has been idle for 15 minutes, and no coordinator lists it.
     """
-    from lacuna.agent.clock import SystemWallClock
     from lacuna.importing.cluster import Kafka
     from lacuna.importing.cutover import standings
     from lacuna.importing.transactions import hanging_transactions, source_transactions
+    from lacuna.logstore.objects.store import wall_clock_ms
 
+    now_ms = wall_clock_ms()
     async with Kafka(source, "the source") as there, Kafka(bootstrap, "the target") as here:
-        found = await standings(there, here)
-        listed = await source_transactions(there) if transactions else []
-        undecided = [each.place for each in found if each.undecided]
-        hanging = await hanging_transactions(there, undecided) if undecided else []
-    if transactions:
-        now_ms = SystemWallClock().now_ms()
-        table(
-            ("transactional id", "producer id", "state", "open for s", "partitions"),
-            (
+        if transactions:
+            listed = await source_transactions(there)
+            table(
+                ("transactional id", "producer id", "state", "open for s", "partitions"),
                 (
-                    each.transactional_id,
-                    each.producer_id,
-                    each.state,
-                    None if each.started_ms < 0 else max(0, now_ms - each.started_ms) // 1_000,
-                    " ".join(f"{name}[{index}]" for name, index in each.partitions),
-                )
-                for each in listed
-            ),
-        )
-    else:
+                    (
+                        each.transactional_id,
+                        each.producer_id,
+                        each.state,
+                        None if each.started_ms < 0 else max(0, now_ms - each.started_ms) // 1_000,
+                        " ".join(f"{name}[{index}]" for name, index in each.partitions),
+                    )
+                    for each in listed
+                ),
+            )
+            return
+        found = await standings(there, here)
         table(
             ("topic", "partition", "copied", "source", "lag", "open"),
             (
@@ -224,8 +223,12 @@ async def status(
                 for each in found
             ),
         )
-    for each in hanging:
-        _say(str(each))
+        undecided = [each.place for each in found if each.undecided]
+        try:
+            for hanging in await hanging_transactions(there, undecided, now_ms):
+                _say(str(hanging))
+        except UserError as error:
+            _say(f"it is not known whether transactions of the source hang: {error}")
 
 
 @app.adds("promote")

@@ -50,18 +50,18 @@ def publish(
     keep_ms = _keep_ms(keep)
     pause = parse_duration(watch, "--watch") if watch else 0.0
     location = locate(place)
-    with JobClient(location.require_control()) as runtime:
-        check_store(location.store, runtime.cluster_id)
-        _publish(runtime, location.store, keep_ms)
+    with JobClient(location.require_control()) as control:
+        check_store(location.store, control.cluster_id)
+        _publish(control, location.store, keep_ms)
         if pause:
-            _publish_on(runtime, location.store, keep_ms, pause)
+            _publish_on(control, location.store, keep_ms, pause)
 
 
-def _publish_on(runtime: JobClient, store: str, keep_ms: int, pause: float) -> None:
+def _publish_on(control: JobClient, store: str, keep_ms: int, pause: float) -> None:
     while True:
         sleep(pause)
         try:
-            _publish(runtime, store, keep_ms)
+            _publish(control, store, keep_ms)
         except ControlPlaneUnavailable as error:
             print_error(str(error))  # the control plane may answer after the next pause
 
@@ -78,11 +78,11 @@ def _keep_ms(keep: str) -> int:
     return max(keep_ms, 1)
 
 
-def _publish(runtime: JobClient, store: str, keep_ms: int) -> None:
+def _publish(control: JobClient, store: str, keep_ms: int) -> None:
     from lacuna.pipeline.metadata.publish import publish_metadata
     from lacuna.pipeline.stores import shared_store
 
-    done = publish_metadata(runtime, shared_store(store), keep_ms=keep_ms, now_ms=wall_clock_ms())
+    done = publish_metadata(control, shared_store(store), keep_ms=keep_ms, now_ms=wall_clock_ms())
     valid_until = _time(done.name.valid_until_ms)
     print_done(
         f"published {show_count(done.partitions, 'partition')}, {show_size(done.bytes_written)}, valid until "

@@ -18,6 +18,7 @@ from lacuna.importing.cluster import (
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
 from lacuna.importing.transactions import hanging_transactions, source_transactions
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.kafka import Agents
 
 _PAUSE_SECONDS: Final = 0.2
@@ -191,7 +192,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
         )
     if each.lag:
         what = f"{each.lag} offsets are not copied yet"
-    elif hanging := await hanging_transactions(source, [each.place]):
+    elif hanging := await hanging_transactions(source, [each.place], wall_clock_ms()):
         return f"nothing is promoted: {hanging[0]}"
     else:
         holders = [

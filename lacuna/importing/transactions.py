@@ -1,13 +1,15 @@
 """The transactions of a source: those of its transactional ids, and those that hang."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.importing.cluster import Kafka, Place, failure_of, in_parts
 from lacuna.wire.messages import transactions as wire
 
 _AT_ONCE: Final = 100
+#: The default of Kafka's transaction.max.timeout.ms, after which a coordinator ends a transaction.
+_LONGEST_MS: Final = 15 * 60 * 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,41 +63,58 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HangingTransaction:
-    """A transaction that is open in a partition although no transaction coordinator knows it, so that it never ends."""
+    """A transaction that is open in a partition, although no coordinator lists it and its producer writes no more.
+
+    `idle_seconds` is the time since its last record there.
+    """
 
     place: Place
     first_offset: int
     producer_id: int
+    idle_seconds: int = field(compare=False)
 
     def __str__(self) -> str:
-        """Return a sentence about what it does, and how to end it."""
+        """Return what it does, and how to end it."""
         name, index = self.place
         return (
-            f"{name}[{index}]: a transaction of producer {self.producer_id} hangs at offset {self.first_offset} of the "
-            "source: no coordinator knows it, so nothing behind that offset is ever decided; end it there with Kafka's "
-            f"`kafka-transactions.sh abort --topic {name} --partition {index} --start-offset {self.first_offset}`"
+            f"{name}[{index}]: a transaction of producer {self.producer_id} seems to hang at offset "
+            f"{self.first_offset} of the source: it wrote its last record {self.idle_seconds} s ago, and no "
+            "coordinator lists it, so nothing behind it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
+            f"finds it, too, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
+            f"--start-offset {self.first_offset}`"
         )
 
 
-async def hanging_transactions(source: Kafka, places: Iterable[Place]) -> list[HangingTransaction]:
-    """Return the transactions that hang in partitions, by partition. Kafka before 3.0 shows none."""
+async def hanging_transactions(
+    source: Kafka, places: Iterable[Place], now_ms: int
+) -> list[HangingTransaction]:
+    """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 shows none.
+
+    An ordinary transaction may be listed by no coordinator, too: while coordinators move, or if this user may not
+    describe its transactional id. So a transaction counts only once it has been idle for as long as an ordinary one
+    may last.
+    """
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return []
-    before = await _open_in(source, places)
-    if not before:
+    idle = [
+        each
+        for each in await _open_in(source, places, now_ms)
+        if each.idle_seconds * 1000 > _LONGEST_MS
+    ]
+    if not idle:
         return []
     known = {
         (each.producer_id, place)
         for each in await source_transactions(source)
         for place in each.partitions
     }
-    suspects = [each for each in before if (each.producer_id, each.place) not in known]
-    # One that has ended meanwhile is known to no coordinator either.
-    after = await _open_in(source, {each.place for each in suspects})
-    return sorted(set(suspects) & set(after))
+    suspects = [each for each in idle if (each.producer_id, each.place) not in known]
+    # One that has ended meanwhile is listed by no coordinator either.
+    still = await _open_in(source, {each.place for each in suspects}, now_ms)
+    return sorted(set(suspects) & set(still))
 
 
-async def _open_in(source: Kafka, places: Iterable[Place]) -> list[HangingTransaction]:
+async def _open_in(source: Kafka, places: Iterable[Place], now_ms: int) -> list[HangingTransaction]:
     topics = await source.topics()
     by_leader: dict[int, dict[str, list[int]]] = {}
     for name, index in places:
@@ -120,6 +139,7 @@ async def _open_in(source: Kafka, places: Iterable[Place]) -> list[HangingTransa
                 (topic.name, each.partition_index),
                 producer.current_txn_start_offset,
                 producer.producer_id,
+                max(0, now_ms - producer.last_timestamp) // 1000,
             )
             for topic in answer.topics
             for each in topic.partitions

@@ -1,5 +1,6 @@
 """SQL over topics, by DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
 
+import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -34,6 +35,8 @@ _COLUMNS: Final = pa.schema(
         for field in COLUMNS
     ]
 )
+_log = logging.getLogger("lacuna.pipeline")
+
 _NO_TABLE: Final = re.compile(r'Table with name "?(?P<name>.+?)"? does not exist')
 #: Parts of a condition as text: strings, what may mean something else than "and", and comparisons with constants.
 _TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -100,6 +103,11 @@ def _tables(
         return {}
     # A snapshot of metadata in the bucket has no cuts of past times.
     has_cut = as_of is None or source.metadata == CONTROL
+    if not has_cut:
+        _log.warning(
+            "as_of: reading what consumers could see then, which may split transactions: name the control plane to "
+            "read up to a cut"
+        )
     query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)
     store = shared_store(source.location.store)

@@ -1,7 +1,7 @@
 """The lines of each row's program on Apache Kafka, captured once, so that a run of the matrix needs Lacuna alone.
 
-A capture belongs to the row's Kafka, its program and the workload. If one of them changes, the row must be run on both
-clusters again (`python -m tests.compat.run --only NAME --keep`).
+A capture belongs to the row's Kafka, its program, how that is run, and the workload. If one of them changes, the row
+must be run on both clusters again (`python -m tests.compat.run --only NAME --keep`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 from tests.compat.clients import HERE, KAFKAS, Row
 from tests.compat.programs import Line, Ran, sources_of
 from tests.compat.verdicts import INSIDE_HOLES, Side, wanted
-from tests.compat.workload import Workload, make
+from tests.compat.workload import make
 
 ARCHIVE: Final = HERE / "captured.zip"
 #: Stands for the prefix of a run's topics, groups and transactional ids.
@@ -31,15 +31,19 @@ class CaptureError(RuntimeError):
 
 
 def capture(sides: Iterable[tuple[Row, str, Side]]) -> None:
-    """Put what these rows' programs printed on Kafka, with these prefixes, into the archive. Keep the other rows."""
+    """Put what these rows' programs printed on Kafka, with these prefixes, into the archive. Keep the other rows.
+
+    Raises CaptureError if a program did not end by itself.
+    """
     entries = {}
     if ARCHIVE.exists():
         with zipfile.ZipFile(ARCHIVE) as archive:
             entries = {name: archive.read(name).decode() for name in archive.namelist()}
     for row, prefix, side in sides:
+        if side.ran.ended:
+            raise CaptureError(f"{row.title} is not captured: on Kafka it ended: {side.ran.ended}")
         said = {
             "of": _origin(row),
-            "ended": side.ran.ended,
             "lines": [dataclasses.asdict(line) for line in side.ran.lines.values()],
             "inside": dataclasses.asdict(side.wanted[INSIDE_HOLES]),
         }
@@ -66,7 +70,7 @@ def captured(row: Row, prefix: str) -> Side:
             f"`python -m tests.compat.run --only '{row.title}' --keep`"
         )
     lines = [Line(**line) for line in said["lines"]]
-    ran = Ran({line.scenario: line for line in lines}, said["ended"], Path())
+    ran = Ran({line.scenario: line for line in lines}, "", Path())
     return Side(ran, wanted(make(row.codecs), ran, Line(**said["inside"])))
 
 
@@ -74,9 +78,19 @@ def _origin(row: Row) -> dict[str, str]:
     return {
         "kafka": KAFKAS[row.kafka],
         "program": sources_of(row),
-        "workload": _digest(make(row.codecs)),
+        "run": " ".join(row.run),
+        "workload": _digest(row),
     }
 
 
-def _digest(load: Workload) -> str:
-    return hashlib.sha256(json.dumps(load.json).encode()).hexdigest()
+def _digest(row: Row) -> str:
+    """Return a digest of what the runner writes, and of the code that writes it."""
+    digest = hashlib.sha256(json.dumps(make(row.codecs).json).encode())
+    digest.update((HERE / "feeding.py").read_bytes())
+    return digest.hexdigest()
+
+
+def is_captured(row: Row) -> bool:
+    """Return whether there is a capture of a row, if only an old one."""
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        return f"{row.title}.json" in archive.namelist()

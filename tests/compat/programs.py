@@ -119,8 +119,8 @@ def sources_of(row: Row) -> str:
     found = {path for folder in folders for path in folder.rglob("*")} | named
     digest = hashlib.sha256(repr(row.build).encode())
     for path in sorted(found):
-        if path.is_file() and not _MADE.intersection(path.parts):
-            name = os.path.relpath(path, HERE)
+        name = os.path.relpath(path, HERE)
+        if path.is_file() and not _MADE.intersection(Path(name).parts):
             digest.update(f"{name}\0{path.stat().st_size}\0".encode() + path.read_bytes())
     return digest.hexdigest()
 

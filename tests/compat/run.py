@@ -64,6 +64,11 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _check(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    if given.captured and (given.kafka or given.keep or given.kafka_bootstrap):
+        parser.error("--captured runs no Kafka: leave --kafka, --keep and --kafka-bootstrap out")
+
+
 @contextlib.contextmanager
 def bench(arguments: argparse.Namespace) -> Iterator[tuple[Bench, str]]:
     """Start the clusters that are needed. Yield them with a description of Lacuna's."""
@@ -131,7 +136,9 @@ def build(wanted: list[Row], jobs: int) -> int:
 
 def main() -> int:
     """Run the matrix. Return the exit code, which is 0 if no client behaved differently."""
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    _check(parser, arguments)
     known = rows()
     try:
         names = arguments.only.split(",") if arguments.only else []

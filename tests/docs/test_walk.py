@@ -96,8 +96,8 @@ def serving(code: str, ready: str, folder: Path, environment: Mapping[str, str])
 def test_the_walkthrough_of_security(tmp_path: Path) -> None:
     text = (ROOT / "docs/security.md").read_text(encoding="utf-8")
     walk = text[text.index("## Walkthrough") : text.index("### Checklist for production")]
-    runtime, agent = (str(port) for port in free_ports(2))
-    walk = walk.replace("7070", runtime).replace("9093", agent)
+    control, agent = (str(port) for port in free_ports(2))
+    walk = walk.replace("7070", control).replace("9093", agent)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "COLUMNS": "200"}
     printed: list[str] = []

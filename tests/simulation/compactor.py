@@ -407,14 +407,19 @@ def _records_of(
 async def look_for_cuts(job: Job) -> None:
     """Ask for a cut of all topics, now and some seconds ago. Raises ControlPlaneUnavailable, CommandRefused."""
     topics = await job.topics()
-    keys = [(key, index) for key, each in topics.items() for index in range(each.partition_count)]
+    keys = [
+        (key, index)
+        for key, each in topics.items()
+        if not each.name.startswith("temp-")  # which may be younger than the past
+        for index in range(each.partition_count)
+    ]
     now = await read_cut(job.control, keys)
     past = await read_as_of(job.control, keys, now.at_ms - _PAST_MS, is_cut=True)
     for when, cut in (("now", now), ("in the past", past)):
         ends = {
             (topics[topic_id].name, index): each.end_offset
             for (topic_id, index), each in cut.partitions.items()
-            if not each.error_code and not topics[topic_id].name.startswith("temp-")
+            if not each.error_code
         }
         job.history.told_cut(f"{job.host.name} {when}", ends)
 

@@ -66,13 +66,13 @@ class PastCuts(Widths):
         return self.ends[index] if index >= 0 else {}
 
     def hold_back(self, now_ms: int) -> None:
-        """Drop what lies after `now_ms`, to which the time was set back."""
-        second = now_ms // 1000
-        kept = bisect_right(self.seconds, second)
-        self._keep(range(kept))
-        # The cut that holds now is known from the next second on.
-        self.first_second = min(self.first_second, second + 1)
-        self.thinned_at = min(self.thinned_at, second)
+        """Forget all cuts, since the time was set back to `now_ms`. That of now is known from the next second on.
+
+        Histories may be less exact before that than their widths say then, which would split transactions.
+        """
+        self._keep(())
+        self.first_second = now_ms // 1000 + 1
+        self.thinned_at = 0
 
     def _thin(self) -> None:
         """Drop seconds that answer for no multiple of the width of their time, and the oldest beyond the bounds."""
