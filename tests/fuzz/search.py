@@ -8,22 +8,24 @@ tests/fuzz/corpus.py once the bug is fixed.
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from tests.fuzz.corpus import pack, unpack
+from tests.fuzz.ending import ENDED
 
 TIMEOUT_SECONDS = 60  # by the clock: a machine with other work may halt any input for some seconds
 MEMORY_MIB = 1024
 
 
-def run(target: str, folders: list[Path], options: list[str]) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run one process of atheris. Its output is in `stdout`."""
-    command = [sys.executable, "-m", "tests.fuzz.searcher", target, *options, *map(str, folders)]
     return subprocess.run(
-        command,
+        [sys.executable, "-m", "tests.fuzz.searcher", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -33,31 +35,55 @@ def run(target: str, folders: list[Path], options: list[str]) -> subprocess.Comp
 
 
 def search(
-    target: str, found: Path, *, seed: int, seconds: int = 0, runs: int = -1
+    target: str, found: Path, *, seed: int, seconds: int
 ) -> subprocess.CompletedProcess[str]:
-    """Search for `seconds` (0: no limit) or `runs` (-1: no limit).
+    """Search for `seconds`. New inputs go to the folder `found`, failing ones to `found`-failed-*.
 
-    New inputs go to the folder `found`, failing ones to `found`-failed-*. With a `seed` (0: a new one) and `runs` it
-    does the same each time.
+    A `seed` of 0 is a new one.
     """
+    with tempfile.TemporaryDirectory() as folder:
+        return run(*_job(target, found, Path(folder), seed, f"-max_total_time={seconds}"))
+
+
+def search_each(
+    targets: Mapping[str, int], folder: Path, *, seed: int
+) -> dict[str, tuple[int, str]]:
+    """Try as many inputs of each target as given, in one process, which does the same each time.
+
+    Return the exit code and the output of each. New inputs go to folders below `folder`.
+    """
+    with tempfile.TemporaryDirectory() as kept:
+        arguments: list[str] = []
+        for target, runs in targets.items():
+            found = folder / target
+            found.mkdir()
+            arguments += ["--", *_job(target, found, Path(kept), seed, f"-runs={runs}")]
+        ended = run(*arguments)
+    parts = re.split(re.escape(ENDED).replace(r"\{\}", "(.+)") + "\n", ended.stdout)
+    outputs, names, codes = parts[:-1:3], parts[1::3], parts[2::3]
+    return {
+        name: (int(code), output) for name, code, output in zip(names, codes, outputs, strict=True)
+    }
+
+
+def _job(target: str, found: Path, folder: Path, seed: int, limit: str) -> list[str]:
+    """Return the arguments of a search, whose corpus is unpacked below `folder`."""
     options = [
-        f"-max_total_time={seconds}",
-        f"-runs={runs}",
+        limit,
         f"-timeout={TIMEOUT_SECONDS}",
         f"-rss_limit_mb={MEMORY_MIB}",
         f"-artifact_prefix={found}-failed-",
         f"-seed={seed}",
         "-print_final_stats=1",
     ]
-    with tempfile.TemporaryDirectory() as folder:
-        return run(target, [found, unpack(target, Path(folder, "kept"))], options)
+    return [target, *options, str(found), str(unpack(target, folder / target))]
 
 
 def keep(target: str, found: Path) -> subprocess.CompletedProcess[str]:
     """Add the inputs in `found` that reach new lines to the corpus."""
     with tempfile.TemporaryDirectory() as folder:
         kept = unpack(target, Path(folder, "kept"))
-        ended = run(target, [kept, found], ["-merge=1"])
+        ended = run(target, "-merge=1", str(kept), str(found))
         pack(target, kept)
         return ended
 

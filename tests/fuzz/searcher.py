@@ -1,16 +1,26 @@
-"""The process in which atheris runs: the target's modules, instrumented, from their Python sources, so that
-atheris sees which lines were reached."""
+"""The process in which atheris runs: the targets' modules, instrumented, from their Python sources, so that
+atheris sees which lines were reached.
 
+    python -m tests.fuzz.searcher TARGET OPTION… [-- TARGET OPTION…]…
+
+Instrumenting takes many times longer than a short search, so several targets are searched one after another, each in a
+fork. A line `ENDED` follows the output of each.
+"""
+
+import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import spec_from_file_location
+from itertools import groupby
 from types import ModuleType
+from typing import NoReturn
 
 import atheris
 
 from lacuna.logstore.records.build_kernel import SOURCES
+from tests.fuzz.ending import ENDED
 
 
 class _Sources(MetaPathFinder):
@@ -42,13 +52,26 @@ with atheris.instrument_imports(include=["lacuna.agent", "lacuna.logstore", "lac
 
 
 def main() -> None:
-    name, *options = sys.argv[1:]
+    jobs = [list(job) for is_between, job in groupby(sys.argv[1:], "--".__eq__) if not is_between]
+    if len(jobs) == 1:
+        fuzz(*jobs[0])
+    for job in jobs:
+        child = os.fork()
+        if not child:
+            fuzz(*job)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(ENDED.format(job[0], code) + "\n")
+        sys.stdout.flush()
+
+
+def fuzz(name: str, *options: str) -> NoReturn:
     target = TARGETS[name]
     # A merge starts itself again, in a shell, by its first argument.
     itself = f"{sys.executable} -m tests.fuzz.searcher {name}"
     arguments = [itself, f"-max_len={target.longest}", *options]
     atheris.Setup(arguments, target.check)
     atheris.Fuzz()
+    raise AssertionError("atheris ends the process")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,11 @@
 import re
 import time
 import tracemalloc
-from pathlib import Path
 
 import pytest
 
 from tests.fuzz import corpus
-from tests.fuzz.search import search
+from tests.fuzz.search import search_each
 from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import MAX_DECOMPRESSED_BYTES, MAX_FRAME_BYTES, TARGETS
 
@@ -44,15 +43,18 @@ def test_every_target_has_seeds() -> None:
 SEED = 1
 
 
+@pytest.fixture(scope="module")
+def searched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, str]]:
+    runs = {name: target.runs for name, target in TARGETS.items()}
+    return search_each(runs, tmp_path_factory.mktemp("found"), seed=SEED)
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_is_found(name: str, tmp_path: Path) -> None:
-    found = tmp_path / "found"
-    found.mkdir()
-    wanted = TARGETS[name].runs
-    ended = search(name, found, seed=SEED, runs=wanted)
-    assert ended.returncode == 0, ended.stdout[-4000:]
-    runs = re.search(r"number_of_executed_units: (\d+)", ended.stdout)
+def test_nothing_is_found(name: str, searched: dict[str, tuple[int, str]]) -> None:
+    code, output = searched[name]
+    assert code == 0, output[-4000:]
+    runs = re.search(r"number_of_executed_units: (\d+)", output)
     assert runs is not None
-    assert int(runs[1]) >= wanted
+    assert int(runs[1]) >= TARGETS[name].runs

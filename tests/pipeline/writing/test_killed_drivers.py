@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 DRIVER = Path(__file__).with_name("driver.py")
 ROWS = 200
 PARTITIONS = 3
-KILLS = 4
+KILLS = 2
 # Below pytest's own limit, so that a test that hangs says why.
 MOST_SECONDS = 800.0
 
