@@ -202,6 +202,7 @@ SOON_FOUND: Final = (
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # so that this file, which takes two minutes, begins early
 @pytest.mark.parametrize(
     "safeguard",
     [
