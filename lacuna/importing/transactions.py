@@ -86,20 +86,20 @@ class HangingTransaction:
 
 
 async def hanging_transactions(
-    source: Kafka, places: Iterable[Place], now_ms: int
+    source: Kafka, places: Iterable[Place], now_ms: int, longest_ms: int = _LONGEST_MS
 ) -> list[HangingTransaction]:
     """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 shows none.
 
     An ordinary transaction may be listed by no coordinator, too: while coordinators move, or if this user may not
-    describe its transactional id. So a transaction counts only once it has been idle for as long as an ordinary one
-    may last.
+    describe its transactional id. So a transaction counts only once it has been idle for longer than an ordinary one
+    may last, `longest_ms`.
     """
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return []
     idle = [
         each
         for each in await _open_in(source, places, now_ms)
-        if each.idle_seconds * 1000 > _LONGEST_MS
+        if each.idle_seconds * 1000 > longest_ms
     ]
     if not idle:
         return []

@@ -30,7 +30,7 @@ from typing import Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from lacuna.importing.cluster import Kafka
-from lacuna.importing.transactions import source_transactions
+from lacuna.importing.transactions import HangingTransaction, source_transactions
 from lacuna.operating.kafka import Agents
 from tests.compat.clients import KAFKAS
 from tests.faults.processes import Deployment, end_by_exception
@@ -45,6 +45,7 @@ from tests.importing.sources import (
     SourceLoad,
     apache_kafka,
     created,
+    end_hanging,
     group_offsets,
     places,
     read_all,
@@ -98,6 +99,8 @@ class Move:
         self.load = load
         self._log = log
         self._options = options
+        #: The transactions of the source that hung at the end, and were ended by hand.
+        self.hung: list[HangingTransaction] = []
         self._importer = self._started()
 
     @property
@@ -158,9 +161,11 @@ class Move:
     def catch_up(self) -> None:
         """End the importer, and let another one copy everything that is left.
 
-        A producer that had to begin anew may have left a transaction, which the source ends once it times out.
+        A producer that had to begin anew may have left a transaction, which the source ends once it times out. A source
+        that was killed may also have forgotten one, which then hangs (Kafka 4.4.0 does, now and then).
         """
         asyncio.run(self._await_ends())
+        self.hung = asyncio.run(end_hanging(self.source.bootstrap, places()))
         self._importer.send_signal(signal.SIGINT)
         code = self._importer.wait(SECONDS)
         assert code == 130, f"the importer ended with {code}:\n{self.said}"
@@ -242,6 +247,7 @@ class Findings:
     records: int = 0
     partitions: int = 0
     offsets: int = 0
+    hung: int = 0
     differences: list[str] = field(default_factory=list)
 
 
@@ -312,6 +318,7 @@ def run(folder: Path, version: str, plan: Plan) -> tuple[Findings, SourceLoad, s
             move.load.groups,
             keep_aborted=plan.keep_aborted,
         )
+        found.hung = len(move.hung)
         found.differences += move.verified(*plan.options)
         return found, move.load, move.said
 
@@ -337,8 +344,8 @@ def main() -> int:
         found, load, said = run(Path(folder), given.version, plan)
     sys.stdout.write(
         f"{said}Apache Kafka {KAFKAS[given.version]}: {load.sent} records sent, {load.committed} transactions "
-        f"committed and {load.aborted} aborted, {found.partitions} partitions with {found.records} records and "
-        f"{found.offsets} offsets of {len(load.groups)} groups compared: {len(found.differences)} differences\n"
+        f"committed and {load.aborted} aborted, {found.hung} hung, {found.partitions} partitions with {found.records} "
+        f"records and {found.offsets} offsets of {len(load.groups)} groups compared: {len(found.differences)} differences\n"
     )
     for line in [*found.differences, *load.failures]:
         sys.stdout.write(f"{line}\n")

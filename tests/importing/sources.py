@@ -23,6 +23,12 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.importing.cluster import Kafka
+from lacuna.importing.transactions import HangingTransaction, hanging_transactions
+from lacuna.logstore.objects.store import wall_clock_ms
+from lacuna.operating.kafka import Agents
+from lacuna.wire.messages import transactions as wire
 from tests.compat.clients import KAFKAS
 from tests.compat.clusters import fetch
 from tests.golden.broker import Broker, broker
@@ -130,6 +136,42 @@ def group_offsets(bootstrap: str, group: str) -> dict[Place, tuple[int, str | No
         for each in found.topic_partitions
         if each.offset >= 0
     }
+
+
+async def end_hanging(bootstrap: str, where: Sequence[Place]) -> list[HangingTransaction]:
+    """End the transactions that hang in partitions, as Kafka's kafka-transactions.sh does, and return them."""
+    async with Kafka(Agents(bootstrap), "the source") as source:
+        found = await hanging_transactions(source, where, wall_clock_ms(), longest_ms=-1)
+        topics = await source.topics()
+        for each in found:
+            name, index = each.place
+            broker = await source.broker(topics[name].leaders[index])
+            described = await broker.ask(
+                wire.DESCRIBE_PRODUCERS_REQUEST,
+                wire.DESCRIBE_PRODUCERS_RESPONSE,
+                0,
+                wire.DescribeProducersRequest([wire.TopicRequest(name, [index])]),
+            )
+            (producer,) = (
+                one
+                for one in described.topics[0].partitions[0].active_producers
+                if one.producer_id == each.producer_id
+            )
+            marker = wire.WritableTxnMarker(
+                each.producer_id,
+                producer.producer_epoch,
+                False,
+                [wire.WritableTxnMarkerTopic(name, [index])],
+                max(0, producer.coordinator_epoch),
+            )
+            answer = await broker.ask(
+                wire.WRITE_TXN_MARKERS_REQUEST,
+                wire.WRITE_TXN_MARKERS_RESPONSE,
+                1,
+                wire.WriteTxnMarkersRequest([marker]),
+            )
+            assert answer.markers[0].topics[0].partitions[0].error_code == ErrorCode.NONE
+    return found
 
 
 class SourceLoad:

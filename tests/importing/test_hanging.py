@@ -29,7 +29,7 @@ from lacuna.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.forked import LACUNA, ForkedCluster
-from tests.importing.sources import SECONDS, apache_kafka, created
+from tests.importing.sources import SECONDS, apache_kafka, created, end_hanging
 
 TOPIC: Final = "orders"
 ID: Final = "ghost"
@@ -73,7 +73,7 @@ def test_a_transaction_that_hangs_is_named_with_the_command_that_ends_it(tmp_pat
         assert kept.returncode == 1
         assert f"nothing is promoted: {told(hanging)}" in untimed(kept.stderr)
 
-        asyncio.run(end(there.bootstrap, producer_id))
+        assert asyncio.run(end_hanging(there.bootstrap, [(TOPIC, 0)])) == [hanging]
         assert found_in(there.bootstrap) == []
         assert lacuna("run", "--once").returncode == 0
         assert lacuna("promote", TOPIC).returncode == 0
@@ -127,18 +127,3 @@ async def hang(bootstrap: str) -> int:
         )
         assert answer.responses[0].partition_responses[0].error_code == 0
         return begun.producer_id
-
-
-async def end(bootstrap: str, producer_id: int) -> None:
-    """End it, as Kafka's tool does."""
-    async with Kafka(Agents(bootstrap), "the source") as source:
-        marker = wire.WritableTxnMarker(
-            producer_id, 0, False, [wire.WritableTxnMarkerTopic(TOPIC, [0])], 0
-        )
-        answer = await source.ask(
-            wire.WRITE_TXN_MARKERS_REQUEST,
-            wire.WRITE_TXN_MARKERS_RESPONSE,
-            1,
-            wire.WriteTxnMarkersRequest([marker]),
-        )
-        assert answer.markers[0].topics[0].partitions[0].error_code == 0
