@@ -345,7 +345,8 @@ def main() -> int:
     sys.stdout.write(
         f"{said}Apache Kafka {KAFKAS[given.version]}: {load.sent} records sent, {load.committed} transactions "
         f"committed and {load.aborted} aborted, {found.hung} hung, {found.partitions} partitions with {found.records} "
-        f"records and {found.offsets} offsets of {len(load.groups)} groups compared: {len(found.differences)} differences\n"
+        f"records and {found.offsets} offsets of {len(load.groups)} groups compared: "
+        f"{len(found.differences)} differences\n"
     )
     for line in [*found.differences, *load.failures]:
         sys.stdout.write(f"{line}\n")
