@@ -203,6 +203,9 @@ async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
 
 
 async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
+    # Kafka 2.8 without ZooKeeper has no ACLs.
+    if not source.knows(wire.DESCRIBE_ACLS_REQUEST):
+        return ()
     found = await source.ask(
         wire.DESCRIBE_ACLS_REQUEST,
         wire.DESCRIBE_ACLS_RESPONSE,
