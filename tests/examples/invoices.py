@@ -1,5 +1,6 @@
 """The input of the examples that turn orders into invoices, and their expected output."""
 
+import subprocess
 import time
 from typing import Any
 
@@ -43,10 +44,10 @@ class Invoices:
         self._consumer.assign([TopicPartition("invoices", each, 0) for each in range(PARTITIONS)])
         self.read: list[tuple[int, int]] = []
 
-    def await_count(self, count: int, seconds: float) -> None:
-        """Read until there are `count` invoices or the time is over."""
+    def await_count(self, count: int, seconds: float, example: subprocess.Popen[bytes]) -> None:
+        """Read until there are `count` invoices, the example has ended or the time is over."""
         deadline = time.monotonic() + seconds
-        while len(self.read) < count and time.monotonic() < deadline:
+        while len(self.read) < count and example.poll() is None and time.monotonic() < deadline:
             self._take(0.5)
 
     def take_rest(self) -> None:
