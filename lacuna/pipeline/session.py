@@ -1,13 +1,10 @@
 """Opens a Spark session for one of Lacuna's jobs, on any master."""
 
-import logging
 import os
 import re
-import signal
 import socket
 import sys
 import tempfile
-import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.interrupts import handler_kept, quiet, raised_again
 from lacuna.pipeline.java import SHOWN, JvmOutput, find_java, write_launcher
 from lacuna.pipeline.spark_errors import explain_spark_error, job_errors
 
@@ -154,7 +152,7 @@ def _context(
         ours |= {**_LOCAL_SETTINGS, "spark.driver.memory": _driver_memory()}
     python = settings.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
     secrets = {} if is_local(master) else _credentials()
-    with _quiet_interrupts():
+    with quiet(), raised_again():
         with _environment(JAVA_HOME=str(launcher), PYSPARK_PYTHON=python):
             context = _start(master, {**ours, **settings}, secrets, verbose)
         try:
@@ -184,7 +182,7 @@ def _start(
     gateway = SparkContext._gateway or _launch(conf(settings), verbose)
     SparkContext._ensure_initialized(gateway=gateway)
     try:
-        with _handler_kept():
+        with handler_kept():
             return SparkContext(gateway=gateway, conf=conf({**secrets, **settings}))
     except Py4JJavaError as error:
         told = explain_spark_error(error) or error.java_exception.getMessage()
@@ -229,36 +227,6 @@ def _driver_memory() -> str:
         there = min(there, int(_MEMORY_LIMIT.read_text()))
     share = min(max(there // _DRIVER_SHARE, _LEAST_DRIVER_BYTES), _MOST_DRIVER_BYTES)
     return f"{share >> 20}m"
-
-
-@contextmanager
-def _quiet_interrupts() -> Iterator[None]:
-    """Keeps py4j from logging its own tracebacks in the block, as it would at Ctrl-C."""
-    own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
-
-    def is_wanted(record: logging.LogRecord) -> bool:
-        return "py4j" not in Path(record.pathname).parts
-
-    logging.getLogger().addFilter(is_wanted)
-    own.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        own.setLevel(level)
-        logging.getLogger().removeFilter(is_wanted)
-
-
-@contextmanager
-def _handler_kept() -> Iterator[None]:
-    """Restores the handler of Ctrl-C after the block.
-
-    PySpark installs one that would call the JVM on a connection that is waiting for an answer. It is not needed, since
-    a KeyboardInterrupt stops the session, which cancels its jobs.
-    """
-    handler = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
