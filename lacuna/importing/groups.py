@@ -235,7 +235,7 @@ async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
             wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, 2, wire.CreateAclsRequest(some)
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.results))
-    return [f"{count} ACLs are not copied: {why}" for why, count in failed.items()]
+    return [f"{count} of {len(acls)} ACLs are not copied: {why}" for why, count in failed.items()]
 
 
 async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
@@ -267,14 +267,21 @@ async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
             AlterClientQuotasRequest(some),
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.entries))
-    return [f"{count} quotas are not copied: {why}" for why, count in failed.items()]
+    total = len(entries)
+    return [f"{count} of {total} quotas are not copied: {why}" for why, count in failed.items()]
 
 
 def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) -> None:
     for code, message in results:
         if code:
-            why = message or name_of(code)
+            why = _REASONS.get(code) or message or name_of(code)
             failed[why] = failed.get(why, 0) + 1
+
+
+#: Why the target refuses rights, where its own message does not say what to do.
+_REASONS: Final[Mapping[int, str]] = {
+    ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Start them with it, and run this again"
+}
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
