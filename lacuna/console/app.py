@@ -14,6 +14,7 @@ from starlette.types import ASGIApp
 from lacuna.base.errors import UserError
 from lacuna.console import (
     access,
+    acl_edits,
     cluster,
     connected,
     group_edits,
@@ -22,9 +23,11 @@ from lacuna.console import (
     login,
     messages,
     partition,
+    quota_edits,
     topic_edits,
     topics,
     transactions,
+    user_edits,
 )
 from lacuna.console.decoding import Decoding
 from lacuna.console.logins import Logins
@@ -63,7 +66,14 @@ _PAGES: Final = (
     Page("/access", access.page, describes_cluster, "Access"),
     Page("/clients", connected.page, describes_cluster, "Clients"),
 )
-_EDITS: Final = (*topic_edits.EDITS, *group_edits.EDITS, *transactions.EDITS, *access.EDITS)
+_EDITS: Final = (
+    *topic_edits.EDITS,
+    *group_edits.EDITS,
+    *transactions.EDITS,
+    *acl_edits.EDITS,
+    *user_edits.EDITS,
+    *quota_edits.EDITS,
+)
 _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _STATIC: Final = ("console.css", "console.js", "icon.svg")
 

@@ -17,6 +17,7 @@ from lacuna.base.errors import UserError
 from lacuna.console import limits
 from lacuna.console.rights import NotAllowed, Rights
 from lacuna.console.site import BadRequest, Needs, Page, Site, form_of, link, rights_of
+from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.layout import Message
@@ -248,3 +249,22 @@ def check(error_code: int, subject: str, message: str | None = None) -> None:
 
 def agents_decide(_rights: Rights, _path: Mapping[str, Any]) -> None:
     """An agent checks the permission, which the console cannot know: an ACL with a prefix may grant it."""
+
+
+def on_cluster(operation: Operation) -> Needs:
+    """The change needs an operation on the cluster."""
+
+    def needs(rights: Rights, _path: Mapping[str, Any]) -> None:
+        rights.check_cluster(operation)
+
+    return needs
+
+
+async def no_fields(_turn: Turn) -> Sequence[Field]:
+    """A change whose address says everything asks for nothing."""
+    return ()
+
+
+def to_access(_turn: Turn) -> str:
+    """The change leads back to the page of access."""
+    return "/access"

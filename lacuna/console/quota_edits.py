@@ -1,0 +1,193 @@
+"""The quotas, and the changes of them, a row for each."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from lacuna.console import formats
+from lacuna.console.editing import (
+    Done,
+    Edit,
+    Effect,
+    Field,
+    Turn,
+    check,
+    no_fields,
+    on_cluster,
+    to_access,
+)
+from lacuna.console.site import BadRequest, link
+from lacuna.controlplane.shared.acls import Operation
+from lacuna.wire.messages.client_quotas import (
+    ALTER_CLIENT_QUOTAS_REQUEST,
+    ALTER_CLIENT_QUOTAS_RESPONSE,
+    DESCRIBE_CLIENT_QUOTAS_REQUEST,
+    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+    AlterClientQuotasRequest,
+    DescribeClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
+
+#: Quotas, each with the unit of its value.
+_QUOTAS: Final = {
+    "producer_byte_rate": "bytes a second",
+    "consumer_byte_rate": "bytes a second",
+    "request_percentage": "% of a thread",
+    "controller_mutation_rate": "partitions a second",
+}
+#: The name of the default entity, which Kafka's messages write as null.
+_DEFAULT: Final = "(default)"
+_ENTITIES: Final = {"user": "user", "client-id": "client_id"}
+
+_REMOVES: Final = "/edit/quota/remove"
+
+
+class QuotaRow(NamedTuple):
+    """A quota of a user, a client id, or both; "" for neither, and "(default)" for all others."""
+
+    user: str
+    client_id: str
+    quota: str
+    value: str
+    unit: str
+
+    @property
+    def removal(self) -> str:
+        """The address of the change that removes it."""
+        return link(
+            _REMOVES,
+            user=self.user or None,
+            client_id=self.client_id or None,
+            quota=self.quota,
+        )
+
+
+async def rows(turn: Turn) -> list[QuotaRow]:
+    """Return the cluster\'s quotas in order. Raises NotAllowed and BadRequest."""
+    response = await turn.ask(
+        DESCRIBE_CLIENT_QUOTAS_REQUEST,
+        DESCRIBE_CLIENT_QUOTAS_RESPONSE,
+        1,
+        DescribeClientQuotasRequest(),
+    )
+    check(response.error_code, "quotas", response.error_message)
+    rows = []
+    for entry in response.entries or ():
+        names = {
+            each.entity_type: _DEFAULT if each.entity_name is None else each.entity_name
+            for each in entry.entity
+        }
+        rows += [
+            QuotaRow(
+                names.get("user", ""),
+                names.get("client-id", ""),
+                value.key,
+                f"{value.value:.15g}",
+                _QUOTAS.get(value.key, ""),
+            )
+            for value in entry.values
+        ]
+    return sorted(rows)
+
+
+async def _quota_fields(_turn: Turn) -> Sequence[Field]:
+    hint = f"{_DEFAULT} for all without a quota of their own."
+    return (
+        Field(name="user", label="User", hint=hint, is_required=False),
+        Field(name="client_id", label="Client id", hint=hint, is_required=False),
+        Field(name="quota", label="Quota", kind="select", choices=tuple(_QUOTAS)),
+        Field(
+            name="value",
+            label="Value",
+            hint="; ".join(f"{name}: {unit}" for name, unit in _QUOTAS.items()),
+        ),
+    )
+
+
+def _entity_of(turn: Turn) -> list[EntityData]:
+    """Return the entity that the fields name. Raises BadRequest."""
+    entity = [
+        EntityData(kind, None if turn.text(name) == _DEFAULT else turn.text(name))
+        for kind, name in _ENTITIES.items()
+        if turn.text(name)
+    ]
+    if not entity:
+        raise BadRequest("Name a user, a client id, or both.")
+    return entity
+
+
+def _whose(turn: Turn) -> str:
+    return " and ".join(
+        f"{kind} {turn.text(name)}" for kind, name in _ENTITIES.items() if turn.text(name)
+    )
+
+
+async def _alter_quota(turn: Turn, change: OpData, *, validate_only: bool) -> None:
+    response = await turn.ask(
+        ALTER_CLIENT_QUOTAS_REQUEST,
+        ALTER_CLIENT_QUOTAS_RESPONSE,
+        1,
+        AlterClientQuotasRequest([EntryData(_entity_of(turn), [change])], validate_only),
+    )
+    (result,) = response.entries
+    check(result.error_code, f"quota of {_whose(turn)}", result.error_message)
+
+
+def _quota_of(turn: Turn) -> OpData:
+    text = turn.text("value").replace(",", "")
+    try:
+        return OpData(turn.text("quota"), float(text))
+    except ValueError as error:
+        raise BadRequest(f"{text[:40]!r} is not a number") from error
+
+
+async def _preview_quota(turn: Turn) -> Effect:
+    change = _quota_of(turn)
+    await _alter_quota(turn, change, validate_only=True)
+    unit = _QUOTAS.get(change.key, "")
+    about = f"Sets {change.key} of {_whose(turn)} to {formats.number(change.value)} {unit}."
+    return Effect(sentences=[about])
+
+
+async def _set_quota(turn: Turn) -> Done:
+    change = _quota_of(turn)
+    await _alter_quota(turn, change, validate_only=False)
+    return Done(f"Set {change.key} of {_whose(turn)}.", "/access")
+
+
+async def _preview_no_quota(turn: Turn) -> Effect:
+    await _alter_quota(turn, OpData(turn.text("quota"), 0.0, True), validate_only=True)
+    about = f"Removes {turn.text('quota')} of {_whose(turn)}."
+    return Effect(sentences=[about], is_destructive=True)
+
+
+async def _remove_quota(turn: Turn) -> Done:
+    await _alter_quota(turn, OpData(turn.text("quota"), 0.0, True), validate_only=False)
+    return Done(f"Removed {turn.text('quota')} of {_whose(turn)}.", "/access")
+
+
+EDITS: Final = (
+    Edit(
+        path="/edit/quota",
+        title="Set a quota",
+        button="Set",
+        needs=on_cluster(Operation.ALTER_CONFIGS),
+        fields=_quota_fields,
+        preview=_preview_quota,
+        apply=_set_quota,
+        on="access",
+        back=to_access,
+    ),
+    Edit(
+        path=_REMOVES,
+        title="Remove a quota",
+        button="Remove",
+        needs=on_cluster(Operation.ALTER_CONFIGS),
+        fields=no_fields,
+        preview=_preview_no_quota,
+        apply=_remove_quota,
+        on="row",
+        back=to_access,
+    ),
+)

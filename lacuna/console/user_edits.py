@@ -1,0 +1,141 @@
+"""The users with a password, and the changes of them, a row for each."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from lacuna.agent.security.sasl.users import HASHES, MECHANISM_NAMES
+from lacuna.console.editing import (
+    Done,
+    Edit,
+    Effect,
+    Field,
+    Turn,
+    check,
+    no_fields,
+    on_cluster,
+    to_access,
+)
+from lacuna.console.site import BadRequest, link
+from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.changing import upsertions
+from lacuna.wire.messages import security as wire
+
+_REMOVES: Final = "/edit/user/remove"
+
+
+class UserRow(NamedTuple):
+    """A user with a password, and the mechanisms for which it is stored."""
+
+    user: str
+    mechanisms: str
+
+    @property
+    def removal(self) -> str:
+        """The address of the change that removes it."""
+        return link(_REMOVES, user=self.user)
+
+
+async def rows(turn: Turn) -> list[UserRow]:
+    """Return the cluster\'s users in order. Raises NotAllowed and BadRequest."""
+    response = await turn.ask(
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        wire.DescribeUserScramCredentialsRequest(None),
+    )
+    check(response.error_code, "users", response.error_message)
+    return [
+        UserRow(
+            each.user,
+            ", ".join(MECHANISM_NAMES[info.mechanism] for info in each.credential_infos),
+        )
+        for each in sorted(response.results, key=lambda each: each.user)
+    ]
+
+
+async def _user_fields(_turn: Turn) -> Sequence[Field]:
+    return (
+        Field(name="user", label="User"),
+        Field(name="password", label="Password", kind="secret"),
+        Field(name="again", label="The password again", kind="secret"),
+    )
+
+
+async def _add_user(turn: Turn) -> Done:
+    user, password = turn.text("user"), turn.given.get("password", "")
+    if not user or not password:
+        raise BadRequest("Write a user and a password.")
+    if password != turn.given.get("again", ""):
+        raise BadRequest("The passwords differ: write the same one twice.")
+    changes = await asyncio.to_thread(upsertions, user, password.encode())
+    await _alter_user(turn, user, wire.AlterUserScramCredentialsRequest((), changes))
+    return Done(f"{user} can authenticate with the password.", "/access")
+
+
+async def _preview_no_user(turn: Turn) -> Effect:
+    user = turn.text("user")
+    about = (
+        f"Removes the user {user}, who can then no longer authenticate. Open connections stay open."
+    )
+    return Effect(sentences=[about], is_destructive=True)
+
+
+async def _remove_user(turn: Turn) -> Done:
+    user = turn.text("user")
+    removed = False
+    for mechanism in HASHES:
+        change = wire.AlterUserScramCredentialsRequest(
+            [wire.ScramCredentialDeletion(user, mechanism)], ()
+        )
+        removed |= await _alter_user(turn, user, change, may_be_missing=True)
+    if not removed:
+        raise BadRequest(f"The user {user} does not exist.")
+    return Done(f"Removed the user {user}.", "/access")
+
+
+async def _alter_user(
+    turn: Turn,
+    user: str,
+    change: wire.AlterUserScramCredentialsRequest,
+    *,
+    may_be_missing: bool = False,
+) -> bool:
+    """Return whether the change was made."""
+    response = await turn.ask(
+        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
+        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
+        0,
+        change,
+    )
+    for result in response.results:
+        if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            return False
+        check(result.error_code, f"user {user}", result.error_message)
+    return True
+
+
+EDITS: Final = (
+    Edit(
+        path="/edit/user",
+        title="Add a user or change a password",
+        button="Save",
+        needs=on_cluster(Operation.ALTER),
+        fields=_user_fields,
+        apply=_add_user,
+        on="access",
+        back=to_access,
+    ),
+    Edit(
+        path=_REMOVES,
+        title="Remove a user",
+        button="Remove",
+        needs=on_cluster(Operation.ALTER),
+        fields=no_fields,
+        preview=_preview_no_user,
+        apply=_remove_user,
+        on="row",
+        back=to_access,
+    ),
+)
