@@ -158,7 +158,9 @@ async def _shown(importer: "Importer") -> None:
         with offsets_done() as bar:
             bar.stage("offsets copied")
             done = total = 0
-            while not running.done():
+            has_ended = False
+            while not has_ended:
+                has_ended = running.done()
                 before = done, total
                 done, total = importer.progress.done, importer.progress.total
                 bar.expect(total - before[1])

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import pty
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final
 from unittest import mock
 
@@ -183,6 +188,30 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
         "committed 1 offsets at the source"
     ]
     assert committed(there, "billing", "orders") == 5, "the source has no more"
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_how_many_offsets_are_here(source: Cluster, target: Cluster) -> None:
+    created(source.bootstrap, "shown")
+    send(source.bootstrap, "shown", [str(number) for number in range(20)])
+    command = ["import", "run", "--once", "--from", source.bootstrap, "--topic", "shown"]
+    terminal, its_end = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "lacuna", *command, "--bootstrap", target.bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=its_end,
+        env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
+    ) as process:
+        os.close(its_end)
+        shown = b""
+        with suppress(OSError):  # EIO, once the command has ended
+            while found := os.read(terminal, 1 << 16):
+                shown += found
+        assert process.stdout is not None
+        assert b"copied 1 partition" in process.stdout.read(), shown.decode()
+    os.close(terminal)
+    assert b"offsets copied" in shown
+    assert b"20/20" in shown
 
 
 @pytest.mark.slow
