@@ -2,12 +2,9 @@
 
 The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
 the journal position that it depends on, and is held until the journal is durable up to there. One queue holds them all,
-so they are delivered in the order of the decisions. While an append runs, the records of all new commands are collected
-for the next one (group commit). A failed append stops the control plane, because the state in memory may then never
-become durable.
-
-A leader by a lease also holds answers without records until the journal proves that it led when it decided them: by the
-next append or, if there is nothing to append, by one confirmation for all of them.
+so they are delivered in the order of the decisions. A failed append stops the control plane, because the state in
+memory may then never become durable. A leader by a lease also holds answers without records until the journal proves
+that it led when it decided them.
 """
 
 import asyncio
@@ -16,11 +13,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
-from lacuna.base.pace import Burst
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
 from lacuna.controlplane import machine
+from lacuna.controlplane.appending import Appender
 from lacuna.controlplane.client.host import Receiver
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
 from lacuna.controlplane.clock import STORE, Clock, SteadyTime
@@ -40,6 +36,7 @@ from lacuna.controlplane.shared.audit import Audit
 from lacuna.controlplane.shared.authorizer import Authorizer
 from lacuna.controlplane.shared.authorizing import AuthorizerSettings, authorizer_of
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.snapshotting import Snapshots
 from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
@@ -51,20 +48,6 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHo
 
 _log = logging.getLogger("lacuna.controlplane")
 
-# An append begins after an iteration of the event loop that brought no command, after this many, or once its records
-# have so many bytes.
-_MAX_ITERATIONS = 4
-_ENOUGH_BYTES = 16 << 10
-#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
-#: answers depended on the append have sent their next commands: until some have come, and then none for
-#: `_QUIET_SECONDS`, and at most for this share of the append's time. Otherwise, commands that came during the append
-#: would go alone, and two groups of clients would wait for each other's appends in turn. A client with one request at a
-#: time does not wait: its append has one record, and none is left when the append ends.
-_REST: Final = 1 / 4
-#: The longest rest: by then, answers have reached clients through an agent, and their next commands have come.
-_LONGEST_REST_SECONDS: Final = 0.010
-_QUIET_SECONDS: Final = 0.002
-_SLOW_APPEND_SECONDS: Final = 0.008
 #: How long one iteration of the event loop decides commands and shows partitions to watchers. The rest waits for the
 #: next iteration, so that the lease is renewed and connections are read in between.
 _SLICE_MS = 50
@@ -167,13 +150,11 @@ class Runtime:
         self._clock = clock
         self._new_id = new_id
         self._settings = settings
-        self._snapshotter = snapshotter
         self._prepare = prepare
         self._on_fatal = on_fatal
         self._replica = replica or Replica()
         self._tenure = tenure or LockedTenure()
-        self._snapshot_appends = snapshot_appends
-        self._confirm = confirm
+        self._is_shared = confirm is not None
         self._authorizer_settings = authorizer or AuthorizerSettings()
         #: None if jobs may use their verbs on every topic.
         self._authorizer: Authorizer | None = None
@@ -184,29 +165,16 @@ class Runtime:
         #: The secret by which agents prove to each other that they have a session here. Only agents receive it.
         self._peer_secret = b""
         self._position = 0
-        self._durable = 0
         self._last_token = 0
         self._last_session = 0
-        self._records: list[bytes] = []
-        self._records_bytes = 0
         self._hot = HotBytes(journal)
         self._hot_reads: set[asyncio.Task[None]] = set()
-        #: The current append or confirmation; there is only one at a time.
-        self._append: asyncio.Future[int] | None = None
-        #: The numbers of proofs of the lead that were requested, will be given by the current append or confirmation,
-        #: and were given.
-        self._proofs_asked = 0
-        self._proofs_under_way = 0
-        self._proofs = 0
-        self._append_began = 0.0
-        self._append_records = 0
-        #: When the next append may begin, in the time of the event loop.
-        self._rests_until = 0.0
-        #: The records that were waiting when the last append ended.
-        self._left_records = 0
-        #: The records when the append was last put off.
-        self._quiet_records = 0
-        self._appending_soon: asyncio.Handle | None = None
+        self._appender = Appender(
+            journal, self._hot, confirm, appended=self._appended, failed=self._fail
+        )
+        self._snapshots = Snapshots(
+            snapshotter, settings.snapshot_records, settings.snapshot_bytes, snapshot_appends
+        )
         self._held: deque[Held] = deque()
         self._is_releasing = False
         self._backlog: deque[tuple[RuntimeSession, Command]] = deque()
@@ -229,10 +197,6 @@ class Runtime:
         )
         self._is_closing = False
         self._timer: asyncio.Task[None] | None = None
-        self._snapshot: asyncio.Task[None] | None = None
-        self._records_since_snapshot = 0
-        self._bytes_since_snapshot = 0
-        self._appends_since_snapshot = 0
 
     async def start(self, cluster_id: str | None = None) -> None:
         """Open and replay the journal, and begin to serve.
@@ -257,9 +221,9 @@ class Runtime:
         self._stopped = None
         if self._position == 0:
             self._apply(machine.found(self._state, self.cluster_id, self._context(0)))
-            self._append_soon()
+            self._appender.append_soon()
         self._timer = asyncio.create_task(self._tick_forever())
-        self._snapshot_if_due()
+        self._snapshots.make_if_due(self._appender.durable)
 
     async def _recover(self, opened: OpenedJournal) -> None:
         """Rebuild the state at the journal's end. Raises JournalCorrupt and JournalForeign."""
@@ -267,33 +231,29 @@ class Runtime:
         await replica.catch_up(self._journal)
         replica.check(opened)
         self._state = replica.state
-        self._state.is_journal_shared = self._confirm is not None
+        self._state.is_journal_shared = self._is_shared
         intake = self._state.hot_intake
         intake.bytes_per_second = self._settings.hot_bytes_per_second
         intake.max_bytes = self._settings.max_hot_bytes
         self._hot.opened()
         intake.kept_bytes = self._hot.kept_bytes
-        self._position = self._durable = replica.position
-        self._records_since_snapshot = replica.records
-        self._bytes_since_snapshot = replica.bytes
-        self._appends_since_snapshot = replica.appends
+        self._position = replica.position
+        self._appender.start(opened.fencing_token, replica.position)
+        self._snapshots.count(replica.records, replica.bytes, replica.appends)
 
     async def close(self) -> None:
         """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
         self._is_closing = True
-        for task in (self._timer, self._snapshot, *self._hot_reads):
+        for task in (self._timer, *self._hot_reads):
             if task is not None:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+        await self._snapshots.cancel()
         await self._hot.close()
-        self._begin_append()
-        while self._append is not None:
-            await asyncio.wait([self._append])
-            await asyncio.sleep(0)
+        await self._appender.close()
         if self._stopped is None:
             self._end(ControlPlaneUnavailable("the control plane was stopped"))
-        if self._snapshotter is not None:
-            await self._snapshotter.close()
+        await self._snapshots.close()
         await self._journal.close()
 
     def give_up(self, error: JournalError) -> None:
@@ -314,7 +274,7 @@ class Runtime:
     @property
     def durable_position(self) -> int:
         """The position of the last durable record."""
-        return self._durable
+        return self._appender.durable
 
     @property
     def state(self) -> State:
@@ -337,11 +297,11 @@ class Runtime:
             subscriptions=sum(map(len, self._watchers.values())),
             held=len(self._held),
             backlog=len(self._backlog),
-            pending_records=len(self._records),
-            pending_bytes=self._records_bytes,
+            pending_records=self._appender.pending_records,
+            pending_bytes=self._appender.pending_bytes,
             decided_position=self._position,
-            durable_position=self._durable,
-            records_since_snapshot=self._records_since_snapshot,
+            durable_position=self._appender.durable,
+            records_since_snapshot=self._snapshots.records,
             longest_step_ms=self._longest_step_ms,
         )
 
@@ -496,7 +456,7 @@ class Runtime:
                 self._go_on_soon()
                 break
             self._try(session, command)
-        self._append_soon()
+        self._appender.append_soon()
 
     def _try(self, session: RuntimeSession, command: Command) -> None:
         """Decide a command if this control plane leads. Stop if that fails."""
@@ -556,7 +516,7 @@ class Runtime:
                 self._state,
                 self._time.now_ms(),
                 decided=self._position,
-                durable=self._durable,
+                durable=self._appender.durable,
             )
             self._state.hot_intake.kept_bytes = self._hot.kept_bytes
 
@@ -575,7 +535,7 @@ class Runtime:
             return
         self._note_step(began_ms, what)
         self._cpu_ticked = time.thread_time()
-        self._append_soon()
+        self._appender.append_soon()
 
     async def _tick_forever(self) -> None:
         """Tick in each interval.
@@ -623,8 +583,8 @@ class Runtime:
         decision = machine.handle(self._state, command, context)
         self._hear(command, decision.reply)
         proof = 0
-        if self._confirm is not None and machine.needs_proof(command, decision):
-            proof = self._proofs_asked = self._proofs_asked + 1
+        if self._is_shared and machine.needs_proof(command, decision):
+            proof = self._appender.ask_proof()
         reply = decision.reply
         if reply is None:
             self._parked[token] = session
@@ -678,9 +638,7 @@ class Runtime:
             if is_told and (line := machine.describe(self._state, command, record)):
                 _log.info("%s", line)
             machine.replay(self._state, record)
-            data = record.SerializeToString()
-            self._records.append(data)
-            self._records_bytes += len(data)
+            self._appender.add(record.SerializeToString())
         if command is not None and decision.records and command.commit_segment.hot:
             self._add_hot(command.commit_segment)
         self._position += len(decision.records)
@@ -736,108 +694,18 @@ class Runtime:
             found = held[session] = Held(self._position, session)
         return found
 
-    # The journal
+    # Deliveries
 
-    def _append_soon(self) -> None:
-        """Let one append write everything decided now and while more commands arrive, for all clients."""
-        if self._is_closing:
-            self._begin_append()
-        elif self._asks_journal() and self._append is None:
-            loop = asyncio.get_running_loop()
-            if loop.time() < self._rests_until:
-                self._append_when_quiet()
-            elif self._appending_soon is None:
-                self._appending_soon = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
-
-    def _append_when_quiet(self) -> None:
-        """Begin the append once no more commands come after the last append, or at the end of the rest."""
-        if self._appending_soon is not None and len(self._records) == self._quiet_records:
-            return  # what came decided nothing: it was a question or a heartbeat
-        self._quiet_records = len(self._records)
-        loop = asyncio.get_running_loop()
-        begins_at = self._rests_until
-        if len(self._records) > self._left_records:
-            begins_at = min(begins_at, loop.time() + _QUIET_SECONDS)
-        if self._appending_soon is not None:
-            self._appending_soon.cancel()
-        self._appending_soon = loop.call_at(begins_at, self._begin_append)
-
-    def _asks_journal(self) -> bool:
-        """Whether there are records to write or answers to prove."""
-        return bool(self._records) or self._proofs_asked > self._proofs
-
-    def _gather(self, burst: Burst) -> None:
-        """Begin the append once an iteration of the event loop has added no records, or there are enough."""
-        if self._records_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
-            loop = asyncio.get_running_loop()
-            self._appending_soon = loop.call_soon(self._gather, burst)
-        else:
-            self._begin_append()
-
-    def _begin_append(self) -> None:
-        """Start an append if there are records to write, or a confirmation if answers wait for one.
-
-        Does nothing while one of them is under way.
-        """
-        self._appending_soon = None
-        if self._append is not None or self._stopped is not None or not self._asks_journal():
-            return
-        self._append_began = asyncio.get_running_loop().time()
-        self._append_records = len(self._records)
-        self._proofs_under_way = self._proofs_asked
-        if not self._records and self._confirm is not None:
-            self._append = asyncio.ensure_future(self._prove(self._confirm))
-            self._append.add_done_callback(self._appended)
-            return
-        records, self._records = self._records, []
-        self._records_since_snapshot += len(records)
-        self._bytes_since_snapshot += self._records_bytes
-        self._appends_since_snapshot += 1
-        self._records_bytes = 0
-        try:
-            self._append = self._journal.append(records, self._fencing_token, self._hot.take())
-        except Exception as error:
-            self._fail(error)
-            return
-        if self._append.done():
-            self._appended(self._append)
-        else:
-            self._append.add_done_callback(self._appended)
-
-    async def _prove(self, confirm: Callable[[int], Awaitable[None]]) -> int:
-        await confirm(self._fencing_token)
-        return self._durable
-
-    def _appended(self, append: "asyncio.Future[int]") -> None:
-        self._append = None
-        # Always retrieved, even if no caller waits any more, or asyncio would log it as an unseen error.
-        error = append.exception()
-        if self._stopped is not None:
-            return
-        if error is not None:
-            self._fail(error)
-            return
-        self._durable = append.result()
-        self._proofs = self._proofs_under_way
-        self._rest()
-        self._append_soon()
+    def _appended(self, records: int, size: int) -> None:
+        """Deliver what has become durable, and decide what waited for room."""
+        self._snapshots.count(records, size, 1 if records else 0)
         self._release()
         self._drain_backlog()
-        self._snapshot_if_due()
-
-    def _rest(self) -> None:
-        """Let the next append begin at once after a quick one, and a little later after a slow one."""
-        now = asyncio.get_running_loop().time()
-        took = now - self._append_began
-        is_slow = self._confirm is not None and took >= _SLOW_APPEND_SECONDS
-        has_company = self._append_records > 1 or self._asks_journal()
-        rest = min(took * _REST, _LONGEST_REST_SECONDS)
-        self._rests_until = now + rest if is_slow and has_company else 0.0
-        self._left_records = len(self._records)
+        self._snapshots.make_if_due(self._appender.durable)
 
     def _hold(self, held: Iterable[Held]) -> None:
         self._held.extend(held)
-        if self._durable >= self._position:
+        if self._appender.durable >= self._position:
             self._release()
 
     def _release(self) -> None:
@@ -853,7 +721,7 @@ class Runtime:
                 item = self._held.popleft()
                 if not item.session.is_closed:
                     item.session.receiver.deliver(
-                        item.partitions, item.cluster, item.replies, self._durable
+                        item.partitions, item.cluster, item.replies, self._appender.durable
                     )
         except Exception as error:
             self._fail(error)
@@ -861,12 +729,13 @@ class Runtime:
             self._is_releasing = False
 
     def _is_due(self, held: Held) -> bool:
-        return held.position <= self._durable and held.proof <= self._proofs
+        return held.position <= self._appender.durable and held.proof <= self._appender.proofs
 
     def _is_full(self) -> bool:
         return (
             len(self._held) >= self._settings.max_held
-            or self._records_bytes + self._hot.pending_bytes >= self._settings.max_held_bytes
+            or self._appender.pending_bytes + self._hot.pending_bytes
+            >= self._settings.max_held_bytes
         )
 
     def _drain_backlog(self) -> None:
@@ -877,42 +746,9 @@ class Runtime:
             session, command = self._backlog.popleft()
             if not session.is_closed:
                 self._try(session, command)
-        self._append_soon()
+        self._appender.append_soon()
         if not self._backlog:
             self._room.set()
-
-    def _snapshot_if_due(self) -> None:
-        if self._snapshotter is None or self._snapshot is not None:
-            return
-        appends = self._snapshot_appends
-        if (
-            self._records_since_snapshot >= self._settings.snapshot_records
-            or self._bytes_since_snapshot >= self._settings.snapshot_bytes
-            or (appends is not None and self._appends_since_snapshot >= appends)
-        ):
-            self._records_since_snapshot = 0
-            self._bytes_since_snapshot = 0
-            self._appends_since_snapshot = 0
-            self._snapshot = asyncio.create_task(self._make_snapshot(self._snapshotter))
-
-    async def _make_snapshot(self, snapshotter: Snapshotter) -> None:
-        """Make a snapshot. If that fails, log it; the next attempt is made when the next snapshot is due.
-
-        A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
-        """
-        try:
-            await snapshotter.make(self._durable)
-        except JournalError as error:
-            _log.warning(
-                "no snapshot could be made at position %d; the next attempt follows after %d "
-                "records or %d bytes: %s",
-                self._durable,
-                self._settings.snapshot_records,
-                self._settings.snapshot_bytes,
-                error,
-            )
-        finally:
-            self._snapshot = None
 
     # Ends
 
@@ -951,6 +787,7 @@ class Runtime:
 
     def _end(self, error: ControlPlaneUnavailable) -> None:
         self._stopped = error
+        self._appender.stop()
         self._held.clear()
         self._backlog.clear()
         self._unshown.clear()

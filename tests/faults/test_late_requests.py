@@ -157,7 +157,7 @@ async def _bump(stage: Stage, who: Producer, epoch: int) -> None:
         previous_producer_id=-1,
     )
     runtime._apply(Decision(records=[JournalRecord(producer_initialized=bumped)]))
-    runtime._begin_append()
+    runtime._appender.append_now()
 
 
 @pytest.mark.parametrize("version", [TV1, TV2])

@@ -82,7 +82,7 @@ def _kept_state() -> AbstractContextManager[Any]:
         if kept is None:
             return await follow(self, *given)
         replica, runtime = kept
-        replica.position = runtime._durable
+        replica.position = runtime.durable_position
         with patch(node, "Replica", lambda: replica):
             following = asyncio.ensure_future(follow(self, *given))
             await asyncio.sleep(0)

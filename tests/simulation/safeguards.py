@@ -112,7 +112,7 @@ def _early_replies() -> AbstractContextManager[Any]:
             item = self._held.popleft()
             if not item.session.is_closed:
                 item.session.receiver.deliver(
-                    item.partitions, item.cluster, item.replies, self._durable
+                    item.partitions, item.cluster, item.replies, self._appender.durable
                 )
 
     def hold(self: Runtime, held: Any) -> None:

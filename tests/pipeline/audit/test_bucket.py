@@ -229,7 +229,7 @@ def test_an_object_of_a_lease_that_was_never_given_out(bucket: Bucket) -> None:
 def test_an_object_that_was_written_when_the_journal_was_longer(bucket: Bucket) -> None:
     """Its lease exists, so only the object itself reveals it."""
     cluster_id, segment = parse_segment_key(bucket.segments()[-1])
-    end = bucket.cluster.embedded.running.runtime._durable
+    end = bucket.cluster.embedded.running.runtime.durable_position
     batch = BatchToWrite(records=(NewRecord(offset_delta=0, value=b"later"),)).encode()
     for sequence, position in ((900_000, end), (900_001, end + 1000)):
         name = SegmentId(segment.lease_id, segment.sequence + sequence)

@@ -1,0 +1,200 @@
+"""Writes what was decided to the journal: one append at a time, with all records that came meanwhile (group commit).
+
+A leader by a lease also proves that it led when it decided answers without records: by the next append or, if there is
+nothing to append, by one confirmation for all of them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from lacuna.base.pace import Burst
+from lacuna.controlplane.hot import HotBytes
+from lacuna.controlplane.journal.journal import Journal
+
+# An append begins after an iteration of the event loop that brought no command, after this many, or once its records
+# have so many bytes.
+_MAX_ITERATIONS: Final = 4
+_ENOUGH_BYTES: Final = 16 << 10
+#: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
+#: answers depended on the append have sent their next commands: until some have come, and then none for
+#: `_QUIET_SECONDS`, and at most for this share of the append's time. Otherwise, commands that came during the append
+#: would go alone, and two groups of clients would wait for each other's appends in turn. A client with one request at a
+#: time does not wait: its append has one record, and none is left when the append ends.
+_REST: Final = 1 / 4
+#: The longest rest: by then, answers have reached clients through an agent, and their next commands have come.
+_LONGEST_REST_SECONDS: Final = 0.010
+_QUIET_SECONDS: Final = 0.002
+_SLOW_APPEND_SECONDS: Final = 0.008
+
+
+class Appender:
+    """The appends of one runtime. Use it only in the runtime's event loop.
+
+    `confirm` is that of a shared journal, which others can take over (`SharedJournal.confirm`). After an append,
+    `appended` is called with the number and the bytes of its records; after a confirmation, with zeros. `failed` is
+    called with the error of either, and then neither is called again.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        hot: HotBytes,
+        confirm: Callable[[int], Awaitable[None]] | None,
+        *,
+        appended: Callable[[int, int], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._journal = journal
+        self._hot = hot
+        self._confirm = confirm
+        self._on_appended = appended
+        self._on_failed = failed
+        self._fencing_token = 0
+        self._records: list[bytes] = []
+        #: The bytes of the records that are not being written yet.
+        self.pending_bytes = 0
+        #: The position of the last durable record.
+        self.durable = 0
+        #: The numbers of proofs of the lead that were requested, will be given by the current append or confirmation,
+        #: and were given.
+        self._proofs_asked = 0
+        self._proofs_under_way = 0
+        self.proofs = 0
+        #: The current append or confirmation; there is only one at a time.
+        self._running: asyncio.Future[int] | None = None
+        self._began = 0.0
+        self._writing = 0, 0
+        #: When the next append may begin, in the time of the event loop.
+        self._rests_until = 0.0
+        #: The records that were waiting when the last append ended.
+        self._left_records = 0
+        #: The records when the append was last put off.
+        self._quiet_records = 0
+        self._coming: asyncio.Handle | None = None
+        self._is_closing = False
+        self._has_stopped = False
+
+    @property
+    def pending_records(self) -> int:
+        """The records that are not being written yet."""
+        return len(self._records)
+
+    def start(self, fencing_token: int, durable: int) -> None:
+        """Begin behind the journal's last record."""
+        self._fencing_token = fencing_token
+        self.durable = durable
+
+    def add(self, record: bytes) -> None:
+        """Queue a record for the next append."""
+        self._records.append(record)
+        self.pending_bytes += len(record)
+
+    def ask_proof(self) -> int:
+        """Return the number of a proof that this control plane leads now; `proofs` reaches it once it is given."""
+        self._proofs_asked += 1
+        return self._proofs_asked
+
+    def append_soon(self) -> None:
+        """Let one append write everything decided now and while more commands arrive, for all clients."""
+        if self._is_closing:
+            self.append_now()
+        elif self._is_asked() and self._running is None:
+            loop = asyncio.get_running_loop()
+            if loop.time() < self._rests_until:
+                self._append_when_quiet()
+            elif self._coming is None:
+                self._coming = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
+
+    def append_now(self) -> None:
+        """Start an append if there are records to write, or a confirmation if answers wait for one.
+
+        Does nothing while one of them is under way.
+        """
+        self._coming = None
+        if self._running is not None or self._has_stopped or not self._is_asked():
+            return
+        self._began = asyncio.get_running_loop().time()
+        self._proofs_under_way = self._proofs_asked
+        self._writing = len(self._records), self.pending_bytes
+        if not self._records and self._confirm is not None:
+            self._running = asyncio.ensure_future(self._prove(self._confirm))
+            self._running.add_done_callback(self._ended)
+            return
+        records, self._records = self._records, []
+        self.pending_bytes = 0
+        try:
+            self._running = self._journal.append(records, self._fencing_token, self._hot.take())
+        except Exception as error:
+            self._on_failed(error)
+            return
+        if self._running.done():
+            self._ended(self._running)
+        else:
+            self._running.add_done_callback(self._ended)
+
+    def stop(self) -> None:
+        """Begin no more appends, and report nothing of the current one."""
+        self._has_stopped = True
+
+    async def close(self) -> None:
+        """Write what is queued, and what the answers to it bring, without waiting for more."""
+        self._is_closing = True
+        self.append_now()
+        while self._running is not None:
+            await asyncio.wait([self._running])
+            await asyncio.sleep(0)
+
+    def _is_asked(self) -> bool:
+        """Whether there are records to write or answers to prove."""
+        return bool(self._records) or self._proofs_asked > self.proofs
+
+    def _append_when_quiet(self) -> None:
+        """Begin the append once no more commands come after the last append, or at the end of the rest."""
+        if self._coming is not None and len(self._records) == self._quiet_records:
+            return  # what came decided nothing: it was a question or a heartbeat
+        self._quiet_records = len(self._records)
+        loop = asyncio.get_running_loop()
+        begins_at = self._rests_until
+        if len(self._records) > self._left_records:
+            begins_at = min(begins_at, loop.time() + _QUIET_SECONDS)
+        if self._coming is not None:
+            self._coming.cancel()
+        self._coming = loop.call_at(begins_at, self.append_now)
+
+    def _gather(self, burst: Burst) -> None:
+        """Begin the append once an iteration of the event loop has added no records, or there are enough."""
+        if self.pending_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
+            self._coming = asyncio.get_running_loop().call_soon(self._gather, burst)
+        else:
+            self.append_now()
+
+    async def _prove(self, confirm: Callable[[int], Awaitable[None]]) -> int:
+        await confirm(self._fencing_token)
+        return self.durable
+
+    def _ended(self, append: "asyncio.Future[int]") -> None:
+        self._running = None
+        # Always retrieved, even if no caller waits any more, or asyncio would log it as an unseen error.
+        error = append.exception()
+        if self._has_stopped:
+            return
+        if error is not None:
+            self._on_failed(error)
+            return
+        self.durable = append.result()
+        self.proofs = self._proofs_under_way
+        records, size = self._writing
+        self._rest(records)
+        self.append_soon()
+        self._on_appended(records, size)
+
+    def _rest(self, records: int) -> None:
+        """Let the next append begin at once after a quick one, and a little later after a slow one."""
+        now = asyncio.get_running_loop().time()
+        took = now - self._began
+        is_slow = self._confirm is not None and took >= _SLOW_APPEND_SECONDS
+        has_company = records > 1 or self._is_asked()
+        rest = min(took * _REST, _LONGEST_REST_SECONDS)
+        self._rests_until = now + rest if is_slow and has_company else 0.0
+        self._left_records = len(self._records)

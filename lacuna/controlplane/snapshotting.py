@@ -1,0 +1,78 @@
+"""Makes a snapshot of the state once enough of the journal follows the last one."""
+
+import asyncio
+import logging
+
+from lacuna.controlplane.journal.journal import JournalError, Snapshotter
+
+_log = logging.getLogger("lacuna.controlplane")
+
+
+class Snapshots:
+    """The snapshots of one runtime: due after so many records, bytes or appends, and made one at a time."""
+
+    def __init__(
+        self,
+        snapshotter: Snapshotter | None,
+        most_records: int,
+        most_bytes: int,
+        most_appends: int | None,
+    ) -> None:
+        self._snapshotter = snapshotter
+        self._most_records = most_records
+        self._most_bytes = most_bytes
+        self._most_appends = most_appends
+        #: What follows the last snapshot.
+        self.records = 0
+        self._bytes = 0
+        self._appends = 0
+        self._making: asyncio.Task[None] | None = None
+
+    def count(self, records: int, size: int, appends: int) -> None:
+        """Count what was written, or replayed, since the last snapshot."""
+        self.records += records
+        self._bytes += size
+        self._appends += appends
+
+    def make_if_due(self, durable: int) -> None:
+        """Begin a snapshot of the journal up to its last durable position if it is due and none is being made."""
+        if self._snapshotter is None or self._making is not None:
+            return
+        most_appends = self._most_appends
+        if (
+            self.records >= self._most_records
+            or self._bytes >= self._most_bytes
+            or (most_appends is not None and self._appends >= most_appends)
+        ):
+            self.records = self._bytes = self._appends = 0
+            self._making = asyncio.create_task(self._make(self._snapshotter, durable))
+
+    async def cancel(self) -> None:
+        """Give up the snapshot that is being made."""
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Release what makes snapshots."""
+        if self._snapshotter is not None:
+            await self._snapshotter.close()
+
+    async def _make(self, snapshotter: Snapshotter, durable: int) -> None:
+        """Make a snapshot. If that fails, log it; the next attempt is made when the next snapshot is due.
+
+        A failure only makes the next replay longer, and an immediate retry would mostly fail for the same reason.
+        """
+        try:
+            await snapshotter.make(durable)
+        except JournalError as error:
+            _log.warning(
+                "no snapshot could be made at position %d; the next attempt follows after %d "
+                "records or %d bytes: %s",
+                durable,
+                self._most_records,
+                self._most_bytes,
+                error,
+            )
+        finally:
+            self._making = None
