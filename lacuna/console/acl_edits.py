@@ -1,4 +1,4 @@
-"""The ACLs, and the changes of them, a row for each."""
+"""The ACLs, and changes to them, one row for each."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -65,7 +65,7 @@ class AclRow(NamedTuple):
 
 
 async def rows(turn: Turn) -> list[AclRow]:
-    """Return the cluster\'s ACLs in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's ACLs in order. Raises NotAllowed and BadRequest."""
     response = await turn.ask(
         wire.DESCRIBE_ACLS_REQUEST,
         wire.DESCRIBE_ACLS_RESPONSE,

@@ -261,10 +261,10 @@ def on_cluster(operation: Operation) -> Needs:
 
 
 async def no_fields(_turn: Turn) -> Sequence[Field]:
-    """A change whose address says everything asks for nothing."""
+    """No fields: the address contains everything."""
     return ()
 
 
 def to_access(_turn: Turn) -> str:
-    """The change leads back to the page of access."""
+    """The change leads back to the Access page."""
     return "/access"

@@ -1,4 +1,4 @@
-"""The quotas, and the changes of them, a row for each."""
+"""The quotas, and changes to them, one row for each."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -64,7 +64,7 @@ class QuotaRow(NamedTuple):
 
 
 async def rows(turn: Turn) -> list[QuotaRow]:
-    """Return the cluster\'s quotas in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's quotas in order. Raises NotAllowed and BadRequest."""
     response = await turn.ask(
         DESCRIBE_CLIENT_QUOTAS_REQUEST,
         DESCRIBE_CLIENT_QUOTAS_RESPONSE,

@@ -1,4 +1,4 @@
-"""The users with a password, and the changes of them, a row for each."""
+"""The users with a password, and changes to them, one row for each."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ class UserRow(NamedTuple):
 
 
 async def rows(turn: Turn) -> list[UserRow]:
-    """Return the cluster\'s users in order. Raises NotAllowed and BadRequest."""
+    """Return the cluster's users in order. Raises NotAllowed and BadRequest."""
     response = await turn.ask(
         wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
         wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,

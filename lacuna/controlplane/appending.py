@@ -1,7 +1,7 @@
-"""Writes what was decided to the journal: one append at a time, with all records that came meanwhile (group commit).
+"""Writes what was decided to the journal: one append at a time, with all records that have arrived (group commit).
 
-A leader by a lease also proves that it led when it decided answers without records: by the next append or, if there is
-nothing to append, by one confirmation for all of them.
+A leader that holds a lease also proves that it led when it decided answers without records: by the next append or, if
+there is nothing to append, by one confirmation for all of them.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Appender:
 
     `confirm` is that of a shared journal, which others can take over (`SharedJournal.confirm`). After an append,
     `appended` is called with the number and the bytes of its records; after a confirmation, with zeros. `failed` is
-    called with the error of either, and then neither is called again.
+    called with the error if either fails; after that, no callback is called.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Appender:
         #: The current append or confirmation; there is only one at a time.
         self._running: asyncio.Future[int] | None = None
         self._began = 0.0
+        #: The number and the bytes of the records of the current append.
         self._writing = 0, 0
         #: When the next append may begin, in the time of the event loop.
         self._rests_until = 0.0
@@ -126,7 +127,7 @@ class Appender:
         try:
             self._running = self._journal.append(records, self._fencing_token, self._hot.take())
         except Exception as error:
-            self._on_failed(error)
+            self._fail(error)
             return
         if self._running.done():
             self._ended(self._running)
@@ -137,9 +138,12 @@ class Appender:
         """Begin no more appends, and report nothing of the current one."""
         self._has_stopped = True
 
-    async def close(self) -> None:
-        """Write what is queued, and what the answers to it bring, without waiting for more."""
+    def hurry(self) -> None:
+        """Begin each append at once from now on, since the runtime is closing."""
         self._is_closing = True
+
+    async def close(self) -> None:
+        """Write what is queued, and whatever its answers cause to be queued."""
         self.append_now()
         while self._running is not None:
             await asyncio.wait([self._running])
@@ -180,14 +184,19 @@ class Appender:
         if self._has_stopped:
             return
         if error is not None:
-            self._on_failed(error)
+            self._fail(error)
             return
         self.durable = append.result()
         self.proofs = self._proofs_under_way
         records, size = self._writing
         self._rest(records)
         self.append_soon()
-        self._on_appended(records, size)
+        if not self._has_stopped:
+            self._on_appended(records, size)
+
+    def _fail(self, error: BaseException) -> None:
+        self._has_stopped = True
+        self._on_failed(error)
 
     def _rest(self, records: int) -> None:
         """Let the next append begin at once after a quick one, and a little later after a slow one."""

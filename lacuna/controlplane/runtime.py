@@ -3,8 +3,8 @@
 The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
 the journal position that it depends on, and is held until the journal is durable up to there. One queue holds them all,
 so they are delivered in the order of the decisions. A failed append stops the control plane, because the state in
-memory may then never become durable. A leader by a lease also holds answers without records until the journal proves
-that it led when it decided them.
+memory may then never become durable. A leader that holds a lease also holds answers without records until the journal
+proves that it led when it decided them.
 """
 
 import asyncio
@@ -244,6 +244,7 @@ class Runtime:
     async def close(self) -> None:
         """Stop after writing and answering everything decided. Later commands fail. Closing again does nothing."""
         self._is_closing = True
+        self._appender.hurry()
         for task in (self._timer, *self._hot_reads):
             if task is not None:
                 task.cancel()

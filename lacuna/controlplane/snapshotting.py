@@ -1,4 +1,4 @@
-"""Makes a snapshot of the state once enough of the journal follows the last one."""
+"""Makes a snapshot of the state once the journal has grown enough since the last one."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ _log = logging.getLogger("lacuna.controlplane")
 
 
 class Snapshots:
-    """The snapshots of one runtime: due after so many records, bytes or appends, and made one at a time."""
+    """The snapshots of one runtime: due after a given number of records, bytes or appends, and made one at a time."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Snapshots:
         self._appends += appends
 
     def make_if_due(self, durable: int) -> None:
-        """Begin a snapshot of the journal up to its last durable position if it is due and none is being made."""
+        """Begin a snapshot of the journal up to its last durable position if one is due and none is in progress."""
         if self._snapshotter is None or self._making is not None:
             return
         most_appends = self._most_appends
@@ -48,7 +48,7 @@ class Snapshots:
             self._making = asyncio.create_task(self._make(self._snapshotter, durable))
 
     async def cancel(self) -> None:
-        """Give up the snapshot that is being made."""
+        """Cancel the snapshot in progress."""
         if self._making is not None:
             self._making.cancel()
             await asyncio.gather(self._making, return_exceptions=True)

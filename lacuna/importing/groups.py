@@ -235,7 +235,7 @@ async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
             wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, 2, wire.CreateAclsRequest(some)
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.results))
-    return [f"{count} of {len(acls)} ACLs are not copied: {why}" for why, count in failed.items()]
+    return [f"not copied: {count} of {len(acls)} ACLs: {why}" for why, count in failed.items()]
 
 
 async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
@@ -268,7 +268,7 @@ async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.entries))
     total = len(entries)
-    return [f"{count} of {total} quotas are not copied: {why}" for why, count in failed.items()]
+    return [f"not copied: {count} of {total} quotas: {why}" for why, count in failed.items()]
 
 
 def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) -> None:
@@ -280,7 +280,8 @@ def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) ->
 
 #: Why the target refuses rights, where its own message does not say what to do.
 _REASONS: Final[Mapping[int, str]] = {
-    ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Start them with it, and run this again"
+    ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Start them with it, and then the import "
+    "again"
 }
 
 

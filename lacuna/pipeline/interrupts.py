@@ -1,4 +1,4 @@
-"""Keeps py4j and PySpark from making Ctrl-C noisy, from taking its handler, and from losing it."""
+"""Keeps py4j and PySpark from making Ctrl-C noisy, from replacing its handler, and from losing it."""
 
 import _thread
 import logging
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Seconds until an interrupt that was lost is raised again. Callbacks of py4j take microseconds.
 _AGAIN: Final = 0.05
+#: In the background of a script, Ctrl-C is ignored; commands that run as services raise a KeyboardInterrupt at SIGTERM.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
@@ -43,37 +45,56 @@ def handler_kept() -> Iterator[None]:
     a KeyboardInterrupt stops the session, which cancels its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)
-    yield
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        if handler is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, handler)
 
 
 @contextmanager
 def raised_again() -> Iterator[None]:
     """Raises a KeyboardInterrupt again that Python dropped in the block.
 
-    py4j releases each object of the JVM in a callback of the garbage collection, and Python only reports an exception
-    that is raised in a callback. Ctrl-C in such a moment would be lost, and the job would go on.
+    py4j releases each object of the JVM in a garbage-collection callback, and Python only reports an exception that is
+    raised in a callback. Ctrl-C at such a moment would be lost, and the job would go on.
     """
     hook = sys.unraisablehook
+    dropped = 0
 
-    def hear(dropped: "UnraisableHookArgs") -> None:
-        if dropped.exc_type is KeyboardInterrupt:
-            # Not a threading.Thread, whose locks the main thread may hold, since a callback may run at any moment.
-            _thread.start_new_thread(_interrupt, ())
+    def hear(unraisable: "UnraisableHookArgs") -> None:
+        nonlocal dropped
+        number = _interrupting()
+        if unraisable.exc_type is KeyboardInterrupt and number is not None:
+            dropped += 1
+            # Not threading.Thread: a callback can run at any moment, even while the main thread holds that module's
+            # locks.
+            _thread.start_new_thread(interrupt, (number,))
         else:
-            hook(dropped)
+            hook(unraisable)
+
+    def interrupt(number: int) -> None:
+        nonlocal dropped
+        time.sleep(_AGAIN)
+        main = threading.main_thread().ident
+        assert main is not None
+        # A signal, because it also ends the main thread's wait for an answer of the JVM.
+        signal.pthread_kill(main, number)
+        dropped -= 1
 
     sys.unraisablehook = hear
     try:
         yield
     finally:
-        sys.unraisablehook = hook
+        try:
+            # An interrupt that was dropped at the block's end is raised here, and not in what follows the block.
+            while dropped and threading.current_thread() is threading.main_thread():
+                time.sleep(_AGAIN)
+        finally:
+            if sys.unraisablehook is hear:
+                sys.unraisablehook = hook
 
 
-def _interrupt() -> None:
-    time.sleep(_AGAIN)
-    main = threading.main_thread().ident
-    assert main is not None
-    # A signal, because it also ends the main thread's wait for an answer of the JVM.
-    signal.pthread_kill(main, signal.SIGINT)
+def _interrupting() -> int | None:
+    """Return the number of a signal that raises a KeyboardInterrupt, or None."""
+    return next((each for each in _SIGNALS if callable(signal.getsignal(each))), None)

@@ -19,11 +19,20 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no __all__
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
+from lacuna.agent.security.settings import SecuritySettings
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
     DescribeCluster,
@@ -53,6 +62,7 @@ from lacuna.importing.target import Stretch, Target
 from lacuna.importing.topics import Selection, links_of
 from lacuna.importing.transactions import SourceTransaction, source_transactions
 from lacuna.importing.verifying import compare_mirrors
+from lacuna.operating.agents import AgentParts
 from lacuna.operating.control import connect
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
@@ -208,10 +218,30 @@ def test_a_terminal_shows_how_many_offsets_are_here(source: Cluster, target: Clu
             while found := os.read(terminal, 1 << 16):
                 shown += found
         assert process.stdout is not None
-        assert b"copied 1 partition" in process.stdout.read(), shown.decode()
+        assert process.stdout.read().startswith(b"copied 1 partition"), shown.decode()
     os.close(terminal)
+    assert process.returncode == 0, shown.decode()
     assert b"offsets copied" in shown
     assert b"20/20" in shown
+
+
+@pytest.mark.slow
+def test_rights_that_the_target_refuses_are_counted_with_the_reason(target: Cluster) -> None:
+    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
+    acls = [
+        AclBinding(
+            ResourceType.TOPIC, "guarded", ResourcePatternType.LITERAL, f"User:{name}", "*",
+            AclOperation.READ, AclPermissionType.ALLOW,
+        )
+        for name in ("alice", "bob")
+    ]  # fmt: skip
+    with Cluster(parts=AgentParts(security=security)) as source:
+        created(source.bootstrap, "guarded")
+        admin = AdminClient({"bootstrap.servers": source.bootstrap})
+        for added in admin.create_acls(acls).values():
+            added.result(SECONDS)
+        (line,) = imported(source.bootstrap, target, "guarded").lines
+    assert line.startswith("not copied: 2 of 2 ACLs: the agents here run without --authorizer.")
 
 
 @pytest.mark.slow

@@ -287,7 +287,9 @@ def test_what_a_later_version_wrote_is_no_loss(
 
 async def store_snapshot(cluster: Cluster) -> None:
     runtime = cluster.embedded.running.runtime
-    await runtime._journal.store_snapshot(Snapshot(runtime._durable, (runtime.serialized_state(),)))
+    await runtime._journal.store_snapshot(
+        Snapshot(runtime.durable_position, (runtime.serialized_state(),))
+    )
 
 
 @pytest.mark.slow

@@ -106,7 +106,8 @@ def test_a_job_prints_nothing_but_its_own_lines_and_leaves_nothing(tmp_path: Pat
         text=True,
         check=False,
         cwd=tmp_path,
-        env={**os.environ, "TMPDIR": str(temporary)},
+        # Without the JVM options of .ci/run, which hide what the JVM itself would print.
+        env={**os.environ, "TMPDIR": str(temporary), "SPARK_SUBMIT_OPTS": ""},
     )
     assert (ran.stdout, ran.stderr, ran.returncode) == ("1\n", "", 0)
     assert list(tmp_path.iterdir()) == [temporary]

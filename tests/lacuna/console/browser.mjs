@@ -1,5 +1,5 @@
-// Opens each page in headless Chromium, light on a narrow screen and dark on a wide one: colours do not depend on the
-// width. Prints as one JSON object what axe-core finds, what the browser complains about (a broken policy, a script's error), which pages
+// Opens each page in headless Chromium in two looks: light and narrow, and dark and wide; each second page light and
+// wide, and dark and narrow, since colours depend on the width too. Prints as one JSON object what axe-core finds, what the browser complains about (a broken policy, a script's error), which pages
 // scroll sideways, and how high each is.
 // Arguments: a file with {"base", "pages", "axe", "chromium"}.
 import { readFileSync } from "node:fs";
@@ -16,8 +16,9 @@ const browser = await puppeteer.launch({
   args: ["--no-sandbox", "--disable-dev-shm-usage"],
 });
 try {
-  for (const path of asked.pages) {
-    for (const [scheme, width] of [["light", 390], ["dark", 1280]]) {
+  const looks = [[["light", 390], ["dark", 1280]], [["light", 1280], ["dark", 390]]];
+  for (const [number, path] of asked.pages.entries()) {
+    for (const [scheme, width] of looks[number % 2]) {
       const where = `${path} ${scheme} ${width}`;
       const page = await browser.newPage();
       page.on("console", (message) => {
