@@ -183,8 +183,9 @@ def await_end(bootstrap: str, progress: Progress, deadline: float) -> dict[int, 
         who.close()
 
 
-#: The errors of a group while no control plane leads.
+#: The errors of a group while no control plane leads, or while its coordinator's broker goes.
 NOBODY_COORDINATES = (
+    KafkaError._DESTROY_BROKER,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.NOT_COORDINATOR,
@@ -205,7 +206,11 @@ def committed_of(
 
 
 #: The errors that librdkafka reports for a partition whose leader it does not know, or whose leader's broker has gone.
-LEADER_IS_UNKNOWN = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_PARTITION)
+LEADER_IS_UNKNOWN = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._DESTROY_BROKER,
+)
 
 
 def end_of(who: Consumer, partition: TopicPartition, deadline: float) -> int:
