@@ -24,6 +24,7 @@ from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.points import Kind, Point
+from lacuna.pipeline import record_batches
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
@@ -132,6 +133,16 @@ def test_it_reads_what_a_consumer_receives(running: Cluster) -> None:
     assert rows(running, control=None, columns=["value", "offset"]) == [
         {"value": row["value"], "offset": row["offset"]} for row in expected
     ]
+
+
+@pytest.mark.slow
+def test_a_folder_is_read_without_threads_on_one_core(
+    running: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = consume(running, "orders")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0}, raising=False)
+    monkeypatch.setattr(record_batches, "ThreadPoolExecutor", None)
+    assert rows(running, headers=True) == expected
 
 
 @pytest.mark.slow
@@ -277,7 +288,8 @@ def pins(cluster: Cluster) -> int:
     return len(cluster.embedded.running.runtime._state.segments.pins)
 
 
-def test_items_come_in_order_and_at_most_one_ahead_of_each_unit() -> None:
+@pytest.mark.parametrize(("threads", "ahead"), [(1, 1), (2, 4)])
+def test_items_come_in_order_and_at_most_one_ahead_of_each_unit(threads: int, ahead: int) -> None:
     made = [0] * 20
 
     def unit(number: int) -> Iterator[tuple[int, int]]:
@@ -288,21 +300,22 @@ def test_items_come_in_order_and_at_most_one_ahead_of_each_unit() -> None:
     def units() -> Iterator[Iterator[tuple[int, int]]]:
         yield from map(unit, range(20))
 
-    items = in_order(units(), 2)
+    items = in_order(units(), threads)
     for number in range(20):
         for index in range(3):
             assert next(items) == (number, index)
-            assert sum(made) <= 3 * number + index + 2 + 2
+            assert sum(made) <= 3 * number + index + ahead
     assert next(items, None) is None
 
 
-def test_an_error_in_a_unit_follows_the_items_before_it() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_in_a_unit_follows_the_items_before_it(threads: int) -> None:
     def unit(number: int) -> Iterator[int]:
         yield number
         if number == 2:
             raise DamagedDataError("damaged")
 
-    items = in_order(map(unit, range(5)), 2)
+    items = in_order(map(unit, range(5)), threads)
     assert [next(items) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(DamagedDataError):
         next(items)
