@@ -22,6 +22,7 @@ async def page(site: Site, request: Request) -> Response:
     users, no_users = await _or_reason(user_edits.rows(turn))
     quotas, no_quotas = await _or_reason(quota_edits.rows(turn))
     paging = Paging.of(request.query_params, len(acls))
+    actions = site.actions_on("access", request)
     logins = site.logins.users() if site.logins is not None else []
     return site.render(
         request,
@@ -35,8 +36,8 @@ async def page(site: Site, request: Request) -> Response:
         no_users=no_users,
         quotas=quotas,
         no_quotas=no_quotas,
-        actions=site.actions_on("access", request),
-        may_remove=bool(site.actions_on("access", request)),
+        actions=actions,
+        may_remove=bool(actions),
     )
 
 

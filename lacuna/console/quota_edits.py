@@ -39,7 +39,6 @@ _QUOTAS: Final = {
 #: The name of the default entity, which Kafka's messages write as null.
 _DEFAULT: Final = "(default)"
 _ENTITIES: Final = {"user": "user", "client-id": "client_id"}
-
 _REMOVES: Final = "/edit/quota/remove"
 
 
@@ -72,13 +71,13 @@ async def rows(turn: Turn) -> list[QuotaRow]:
         DescribeClientQuotasRequest(),
     )
     check(response.error_code, "quotas", response.error_message)
-    rows = []
+    found = []
     for entry in response.entries or ():
         names = {
             each.entity_type: _DEFAULT if each.entity_name is None else each.entity_name
             for each in entry.entity
         }
-        rows += [
+        found += [
             QuotaRow(
                 names.get("user", ""),
                 names.get("client-id", ""),
@@ -88,7 +87,7 @@ async def rows(turn: Turn) -> list[QuotaRow]:
             )
             for value in entry.values
         ]
-    return sorted(rows)
+    return sorted(found)
 
 
 async def _quota_fields(_turn: Turn) -> Sequence[Field]:

@@ -48,6 +48,11 @@ _LIST_GROUPS_VERSION: Final = 4
 _OFFSET_FETCH_VERSION: Final = 7
 _OFFSET_COMMIT_VERSION: Final = 8
 _NO_GENERATION: Final = -1
+#: Why the target refuses rights, where its own message does not say what to do.
+_REASONS: Final[Mapping[int, str]] = {
+    ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Restart them with it, then run the import "
+    "again"
+}
 _AT_ONCE: Final = 1_000
 _ANY: Final = 1
 _MECHANISMS: Final = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
@@ -235,7 +240,7 @@ async def _copy_acls(source: Kafka, target: Kafka) -> Sequence[str]:
             wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, 2, wire.CreateAclsRequest(some)
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.results))
-    return [f"not copied: {count} of {len(acls)} ACLs: {why}" for why, count in failed.items()]
+    return _refused(failed, f"{len(acls)} ACLs")
 
 
 async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
@@ -267,8 +272,7 @@ async def _copy_quotas(source: Kafka, target: Kafka) -> Sequence[str]:
             AlterClientQuotasRequest(some),
         )
         _count(failed, ((each.error_code, each.error_message) for each in answer.entries))
-    total = len(entries)
-    return [f"not copied: {count} of {total} quotas: {why}" for why, count in failed.items()]
+    return _refused(failed, f"{len(entries)} quotas")
 
 
 def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) -> None:
@@ -278,11 +282,8 @@ def _count(failed: dict[str, int], results: Iterable[tuple[int, str | None]]) ->
             failed[why] = failed.get(why, 0) + 1
 
 
-#: Why the target refuses rights, where its own message does not say what to do.
-_REASONS: Final[Mapping[int, str]] = {
-    ErrorCode.SECURITY_DISABLED: "the agents here run without --authorizer. Start them with it, and then the import "
-    "again"
-}
+def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
+    return [f"not copied: {count} of {all_of_them}: {why}" for why, count in failed.items()]
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:

@@ -1,6 +1,6 @@
-// Opens each page in headless Chromium in two looks: light and narrow, and dark and wide; each second page light and
-// wide, and dark and narrow, since colours depend on the width too. Prints as one JSON object what axe-core finds, what the browser complains about (a broken policy, a script's error), which pages
-// scroll sideways, and how high each is.
+// Opens each page in headless Chromium in two looks: light and narrow, and dark and wide. Each second page is light and
+// wide, and dark and narrow, since colours depend on the width too. Prints as one JSON object what axe-core finds, what
+// the browser complains about (a broken policy, a script's error), which pages scroll sideways, and how high each is.
 // Arguments: a file with {"base", "pages", "axe", "chromium"}.
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
