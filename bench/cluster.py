@@ -45,7 +45,9 @@ from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 
 START_MS: Final = 1_800_000_000_000
-#: The last part of a drive is measured. Merging has begun by then, since it leaves alone at most the first half.
+#: Merging leaves alone the records of the last part of a drive, if that is less than `merge.min.age.ms`. The last part
+#: is measured; all agents are merging by then.
+YOUNG_SHARE: Final = 0.25
 MEASURED_SHARE: Final = 0.25
 OUT: Final = Path(__file__).resolve().parent / "out"
 IDLE_TURNS: Final = 3
@@ -77,7 +79,7 @@ LIFTS: Final = (
 AMOUNTS: Final = {
     "smoke": Amount(0, 8, 8, {"fleet": (Load(40, 250, agents=4, gibibytes=0.01),)}),
     "quick": Amount(200_000, 8, 120, {"fleet": (Load(1_000, 250), Load(5_000, 1_000))}),
-    "full": Amount(500_000, 8, 120, {"fleet": GRID, "lifts": LIFTS}),
+    "full": Amount(500_000, 24, 120, {"fleet": GRID, "lifts": LIFTS}),
 }
 
 
@@ -275,7 +277,7 @@ def drive(load: Load, seconds: float) -> dict[str, Any]:
     figures.
 
     The process is set up like that of `lacuna controlplane`: event loop, garbage collector and malloc. Extents younger
-    than `merge.min.age.ms`, or than half of the time if that is less, are not merged.
+    than `merge.min.age.ms`, or than a quarter of the time if that is less, are not merged.
     """
     rows: list[dict[str, Any]] = []
 
@@ -292,7 +294,7 @@ def drive(load: Load, seconds: float) -> dict[str, Any]:
 async def _drive(load: Load, seconds: float, folder: Path) -> dict[str, Any]:
     gc.collect()
     memory = resident_bytes([os.getpid()])
-    min_age_ms = min(MergeSettings().min_age_ms, int(seconds * 500))
+    min_age_ms = min(MergeSettings().min_age_ms, int(seconds * 1000 * YOUNG_SHARE))
     driver = Driver(folder)
     await driver.runtime.start()
     fleet = Fleet(load, [driver.line() for _ in range(load.agents)])

@@ -4,25 +4,24 @@ Plans use the product's own settings. The time from an agent's plan to its swap 
 that no more is merged than agents could merge.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from bench.fleet import TICK_MS, Agent, Fleet, Line, requests_of
-from lacuna.agent.housekeeping.merging import live_pieces
+from lacuna.agent.housekeeping.rewriting import live_pieces
 from lacuna.agent.housekeeping.service import HousekeepingSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import (
     FLAG_TRUE_OFFSETS,
     LARGEST_EXTENT_BYTES,
-    DeadRanges,
     ExtentTable,
 )
-from lacuna.controlplane.shared.log.live import live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
+from lacuna.controlplane.shared.log.pieces import Piece
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import (
+    CompactionRange,
     Extents,
     ExtentSwap,
     PlanCompaction,
@@ -93,6 +92,10 @@ class _Rewriter:
         """The partitions of the plan: the swap without its new extents, the live pieces, and the number of extents."""
         raise NotImplementedError
 
+    def requests(self, groups: Sequence[list[Piece]]) -> Sequence[int]:
+        """The sizes of the GETs that read the pieces of all partitions."""
+        return [size for pieces in groups for size in requests_of(pieces)]
+
     def next_segment(self) -> tuple[int, int]:
         """The lease and sequence of the next segment."""
         raise NotImplementedError
@@ -108,11 +111,9 @@ class _Rewriter:
             self.due_ms = self.now_ms + self.pause_ms()
             return
         segment, position, swap = self.next_segment(), 0, SwapExtents()
-        gets = read = 0
+        requests = self.requests([pieces for _, pieces, _ in parts])
+        gets, read = len(requests), sum(requests)
         for partition, pieces, before in parts:
-            for size in requests_of(pieces):
-                gets += 1
-                read += size
             extents = joined(pieces, segment, position, self.now_ms)
             partition.swap.extents.CopyFrom(extents)
             position += sum(extents.sizes)
@@ -163,15 +164,11 @@ class Merging(_Rewriter):
         )
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
-        found = []
-        for plan in reply.merge_plan.partitions:
-            swap = SwapPartition(
-                partition=plan.partition,
-                replaced=plan.extents,
-                swap=ExtentSwap(first_offset=plan.first_offset, end_offset=plan.end_offset),
-            )
-            found.append((swap, live_pieces(plan), len(plan.extents.sizes)))
-        return found
+        return _parts_of(reply.merge_plan.partitions)
+
+    def requests(self, groups: Sequence[list[Piece]]) -> Sequence[int]:
+        together = [piece for pieces in groups for piece in pieces]
+        return requests_of(sorted(together, key=lambda piece: piece.place))
 
     def next_segment(self) -> tuple[int, int]:
         return self._agent.lease_id, self._agent.next_sequence()
@@ -218,19 +215,7 @@ class Compaction(_Rewriter):
         )
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
-        found = []
-        for plan in reply.compaction_plan.ranges:
-            extents = ExtentTable.from_columns(plan.extents)
-            dead = DeadRanges.from_pairs(plan.dead)
-            slices = live_slices(extents, dead, 0, len(extents))
-            pieces = [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
-            swap = SwapPartition(
-                partition=plan.partition,
-                fence=plan.fence,
-                swap=ExtentSwap(first_offset=plan.first_offset, end_offset=plan.end_offset),
-            )
-            found.append((swap, pieces, len(extents)))
-        return found
+        return _parts_of(reply.compaction_plan.ranges)
 
     def next_segment(self) -> tuple[int, int]:
         self._sequence += 1
@@ -269,6 +254,20 @@ class Housekeeping:
         return {
             f"{what}, {name}": value for what, done in both for name, value in asdict(done).items()
         }
+
+
+def _parts_of(
+    ranges: Iterable[CompactionRange],
+) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
+    found = []
+    for each in ranges:
+        swap = SwapPartition(
+            partition=each.partition,
+            fence=each.fence,
+            swap=ExtentSwap(first_offset=each.first_offset, end_offset=each.end_offset),
+        )
+        found.append((swap, live_pieces(each), len(ExtentTable.from_columns(each.extents))))
+    return found
 
 
 def joined(

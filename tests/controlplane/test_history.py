@@ -50,7 +50,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from tests.controlplane.verbs.cluster import add_batch
 from tests.controlplane.verbs.compacting import rewritten
-from tests.controlplane.verbs.test_merging import merged
 from tests.seeds import seeds
 
 NAMES = ["x", "y", "z"]
@@ -207,7 +206,7 @@ class History:
         plan = self.ask("plan_merge", plan_merge, self.state.clock_ms)
         self.sequence += 1
         segment = SegmentId(lease_id=lease_id, sequence=self.sequence)
-        partitions: list[SwapPartition] = [merged(each, segment) for each in plan.partitions]
+        partitions: list[SwapPartition] = [rewritten(each, segment) for each in plan.partitions]
         new = SwapSegment(segment=segment, object_size=1 << 30)
         return SwapExtents(segments=[new], partitions=partitions)
 

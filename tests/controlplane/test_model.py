@@ -11,13 +11,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from lacuna.controlplane import machine
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.v1.log_pb2 import (
-    Extents,
-    ExtentSwap,
-    MergePlanPartition,
     PlanMerge,
     SegmentId,
     SwapExtents,
-    SwapPartition,
     SwapSegment,
 )
 from tests.controlplane.verbs import compacting
@@ -217,7 +213,7 @@ class LogModel(RuleBasedStateMachine):
         planned = cluster.do("plan_merge", command).partitions
         cluster.sequence += 1
         segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
-        swaps = [_rewritten(each, segment) for each in planned]
+        swaps = [compacting.rewritten(each, segment, joins=False) for each in planned]
         new = SwapSegment(segment=segment, object_size=1 << 30)
         swap = SwapExtents(segments=[new], partitions=swaps)
         assert set(cluster.do("swap_extents", swap).error_codes) <= {0}
@@ -264,29 +260,6 @@ def _readable(found: Partition, start: int, lso: int) -> list[int]:
     return [
         offset for offset in offsets if start <= offset < lso and found.dead.skip(offset) == offset
     ]
-
-
-def _rewritten(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
-    """Rewrite each live extent separately in the new object."""
-    swap = ExtentSwap(first_offset=planned.first_offset, end_offset=planned.end_offset)
-    new: Extents = swap.extents
-    dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))
-    old = planned.extents
-    for base, end, size in zip(old.base_offsets, old.next_offsets, old.sizes, strict=True):
-        if any(first <= base and end <= stop for first, stop in dead):
-            continue
-        new.lease_ids.append(segment.lease_id)
-        new.sequences.append(segment.sequence)
-        new.positions.append(sum(new.sizes))
-        new.sizes.append(size)
-        new.base_offsets.append(base)
-        new.next_offsets.append(end)
-        new.max_timestamps.append(0)
-        new.producer_ids.append(-1)
-        new.producer_epochs.append(-1)
-        new.transactions.append(0)
-        new.flags.append(2)
-    return SwapPartition(partition=planned.partition, replaced=old, swap=swap)
 
 
 TestLogModel = LogModel.TestCase

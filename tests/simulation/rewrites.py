@@ -217,7 +217,7 @@ def watched_merges(loop: SimulatedLoop, history: History) -> Iterator[None]:
                 history.wrong(f"merging does not leave alone what has failed: {error}")
             failed[self, segment] = now
         for each in merged:
-            extents = each.plan.extents
+            extents = each.planned.extents
             for segment in zip(extents.lease_ids, extents.sequences, strict=True):
                 failed.pop((self, segment), None)
 

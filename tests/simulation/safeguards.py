@@ -472,7 +472,7 @@ def _aborted_supersede() -> AbstractContextManager[Any]:
         table = ExtentTable.from_columns(range_.extents)
         return [*all_pieces(table)]
 
-    return patch(cleaning, "_live_pieces", pieces)
+    return patch(cleaning, "live_pieces", pieces)
 
 
 def _without_outcomes() -> AbstractContextManager[Any]:

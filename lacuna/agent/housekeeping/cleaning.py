@@ -16,7 +16,13 @@ from typing import Final, NamedTuple, TypeVar
 
 from lacuna.agent.hot import Holding, nothing_held
 from lacuna.agent.housekeeping.merging import MergeSettings, segment_with
-from lacuna.agent.housekeeping.rewriting import FailedError, Rewriting, SegmentKey, segment_of
+from lacuna.agent.housekeeping.rewriting import (
+    FailedError,
+    Rewriting,
+    SegmentKey,
+    live_pieces,
+    segment_of,
+)
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease, NoLeaseError
 from lacuna.base.setting import MEBIBYTE, check_settings, setting
@@ -172,7 +178,7 @@ class _Pass:
 
         An extent that cannot be read supersedes nothing. Raises ObjectStoreError.
         """
-        for live in self._load(_live_pieces(range_)):
+        for live in self._load(live_pieces(range_)):
             if live is not None:
                 try:
                     end_offset = self.plan.end_offset
@@ -390,7 +396,7 @@ class Cleaner:
     async def _in_thread(self, work: Callable[[CompactionRange], T], range_: CompactionRange) -> T:
         """Do the work on a range, whose hot segments are held meanwhile."""
         loop = asyncio.get_running_loop()
-        async with self._holding(map(self._rewriting.key_of, _live_pieces(range_))):
+        async with self._holding(map(self._rewriting.key_of, live_pieces(range_))):
             return await loop.run_in_executor(self._executor, work, range_)
 
     async def _range(
@@ -416,7 +422,7 @@ class Cleaner:
         segments, (extents,) = await self._rewriting.write([(partition, swept.runs)])
         if extents is not None:
             swept.swap.swap.extents.CopyFrom(extents)
-        command = SwapExtents(segments=segments, partitions=[swept.swap])
+        command = SwapExtents(segments=segments, partitions=[swept.swap], is_compaction=True)
         reply = (await self._control.call(Command(swap_extents=command))).extents_swapped
         if reply.error_code != ErrorCode.NONE:
             raise _EndedError
@@ -471,13 +477,6 @@ class Cleaner:
         metrics.tombstones += begun.tombstones
         metrics.bytes_read += begun.bytes_read
         metrics.bytes_written += begun.bytes_written
-
-
-def _live_pieces(range_: CompactionRange) -> list[Piece]:
-    """Return the extents of a range that were not aborted."""
-    table = ExtentTable.from_columns(range_.extents)
-    is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
-    return [*compress(pieces_in(table, 0, len(table)), is_live)]
 
 
 def _join_small(sizes: Sequence[int], changed: list[bool], small_bytes: int) -> None:

@@ -16,19 +16,24 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 
 from lacuna.agent.hot import Holding, nothing_held
-from lacuna.agent.housekeeping.rewriting import FailedError, Rewriting, SegmentKey, segment_of
+from lacuna.agent.housekeeping.rewriting import (
+    FailedError,
+    Rewriting,
+    SegmentKey,
+    live_pieces,
+    segment_of,
+)
 from lacuna.agent.housekeeping.set_aside import SetAside
 from lacuna.agent.lease import AgentLease
 from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
-from lacuna.controlplane.shared.log.live import live_slices
-from lacuna.controlplane.shared.log.pieces import Piece, pieces_in
+from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
+    CompactionRange,
+    Extents,
     ExtentSwap,
-    MergePlanPartition,
     PlanMerge,
     SegmentId,
     SwapExtents,
@@ -56,7 +61,7 @@ class MergeSettings:
 
     max_bytes: int = setting(
         "merge.max.bytes",
-        32 * MEBIBYTE,
+        64 * MEBIBYTE,
         "The approximate number of bytes that one merge reads and writes at most.",
         least=1,
     )
@@ -109,11 +114,20 @@ class MergeReport:
         )
 
 
+class _Planned:
+    """One planned partition, with its extents and the live ones among them."""
+
+    def __init__(self, plan: CompactionRange) -> None:
+        self.plan = plan
+        self.extents = ExtentTable.from_columns(plan.extents)
+        self.live = live_pieces(plan)
+
+
 @dataclass(frozen=True, slots=True)
 class _Merged:
     """One planned partition, and the runs into which its live extents were merged."""
 
-    plan: MergePlanPartition
+    planned: _Planned
     runs: Sequence[MergedRun]
     superseded: int
 
@@ -161,12 +175,16 @@ class Merger:
         plan = (await self._control.call(Command(plan_merge=request))).merge_plan
         if plan.error_code != ErrorCode.NONE or not plan.partitions:
             return None
-        async with self._holding(self._keys_in(plan.partitions)):
+        planned = await loop.run_in_executor(
+            self._executor, lambda: [_Planned(each) for each in plan.partitions]
+        )
+        keys = (self._rewriting.key_of(piece) for each in planned for piece in each.live)
+        async with self._holding(keys):
             merged, bytes_read, reasons = await loop.run_in_executor(
-                self._executor, self._merge, plan.partitions
+                self._executor, self._merge, planned
             )
         self._note(merged, reasons)
-        failed = len(plan.partitions) - len(merged)
+        failed = len(planned) - len(merged)
         last_failure = "".join(str(error) for error in list(reasons.values())[-1:])
         if not merged:
             return MergeReport(failed=failed, last_failure=last_failure)
@@ -180,7 +198,7 @@ class Merger:
             refused=refused,
             failed=failed,
             last_failure=last_failure,
-            extents_before=sum(len(each.plan.extents.base_offsets) for each in merged),
+            extents_before=sum(len(each.planned.extents) for each in merged),
             extents_after=sum(len(each.runs) for each in merged),
             bytes_read=bytes_read,
             bytes_written=sum(new.object_size for new in swap.segments),
@@ -192,73 +210,69 @@ class Merger:
         now = asyncio.get_running_loop().time()
         if len(self.set_aside):
             for each in merged:
-                extents = each.plan.extents
+                extents = each.planned.extents
                 for key in zip(extents.lease_ids, extents.sequences, strict=True):
                     self.set_aside.discard(key)
         for segment, error in reasons.items():
             name = segment_key(self._lease.cluster_id, StoredSegmentId(*segment))
             self.set_aside.add(segment, name, error, now)
 
-    def _keys_in(self, partitions: Iterable[MergePlanPartition]) -> Iterator[str]:
-        for each in partitions:
-            for piece in live_pieces(each):
-                yield self._rewriting.key_of(piece)
-
     def _merge(
-        self, partitions: Sequence[MergePlanPartition]
+        self, partitions: Sequence[_Planned]
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
-        """Merge each partition independently. Return the merged ones, the bytes read, and the segments' errors."""
+        """Merge each partition independently. Return the merged ones, the bytes read, and the segments' errors.
+
+        All partitions are read together, since those of a plan lie side by side in most objects.
+        """
         merged = []
-        bytes_read = 0
         reasons: dict[SegmentKey, Exception] = {}
-        for plan in partitions:
-            live = live_pieces(plan)
+        groups, reads = self._rewriting.load_all([each.live for each in partitions])
+        for planned, loaded in zip(partitions, groups, strict=True):
             try:
-                ranges, reads = self._rewriting.load(live)
-                bytes_read += sum(reads.spans)
-                merged.append(self._merge_live(plan, live, ranges))
+                if isinstance(loaded, FailedError):
+                    raise loaded
+                merged.append(self._merge_live(planned, loaded))
             except FailedError as failed:
                 reasons.update(failed.reasons)
-        return merged, bytes_read, reasons
+        return merged, sum(reads.spans), reasons
 
-    def _merge_live(
-        self, plan: MergePlanPartition, live: Sequence[Piece], ranges: Sequence[LiveRange]
-    ) -> _Merged:
-        superseded = 0
+    def _merge_live(self, planned: _Planned, ranges: Sequence[LiveRange]) -> _Merged:
+        plan, superseded = planned.plan, 0
         try:
             if plan.superseded_to and self._new_table is not None:
                 table = self._new_table()
                 ranges = without_superseded(ranges, plan.superseded_to, table)
                 superseded = table.superseded
-            return _Merged(plan, list(merge_ranges(ranges, plan.end_offset)), superseded)
+            return _Merged(planned, list(merge_ranges(ranges, plan.end_offset)), superseded)
         except CorruptSegmentError as error:
             raise FailedError({segment_with(error): error}) from error
         except Exception as error:
             # A bug that these batches trigger would otherwise stop all merging.
             log.exception("unexpected error in merging, please report it")
-            raise FailedError({segment_of(piece): error for piece in live}) from error
+            raise FailedError({segment_of(piece): error for piece in planned.live}) from error
 
     async def _write(self, merged: Sequence[_Merged]) -> SwapExtents:
         """Write the merged batches, if any. Return the command that swaps them in."""
         segments, extents = await self._rewriting.write(
-            [(each.plan.partition, each.runs) for each in merged]
+            [(each.planned.plan.partition, each.runs) for each in merged]
         )
         return SwapExtents(
             segments=segments,
             partitions=[
-                SwapPartition(
-                    partition=each.plan.partition,
-                    replaced=each.plan.extents,
-                    swap=ExtentSwap(
-                        first_offset=each.plan.first_offset,
-                        end_offset=each.plan.end_offset,
-                        extents=new,
-                    ),
-                    is_superseding=each.plan.superseded_to > 0,
-                )
-                for each, new in zip(merged, extents, strict=True)
+                _swap_of(each.planned.plan, new) for each, new in zip(merged, extents, strict=True)
             ],
         )
+
+
+def _swap_of(plan: CompactionRange, extents: Extents | None) -> SwapPartition:
+    return SwapPartition(
+        partition=plan.partition,
+        fence=plan.fence,
+        swap=ExtentSwap(
+            first_offset=plan.first_offset, end_offset=plan.end_offset, extents=extents
+        ),
+        is_superseding=plan.superseded_to > 0,
+    )
 
 
 def without_superseded(
@@ -279,17 +293,6 @@ def segment_with(error: CorruptSegmentError) -> SegmentKey:
     """Return the segment with corrupt bytes."""
     damaged = parse_segment_key(error.key)[1]
     return damaged.lease_id, damaged.sequence
-
-
-def live_pieces(plan: MergePlanPartition) -> list[Piece]:
-    """Return the planned extents that were not aborted."""
-    dead = DeadRanges()
-    for first, end in zip(plan.dead_first_offsets, plan.dead_end_offsets, strict=True):
-        dead.add(first, end)
-    extents = ExtentTable()
-    extents.append(plan.extents)
-    slices = live_slices(extents, dead, 0, len(extents))
-    return [piece for start, stop in slices for piece in pieces_in(extents, start, stop)]
 
 
 def segment_messages(segments: Iterable[SegmentKey]) -> Iterator[SegmentId]:

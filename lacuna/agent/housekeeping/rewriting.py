@@ -5,17 +5,23 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, compress, islice
 from typing import TypeAlias
 
 from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
-from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
-from lacuna.controlplane.shared.log.pieces import Piece, Pieces
+from lacuna.controlplane.shared.extents import (
+    FLAG_LOG_APPEND_TIME,
+    FLAG_TRUE_OFFSETS,
+    DeadRanges,
+    ExtentTable,
+)
+from lacuna.controlplane.shared.log.live import live_mask
+from lacuna.controlplane.shared.log.pieces import Piece, Pieces, pieces_in
 from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.log_pb2 import Extents, SegmentId, SwapSegment
-from lacuna.logstore.objects import ObjectStore
+from lacuna.controlplane.v1.log_pb2 import CompactionRange, Extents, SegmentId, SwapSegment
+from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 from lacuna.logstore.objects.store import Reads
 from lacuna.logstore.records.layout import TimestampType
 from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
@@ -53,27 +59,47 @@ class Rewriting:
         return piece.key(self._lease.cluster_id)
 
     def load(self, pieces: Sequence[Piece]) -> tuple[Sequence[LiveRange], Reads]:
-        """Read the pieces, one after another; neighbours in an object share a read. Raises FailedError."""
+        """Read the pieces; neighbours in an object share a read. Raises FailedError."""
+        (loaded,), reads = self.load_all([pieces])
+        if isinstance(loaded, FailedError):
+            raise loaded
+        return loaded, reads
+
+    def load_all(
+        self, groups: Sequence[Sequence[Piece]]
+    ) -> tuple[Sequence[Sequence[LiveRange] | FailedError], Reads]:
+        """Read groups of pieces together; neighbours in an object share a read, whatever their groups.
+
+        Return the pieces of each group, or why some of them could not be read.
+        """
+        pieces = [piece for group in groups for piece in group]
         starts = array("q", accumulate((piece.size for piece in pieces), initial=0))
         data = bytearray(starts[-1])
         reads = plan_reads(
             Pieces.of(pieces),
             starts,
-            array("q", range(len(pieces))),
+            array("q", sorted(range(len(pieces)), key=lambda index: pieces[index].place)),
             partial(key_in_lease, self._lease.cluster_id),
             read_gap=self._store.read_gap,
         )
         outcomes = zip(reads.keys, self._store.get_into(reads, data), strict=True)
         failures = {key: error for key, error in outcomes if error is not None}
-        if failures:
-            raise FailedError(
-                {
-                    segment_of(piece): failures[self.key_of(piece)]
-                    for piece in pieces
-                    if self.key_of(piece) in failures
-                }
-            )
-        return list(self._ranges(pieces, memoryview(data))), reads
+        ranges = self._ranges(pieces, memoryview(data))
+        return [self._outcome(group, ranges, failures) for group in groups], reads
+
+    def _outcome(
+        self,
+        group: Sequence[Piece],
+        ranges: Iterator[LiveRange],
+        failures: Mapping[str, ObjectStoreError],
+    ) -> Sequence[LiveRange] | FailedError:
+        loaded = list(islice(ranges, len(group)))
+        reasons = {
+            segment_of(piece): failures[live.key]
+            for piece, live in zip(group, loaded, strict=True)
+            if live.key in failures
+        }
+        return FailedError(reasons) if reasons else loaded
 
     def _ranges(self, pieces: Sequence[Piece], data: memoryview) -> Iterator[LiveRange]:
         start = 0
@@ -124,6 +150,13 @@ class Rewriting:
             _extents_of(runs, new, next(written).position) if runs else None
             for _, runs in rewritten
         ]
+
+
+def live_pieces(range_: CompactionRange) -> list[Piece]:
+    """Return the extents of a range that were not aborted."""
+    table = ExtentTable.from_columns(range_.extents)
+    is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
+    return [*compress(pieces_in(table, 0, len(table)), is_live)]
 
 
 def segment_of(piece: Piece) -> SegmentKey:

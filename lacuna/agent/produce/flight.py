@@ -92,11 +92,14 @@ class Flight:
         return None if previous is None or previous.ended.done() else previous.segment_id
 
     def group(self) -> list[SliceInput]:
-        """Group the batches by partition, keeping those of each producer in order."""
+        """Group the batches by partition, keeping those of each producer in order.
+
+        The partitions are in the order of their keys, so that neighbours lie side by side in each object (merging).
+        """
         grouped: dict[PartitionKey, list[PendingBatch]] = {}
         for batch in self.batches:
             grouped.setdefault(batch.key, []).append(batch)
-        self.slices = {key: together(batches) for key, batches in grouped.items()}
+        self.slices = {key: together(grouped[key]) for key in sorted(grouped)}
         return [
             SliceInput(topic_id, partition, [batch.part for batch in batches])
             for (topic_id, partition), batches in self.slices.items()

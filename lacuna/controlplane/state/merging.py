@@ -6,7 +6,7 @@ growing parts are not rewritten.
 """
 
 from collections import deque
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -18,6 +18,36 @@ _LIFETIME_MS: Final = 30_000
 _CLEANING_MS: Final = 60_000
 #: With five notes, a quarter of the minimum age apart, records count as old enough at most that much late.
 _NOTES: Final = 5
+
+
+class MergeTurn:
+    """The order in which merging visits partitions.
+
+    A round goes through the partitions in the order of their keys. Segments have them in this order too, so that what
+    one plan reads of an object lies together, and is one GET. Before the first round, all partitions count as found.
+    """
+
+    def __init__(self) -> None:
+        #: How many partitions of this round were worth merging.
+        self.found = 0
+        self._found_before = -1
+        self._left: list[PartitionKey] = []
+
+    @property
+    def breadth(self) -> int:
+        """How many partitions of a round are worth merging, judged by this round and the last one; at least 1."""
+        return max(1, self.found, self._found_before)
+
+    def next(self, partitions: Collection[PartitionKey]) -> PartitionKey:
+        """Return the next of `partitions`, of which there is at least one."""
+        while True:
+            while self._left:
+                key = self._left.pop()
+                if key in partitions:
+                    return key
+            self._found_before = len(partitions) if self._found_before < 0 else self.found
+            self.found = 0
+            self._left = sorted(partitions, reverse=True)
 
 
 class MergesUnderWay:

@@ -74,9 +74,10 @@ RETENTION_SCAN: Final = 256
 #: The extents that a tick removes by retention.
 RETENTION_EXTENTS: Final = 10_000
 
-#: The extents below its last stable offset that merging examines in a partition, those in one plan, and the partitions.
+#: The extents below its last stable offset that merging examines in a partition, and the bounds of one plan: extents
+#: with the partitions that it visits, and partitions that it has.
 MERGE_WINDOW: Final = 2_048
-MERGE_SCAN: Final = 8_192
+MERGE_EXTENTS: Final = 16_384
 MERGE_PARTITIONS: Final = 1_000
 
 #: The topics, and the extents that are not clean, that one plan of a cleaning examines, and the extents of one range.

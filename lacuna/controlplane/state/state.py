@@ -15,7 +15,7 @@ from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.hot import HotIntake, HotRounds
 from lacuna.controlplane.state.id_ages import IdAges
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.state.merging import Cleanings, Horizons, MergesUnderWay
+from lacuna.controlplane.state.merging import Cleanings, Horizons, MergesUnderWay, MergeTurn
 from lacuna.controlplane.state.owners import NOBODY, Owners
 from lacuna.controlplane.state.partition import Partition, deleted_delta
 from lacuna.controlplane.state.past_cuts import Lowered, PastCuts, lowered_now
@@ -190,7 +190,7 @@ class State:
         self.hot_rounds = HotRounds()
         #: Whether other machines can go on with the journal if this one is lost.
         self.is_journal_shared = False
-        self.merge_cursor = 0
+        self.merge_turn = MergeTurn()
         self.merges_under_way = MergesUnderWay()
         self.cleaning_cursor = 0
         self.cleanings = Cleanings()

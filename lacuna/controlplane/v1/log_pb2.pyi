@@ -359,31 +359,13 @@ class PlanMerge(_message.Message):
     avoided: _containers.RepeatedCompositeFieldContainer[SegmentId]
     def __init__(self, lease_id: _Optional[int] = ..., max_bytes: _Optional[int] = ..., small_bytes: _Optional[int] = ..., min_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., avoided: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ...) -> None: ...
 
-class MergePlanPartition(_message.Message):
-    __slots__ = ("partition", "first_offset", "end_offset", "extents", "dead_first_offsets", "dead_end_offsets", "superseded_to")
-    PARTITION_FIELD_NUMBER: _ClassVar[int]
-    FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
-    EXTENTS_FIELD_NUMBER: _ClassVar[int]
-    DEAD_FIRST_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    DEAD_END_OFFSETS_FIELD_NUMBER: _ClassVar[int]
-    SUPERSEDED_TO_FIELD_NUMBER: _ClassVar[int]
-    partition: _cluster_pb2.TopicPartition
-    first_offset: int
-    end_offset: int
-    extents: Extents
-    dead_first_offsets: _containers.RepeatedScalarFieldContainer[int]
-    dead_end_offsets: _containers.RepeatedScalarFieldContainer[int]
-    superseded_to: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., dead_first_offsets: _Optional[_Iterable[int]] = ..., dead_end_offsets: _Optional[_Iterable[int]] = ..., superseded_to: _Optional[int] = ...) -> None: ...
-
 class MergePlan(_message.Message):
     __slots__ = ("error_code", "partitions")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     error_code: int
-    partitions: _containers.RepeatedCompositeFieldContainer[MergePlanPartition]
-    def __init__(self, error_code: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[MergePlanPartition, _Mapping]]] = ...) -> None: ...
+    partitions: _containers.RepeatedCompositeFieldContainer[CompactionRange]
+    def __init__(self, error_code: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[CompactionRange, _Mapping]]] = ...) -> None: ...
 
 class PlanCompaction(_message.Message):
     __slots__ = ("partitions", "small_bytes", "rewrites_all", "max_extents", "min_age_ms", "from_offsets", "is_for_swap")
@@ -404,7 +386,7 @@ class PlanCompaction(_message.Message):
     def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., small_bytes: _Optional[int] = ..., rewrites_all: _Optional[bool] = ..., max_extents: _Optional[int] = ..., min_age_ms: _Optional[int] = ..., from_offsets: _Optional[_Iterable[int]] = ..., is_for_swap: _Optional[bool] = ...) -> None: ...
 
 class CompactionRange(_message.Message):
-    __slots__ = ("partition", "version", "first_offset", "end_offset", "extents", "dead", "fence", "log_start_offset", "last_stable_offset", "cleanup_policy", "retention_ms", "delete_retention_ms", "min_compaction_lag_ms", "has_more", "compacted_to")
+    __slots__ = ("partition", "version", "first_offset", "end_offset", "extents", "dead", "fence", "log_start_offset", "last_stable_offset", "cleanup_policy", "retention_ms", "delete_retention_ms", "min_compaction_lag_ms", "has_more", "compacted_to", "superseded_to")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     FIRST_OFFSET_FIELD_NUMBER: _ClassVar[int]
@@ -420,6 +402,7 @@ class CompactionRange(_message.Message):
     MIN_COMPACTION_LAG_MS_FIELD_NUMBER: _ClassVar[int]
     HAS_MORE_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
+    SUPERSEDED_TO_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
     version: int
     first_offset: int
@@ -435,7 +418,8 @@ class CompactionRange(_message.Message):
     min_compaction_lag_ms: int
     has_more: bool
     compacted_to: int
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., version: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., dead: _Optional[bytes] = ..., fence: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., cleanup_policy: _Optional[str] = ..., retention_ms: _Optional[int] = ..., delete_retention_ms: _Optional[int] = ..., min_compaction_lag_ms: _Optional[int] = ..., has_more: _Optional[bool] = ..., compacted_to: _Optional[int] = ...) -> None: ...
+    superseded_to: int
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., version: _Optional[int] = ..., first_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., extents: _Optional[_Union[ExtentColumns, _Mapping]] = ..., dead: _Optional[bytes] = ..., fence: _Optional[bytes] = ..., log_start_offset: _Optional[int] = ..., last_stable_offset: _Optional[int] = ..., cleanup_policy: _Optional[str] = ..., retention_ms: _Optional[int] = ..., delete_retention_ms: _Optional[int] = ..., min_compaction_lag_ms: _Optional[int] = ..., has_more: _Optional[bool] = ..., compacted_to: _Optional[int] = ..., superseded_to: _Optional[int] = ...) -> None: ...
 
 class CompactionPlan(_message.Message):
     __slots__ = ("error_code", "planned_at_ms", "ranges", "left_out")
@@ -450,9 +434,8 @@ class CompactionPlan(_message.Message):
     def __init__(self, error_code: _Optional[int] = ..., planned_at_ms: _Optional[int] = ..., ranges: _Optional[_Iterable[_Union[CompactionRange, _Mapping]]] = ..., left_out: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class SwapPartition(_message.Message):
-    __slots__ = ("partition", "replaced", "swap", "fence", "compacted_to", "compact_again_ms", "log_start_offset", "is_superseding")
+    __slots__ = ("partition", "swap", "fence", "compacted_to", "compact_again_ms", "log_start_offset", "is_superseding")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
-    REPLACED_FIELD_NUMBER: _ClassVar[int]
     SWAP_FIELD_NUMBER: _ClassVar[int]
     FENCE_FIELD_NUMBER: _ClassVar[int]
     COMPACTED_TO_FIELD_NUMBER: _ClassVar[int]
@@ -460,14 +443,13 @@ class SwapPartition(_message.Message):
     LOG_START_OFFSET_FIELD_NUMBER: _ClassVar[int]
     IS_SUPERSEDING_FIELD_NUMBER: _ClassVar[int]
     partition: _cluster_pb2.TopicPartition
-    replaced: Extents
     swap: ExtentSwap
     fence: bytes
     compacted_to: int
     compact_again_ms: int
     log_start_offset: int
     is_superseding: bool
-    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., replaced: _Optional[_Union[Extents, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., is_superseding: _Optional[bool] = ...) -> None: ...
+    def __init__(self, partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., swap: _Optional[_Union[ExtentSwap, _Mapping]] = ..., fence: _Optional[bytes] = ..., compacted_to: _Optional[int] = ..., compact_again_ms: _Optional[int] = ..., log_start_offset: _Optional[int] = ..., is_superseding: _Optional[bool] = ...) -> None: ...
 
 class SwapSegment(_message.Message):
     __slots__ = ("segment", "object_size")
@@ -478,12 +460,14 @@ class SwapSegment(_message.Message):
     def __init__(self, segment: _Optional[_Union[SegmentId, _Mapping]] = ..., object_size: _Optional[int] = ...) -> None: ...
 
 class SwapExtents(_message.Message):
-    __slots__ = ("partitions", "segments")
+    __slots__ = ("is_compaction", "partitions", "segments")
+    IS_COMPACTION_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    is_compaction: bool
     partitions: _containers.RepeatedCompositeFieldContainer[SwapPartition]
     segments: _containers.RepeatedCompositeFieldContainer[SwapSegment]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[SwapSegment, _Mapping]]] = ...) -> None: ...
+    def __init__(self, is_compaction: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[SwapSegment, _Mapping]]] = ...) -> None: ...
 
 class ExtentsSwapped(_message.Message):
     __slots__ = ("error_code", "error_codes")

@@ -1,26 +1,26 @@
 """PlanMerge: finds runs of small or dead extents to rewrite as larger objects."""
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.log.live import live_mask
+from lacuna.controlplane.shared.extents import ExtentTable
+from lacuna.controlplane.shared.log.choosing import DEAD, LARGE, find_run, kinds_of
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
-from lacuna.controlplane.state.segments import SegmentKey
-from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
-from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.state.settings import MERGE_EXTENTS, MERGE_PARTITIONS, MERGE_WINDOW
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
-from lacuna.controlplane.verbs.compaction import first_young
+from lacuna.controlplane.v1.log_pb2 import CompactionRange, MergePlan, PlanMerge
+from lacuna.controlplane.verbs.compaction import first_young, range_of
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
 
 #: Rounds for hot extents begin twice in the age that records must have.
 _PAUSES_AN_AGE: Final = 2
+#: How many extents are examined in the time in which one is planned, unless segments are avoided.
+_EXAMINED_AT_ONCE: Final = 64
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
@@ -30,113 +30,118 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
 
     This changes nothing durable. The following swap is fenced by the extents themselves.
     """
-    state = turn.state
+    state, now_ms = turn.state, turn.now_ms
     if command.lease_id not in state.leases:
         return Reply(merge_plan=MergePlan(error_code=ErrorCode.LEASE_EXPIRED))
     state.rewriting.small_bytes = command.small_bytes
-    min_age_ms, now_ms = command.min_age_ms, turn.now_ms
-    horizons = state.merge_horizons
-    horizons.move(state.partitions.values(), min_age_ms, now_ms)
+    state.merge_horizons.move(state.partitions.values(), command.min_age_ms, now_ms)
     state.merges_under_way.forget_old(now_ms)
-    avoided = {(each.lease_id, each.sequence) for each in command.avoided}
-    planned: list[MergePlanPartition] = []
-    waiting: list[MergePlanPartition] = []
-    bytes_left, extents_left = command.max_bytes, MERGE_SCAN
-    state.hot_rounds.begin(len(state.partitions), min_age_ms // _PAUSES_AN_AGE, now_ms)
-    for partition in _in_turn(state):
-        found = len(planned) + len(waiting)
-        if bytes_left <= 0 or extents_left <= 0 or found >= MERGE_PARTITIONS:
+    state.hot_rounds.begin(len(state.partitions), command.min_age_ms // _PAUSES_AN_AGE, now_ms)
+    planner = _Planner(turn, command)
+    for _ in range(len(state.partitions)):
+        if planner.is_full:
             break
-        state.merge_cursor += 1
-        is_of_round = state.hot_rounds.visit(now_ms)
-        if state.merges_under_way.is_of_another(partition.key, command.lease_id, state.leases):
-            continue
-        extents_left -= 1 + min(len(partition.extents), MERGE_WINDOW)
-        end_offset = partition.last_stable_offset
-        if min_age_ms > 0:
-            end_offset = horizons.stable_for(partition.key, min_age_ms, now_ms)
-        cleaned_to = state.cleanings.end_offset(partition.key, now_ms)
-        keeps_dead = bool(state.topics[partition.key[0]].mirror_source)
-        run = _find_run(
-            partition, command, bytes_left, cleaned_to, end_offset, avoided, keeps_dead=keeps_dead
-        )
-        if run is not None:
-            plan = _plan(partition, *run)
-            plan.superseded_to = _superseded_to(turn, partition, *run)
-            has_hot = any(map(is_hot, plan.extents.lease_ids))
-            if has_hot and is_of_round:
-                state.hot_rounds.found(len(state.partitions))
-            is_due = is_of_round or state.hot_intake.is_half_full or not has_hot
-            (planned if is_due else waiting).append(plan)
-            bytes_left -= sum(plan.extents.sizes)
-    extents_waiting = sum(len(plan.extents.sizes) for plan in waiting)
-    if bytes_left <= command.max_bytes // 2 or extents_waiting >= MERGE_WINDOW // 2:
-        planned += waiting
+        planner.visit(state.partitions[state.merge_turn.next(state.partitions)])
+    planned = planner.due()
     for plan in planned:
         state.merges_under_way.begin(key_of(plan.partition), command.lease_id, now_ms)
     return Reply(merge_plan=MergePlan(partitions=planned))
 
 
-def _in_turn(state: State) -> Iterator[Partition]:
-    """Return each partition once, beginning where the last plan stopped."""
-    partitions = list(state.partitions.values())
-    if not partitions:
-        return iter(())
-    state.merge_cursor %= len(partitions)
-    return iter(partitions[state.merge_cursor :] + partitions[: state.merge_cursor])
+class _Planner:
+    """A plan, and what may still be added to it."""
 
+    def __init__(self, turn: Turn, command: PlanMerge) -> None:
+        self._turn = turn
+        self._command = command
+        self._avoided = {(each.lease_id, each.sequence) for each in command.avoided}
+        self._planned: list[CompactionRange] = []
+        self._waiting: list[CompactionRange] = []
+        self._bytes_left = command.max_bytes
+        self._extents_left = MERGE_EXTENTS
+        self._extents_waiting = 0
 
-def _find_run(
-    partition: Partition,
-    command: PlanMerge,
-    max_bytes: int,
-    cleaned_to: int,
-    end_offset: int,
-    avoided: Set[SegmentKey],
-    *,
-    keeps_dead: bool,
-) -> tuple[int, int] | None:
-    """Return the indexes [start, stop) of the first run in [cleaned_to, end_offset) that is worth merging, or None.
+    @property
+    def is_full(self) -> bool:
+        """Whether one of the bounds of a plan is reached."""
+        partitions = len(self._planned) + len(self._waiting)
+        left = min(self._bytes_left, self._extents_left, MERGE_PARTITIONS - partitions)
+        return left <= 0
 
-    A run is worth merging if it has enough extents or a dead one. Otherwise, if it has hot extents, whose bytes are to
-    leave the journal, it is reduced to these, so that what was merged lately is not written again with every few
-    records. Its live bytes are at most `max_bytes`, and none of them is in one of the `avoided` segments. Only the
-    newest MERGE_WINDOW extents are examined. Older ones were examined before, and re-enter the window as newer ones
-    are merged.
-
-    A mirror keeps its dead extents, since its importer was told to copy aborted records: a run of it ends before one.
-    """
-    extents = partition.extents
-    end = extents.first_ending_after(end_offset)
-    least = max(1, command.min_extents)
-    start = min(end, max(0, end - MERGE_WINDOW, extents.first_at_or_after(cleaned_to)))
-    hot = [*map(is_hot, extents.lease_ids[start:end])]
-    if end - start < least and not len(partition.dead) and not any(hot):
-        return None
-    run_start, run_bytes, has_dead = start, 0, False
-    is_live = live_mask(extents, partition.dead, start, end)
-    for index in range(start, end):
-        size = extents.sizes[index]
-        is_dead = not is_live[index - start]
-        is_candidate = (
-            not keeps_dead
-            if is_dead
-            else (size < command.small_bytes or hot[index - start])
-            and (not avoided or (extents.lease_ids[index], extents.sequences[index]) not in avoided)
+    def due(self) -> list[CompactionRange]:
+        """Return what is to be merged now."""
+        is_much = (
+            self._bytes_left <= self._command.max_bytes // 2
+            or self._extents_waiting >= MERGE_WINDOW // 2
         )
-        added = 0 if is_dead else size
-        if is_candidate and run_bytes + added <= max_bytes:
-            run_bytes += added
-            has_dead = has_dead or is_dead
-            continue
-        if index - run_start >= least or has_dead:
-            return run_start, index
-        if any(hot[run_start - start : index - start]):
-            return _hot_part(hot, start, run_start, index)
-        run_start, run_bytes, has_dead = index + 1, 0, False
-    if end - run_start >= least or has_dead:
-        return run_start, end
-    return _hot_part(hot, start, run_start, end) if any(hot[run_start - start :]) else None
+        return self._planned + self._waiting if is_much else self._planned
+
+    def visit(self, partition: Partition) -> None:
+        """Add a run of the partition, if one is worth merging."""
+        state, now_ms = self._turn.state, self._turn.now_ms
+        examined = min(len(partition.extents), MERGE_WINDOW)
+        self._extents_left -= 1 + examined // (1 if self._avoided else _EXAMINED_AT_ONCE)
+        is_of_round = state.hot_rounds.visit(now_ms)
+        lease_id = self._command.lease_id
+        if state.merges_under_way.is_of_another(partition.key, lease_id, state.leases):
+            return
+        start, stop = self._find_run(partition)
+        if start == stop:
+            return
+        state.merge_turn.found += 1
+        plan = range_of(partition, start, stop, has_more=False)
+        plan.superseded_to = _superseded_to(self._turn, partition, start, stop)
+        has_hot = any(map(is_hot, partition.extents.lease_ids[start:stop]))
+        if has_hot and is_of_round:
+            state.hot_rounds.found(len(state.partitions))
+        if is_of_round or state.hot_intake.is_half_full or not has_hot:
+            self._planned.append(plan)
+        else:
+            self._waiting.append(plan)
+            self._extents_waiting += stop - start
+        self._bytes_left -= sum(partition.extents.sizes[start:stop])
+        self._extents_left -= stop - start
+
+    def _find_run(self, partition: Partition) -> tuple[int, int]:
+        """Return the indexes [start, stop) of the first run that is worth merging; they are equal if there is none.
+
+        Only the newest MERGE_WINDOW extents that are old enough, and are not being cleaned, are examined. Older ones
+        were examined before, and enter the window again as newer ones are merged. A run ends before a live extent of
+        a segment that is to be avoided. A mirror keeps its dead extents, since its importer was told to copy aborted
+        records: a run of it ends before one.
+
+        If many partitions have runs, these are short, so that one plan has many partitions with extents of the same
+        objects.
+        """
+        state, command, now_ms = self._turn.state, self._command, self._turn.now_ms
+        end_offset = partition.last_stable_offset
+        if command.min_age_ms > 0:
+            end_offset = state.merge_horizons.stable_for(partition.key, command.min_age_ms, now_ms)
+        extents = partition.extents
+        stop = extents.first_ending_after(end_offset)
+        cleaned = extents.first_at_or_after(state.cleanings.end_offset(partition.key, now_ms))
+        start = min(stop, max(0, stop - MERGE_WINDOW, cleaned))
+        kinds = kinds_of(extents, partition.dead, start, stop, command.small_bytes)
+        for index in self._avoided_in(extents, start, stop):
+            if kinds[index - start] != DEAD:
+                kinds[index - start] = LARGE
+        breadth = state.merge_turn.breadth
+        first, last = find_run(
+            kinds,
+            extents.sizes[start:stop],
+            max(1, command.min_extents),
+            max(2 * command.min_extents, MERGE_EXTENTS // breadth),
+            max(command.small_bytes, command.max_bytes // breadth),
+            self._bytes_left,
+            bool(state.topics[partition.key[0]].mirror_source),
+        )
+        return start + first, start + last
+
+    def _avoided_in(self, extents: ExtentTable, start: int, stop: int) -> Iterator[int]:
+        """Yield the indexes in [start, stop) of extents in segments that are to be avoided."""
+        if self._avoided:
+            rows = zip(extents.lease_ids[start:stop], extents.sequences[start:stop], strict=True)
+            yield from (start + at for at, segment in enumerate(rows) if segment in self._avoided)
 
 
 def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> int:
@@ -147,31 +152,6 @@ def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> i
     if lag_ms := int(effective(configs, "min.compaction.lag.ms")):
         stop = first_young(partition, start, stop, turn.now_ms - lag_ms)
     return partition.extents.next_offsets[stop - 1] if start < stop else 0
-
-
-def _hot_part(hot: Sequence[bool], start: int, run_start: int, run_end: int) -> tuple[int, int]:
-    """Return where the first hot extent of a run is, and where the last one ends; `hot` begins at index `start`."""
-    first, last = run_start, run_end - 1
-    while not hot[first - start]:
-        first += 1
-    while not hot[last - start]:
-        last -= 1
-    return first, last + 1
-
-
-def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:
-    extents = partition.extents
-    first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
-    dead = partition.dead.within(first_offset, end_offset)
-    topic_id, index = partition.key
-    return MergePlanPartition(
-        partition=TopicPartition(topic_id=topic_id, partition=index),
-        first_offset=first_offset,
-        end_offset=end_offset,
-        extents=extents.slice(start, stop),
-        dead_first_offsets=dead.firsts,
-        dead_end_offsets=dead.ends,
-    )
 
 
 VERBS: Final = (Verb(plan_merge, looks=True),)

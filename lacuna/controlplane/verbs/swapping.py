@@ -80,7 +80,7 @@ def _count(turn: Turn, command: SwapExtents, record: ExtentsReplaced, codes: Seq
     """Count the data that is about to be replaced, for overviews."""
     run = MergeRun(
         at_ms=turn.now_ms,
-        is_compaction=any(wanted.fence for wanted in command.partitions),
+        is_compaction=command.is_compaction,
         partitions=len(codes),
         refused=sum(code != ErrorCode.NONE for code in codes),
     )
@@ -132,10 +132,6 @@ def _check_swap(
     if key in seen:
         raise MalformedCommand("a swap must name each partition only once")
     seen.add(key)
-    if wanted.HasField("replaced") and wanted.fence:
-        raise MalformedCommand(
-            "a swap must name the extents that it replaces or their digest, not both"
-        )
     if not 0 <= wanted.compacted_to <= max(0, wanted.swap.end_offset):
         raise MalformedCommand("compacted_to must not exceed the end of the replaced range")
     if not 0 <= wanted.log_start_offset <= max(0, wanted.swap.end_offset):
@@ -197,7 +193,7 @@ def _judge_swap(
         is_done = stop - start == len(swap.extents.sizes)
         is_done = is_done and partition.extents.slice(start, stop) == swap.extents
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE
-    if not _is_as_planned(partition, wanted, start, stop):
+    if partition.extents.fence(start, stop) != wanted.fence:
         return ErrorCode.PLAN_STALE
     if wanted.is_superseding and not is_compacted(state.topics[partition.key[0]].configs):
         return ErrorCode.PLAN_STALE
@@ -223,15 +219,6 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
             return False
     is_superseding = bool(wanted.compacted_to) or wanted.is_superseding
     return is_superseding or not takes_live(partition, wanted.swap, log_start_offset)
-
-
-def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop: int) -> bool:
-    """Whether the extents with index in [start, stop) are those that the swap's fence identifies."""
-    if wanted.fence:
-        return partition.extents.fence(start, stop) == wanted.fence
-    if stop - start != len(wanted.replaced.sizes):
-        return False
-    return partition.extents.slice(start, stop) == wanted.replaced
 
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:

@@ -64,7 +64,7 @@ log = logging.getLogger("lacuna.objects")
 
 T = TypeVar("T")
 
-READS_AT_ONCE = 16
+READS_AT_ONCE = 32
 """A request mostly waits, so that many at a time are faster."""
 READ_GAP = 128 * 1024
 """The bytes that a small machine's network carries in the time that one more request takes (adr/0021)."""

@@ -177,7 +177,7 @@ def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> Pr
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}
     for share in sorted(shares, key=_first_offset):
         by_range[share.range_index].append(share)
-    command = SwapExtents()
+    command = SwapExtents(is_compaction=True)
     ranges = []
     for index, found in enumerate(unit.ranges):
         if index in errors:

@@ -101,7 +101,7 @@ def test_an_object_that_cannot_be_merged_costs_itself_only(
 def test_a_mistake_of_ours_costs_one_partition_only(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stricken, _ = produced(cluster, "stricken", 12)
+    one, _ = produced(cluster, "one", 12)
     other, _ = produced(cluster, "other", 12)
     first: list[object] = []
 
@@ -113,7 +113,7 @@ def test_a_mistake_of_ours_costs_one_partition_only(
 
     monkeypatch.setattr(merging, "merge_ranges", mistaken)
     cluster.run(housekeeping(cluster).merge())
-    assert [extents(cluster, topic) for topic in (stricken, other)] == [12, 1]
+    assert sorted(extents(cluster, topic) for topic in (one, other)) == [1, 12]
     assert "unexpected error in merging, please report it" in caplog.text
 
 

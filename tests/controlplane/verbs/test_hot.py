@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.state.hot import MAX_HOT_BYTES, HotIntake
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, ReleaseLease
 from lacuna.controlplane.v1.control_pb2 import Command, Failure
@@ -25,7 +26,7 @@ from lacuna.logstore.segments.hot import (
     show_segment,
 )
 from tests.controlplane.verbs.cluster import Cluster, add_batch
-from tests.controlplane.verbs.test_merging import merged
+from tests.controlplane.verbs.compacting import rewritten
 
 
 def commit_hot(
@@ -51,7 +52,7 @@ def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> l
         min_extents=min_extents,
     )
     plan = cluster.do("plan_merge", command)
-    return [len(each.extents.sizes) for each in plan.partitions]
+    return [len(ExtentTable.from_columns(each.extents)) for each in plan.partitions]
 
 
 def test_a_hot_commit_is_a_commit_without_its_bytes() -> None:
@@ -165,10 +166,10 @@ def moved_out(cluster: Cluster, max_bytes: int = 1 << 30) -> list[list[int]]:
     )
     moved = []
     while plan := cluster.do("plan_merge", command).partitions:
-        moved.append([len(each.extents.sizes) for each in plan])
+        moved.append([len(ExtentTable.from_columns(each.extents)) for each in plan])
         cluster.sequence += 1
         segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
-        swap = SwapExtents(partitions=[merged(each, segment) for each in plan])
+        swap = SwapExtents(partitions=[rewritten(each, segment) for each in plan])
         swap.segments.add(segment=segment, object_size=1 << 30)
         assert set(cluster.do("swap_extents", swap).error_codes) == {ErrorCode.NONE}
     return moved

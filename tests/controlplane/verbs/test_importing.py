@@ -10,6 +10,7 @@ from lacuna.controlplane.shared.extents import (
     EXTENT_ROW,
     FLAG_ABORTED_BEFORE,
     FLAG_TRUE_OFFSETS,
+    ExtentTable,
 )
 from lacuna.controlplane.state.front import check_front
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
@@ -122,13 +123,13 @@ def test_s14_what_the_source_has_aborted_is_dead_and_stays_until_the_mirror_is_p
         lease_id=cluster.lease_id, max_bytes=1 << 20, small_bytes=1 << 10, min_extents=2
     )
     (live,) = cluster.do("plan_merge", plan).partitions
-    assert list(live.extents.base_offsets) == [0, 1]
+    assert list(ExtentTable.from_columns(live.extents).base_offsets) == [0, 1]
     alter = AlterTopicConfigs(
         name="a", changes=[ConfigChange(name="mirror.source", operation=DELETE)]
     )
     cluster.do("alter_topic_configs", alter)
     (every,) = cluster.do("plan_merge", plan).partitions
-    assert list(every.extents.base_offsets) == [0, 1, 4, 6, 9]
+    assert list(ExtentTable.from_columns(every.extents).base_offsets) == [0, 1, 4, 6, 9]
     cluster.check()
 
 
@@ -212,5 +213,7 @@ def test_a_log_that_begins_late_is_no_loss_and_is_merged_like_others(cluster: Im
         "plan_merge",
         PlanMerge(lease_id=cluster.lease_id, max_bytes=1 << 20, small_bytes=1 << 10, min_extents=2),
     )
-    assert [list(each.extents.base_offsets) for each in plan.partitions] == [[1_002, 1_003]]
+    assert [
+        list(ExtentTable.from_columns(each.extents).base_offsets) for each in plan.partitions
+    ] == [[1_002, 1_003]]
     cluster.check()

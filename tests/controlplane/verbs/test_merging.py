@@ -6,13 +6,13 @@ import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
 from lacuna.controlplane.v1.log_pb2 import (
-    Extents,
+    CompactionRange,
     ExtentSwap,
     MergePlan,
-    MergePlanPartition,
     PlanMerge,
     SegmentId,
     SwapExtents,
@@ -21,10 +21,11 @@ from lacuna.controlplane.v1.log_pb2 import (
 )
 from lacuna.controlplane.verbs import merging
 from tests.controlplane.verbs.cluster import Cluster, collect, collection
+from tests.controlplane.verbs.compacting import rewritten
 from tests.controlplane.verbs.script import VERBS, run
 
 
-def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
+def _plan(cluster: Cluster, **limits: int) -> list[CompactionRange]:
     command = PlanMerge(
         lease_id=cluster.lease_id, max_bytes=1 << 30, small_bytes=1000, min_extents=3
     )
@@ -35,41 +36,10 @@ def _plan(cluster: Cluster, **limits: int) -> list[MergePlanPartition]:
     return list(plan.partitions)
 
 
-def merged(planned: MergePlanPartition, segment: SegmentId) -> SwapPartition:
-    """Return the result of merging a plan: one extent over everything that is not dead, in a new object."""
-    dead = list(zip(planned.dead_first_offsets, planned.dead_end_offsets, strict=True))
-    old = planned.extents
-    live = [
-        (base, end, size, timestamp)
-        for base, end, size, timestamp in zip(
-            old.base_offsets, old.next_offsets, old.sizes, old.max_timestamps, strict=True
-        )
-        if not any(first <= base and end <= stop for first, stop in dead)
-    ]
-    swap = ExtentSwap(first_offset=planned.first_offset, end_offset=planned.end_offset)
-    if live:
-        swap.extents.CopyFrom(
-            Extents(
-                lease_ids=[segment.lease_id],
-                sequences=[segment.sequence],
-                positions=[0],
-                sizes=[sum(size for _, _, size, _ in live)],
-                base_offsets=[live[0][0]],
-                next_offsets=[live[-1][1]],
-                max_timestamps=[max(timestamp for *_, timestamp in live)],
-                producer_ids=[-1],
-                producer_epochs=[-1],
-                transactions=[0],
-                flags=[2],
-            )
-        )
-    return SwapPartition(partition=planned.partition, replaced=old, swap=swap)
-
-
-def _swap(cluster: Cluster, *planned: MergePlanPartition) -> SwapExtents:
+def _swap(cluster: Cluster, *planned: CompactionRange) -> SwapExtents:
     cluster.sequence += 1
     segment = SegmentId(lease_id=cluster.lease_id, sequence=cluster.sequence)
-    partitions = [merged(each, segment) for each in planned]
+    partitions = [rewritten(each, segment) for each in planned]
     command = SwapExtents(partitions=partitions)
     if any(each.swap.extents.sizes for each in partitions):
         command.segments.add(segment=segment, object_size=1 << 30)
@@ -104,9 +74,9 @@ def test_a_plan_ends_at_the_lso_and_names_dead_ranges() -> None:
     cluster = run(MIXED)
     (planned,) = _plan(cluster)
     assert (planned.first_offset, planned.end_offset) == (0, 9)
-    assert list(planned.extents.base_offsets) == [0, 2, 5, 7]
-    assert list(planned.dead_first_offsets) == [2]
-    assert list(planned.dead_end_offsets) == [5]
+    assert list(ExtentTable.from_columns(planned.extents).base_offsets) == [0, 2, 5, 7]
+    dead = DeadRanges.from_pairs(planned.dead)
+    assert (list(dead.firsts), list(dead.ends)) == ([2], [5])
 
 
 def test_s14_a_swap_takes_dead_extents_and_ranges_away() -> None:
@@ -186,7 +156,7 @@ def test_a_plan_takes_partitions_in_turn() -> None:
 
 def test_a_plan_looks_at_a_bounded_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MERGE_WINDOW", 4)
-    monkeypatch.setattr(merging, "MERGE_SCAN", 5)
+    monkeypatch.setattr(merging, "MERGE_EXTENTS", 5)
     cluster = run("topic a 2\ntopic b 1")
     for _ in range(10):
         cluster.put("a-0", size=10)
@@ -278,9 +248,11 @@ def test_a_swap_beyond_the_lso_or_that_cuts_an_extent_is_stale() -> None:
     found = cluster.found("a-0")
     for first, end, start, stop in [(7, 12, 3, 5), (1, 5, 1, 2), (0, 4, 0, 2), (9, 10, 0, 0)]:
         segment = SegmentId(lease_id=1, sequence=500 + first)
-        old = found.extents.slice(start, stop)
-        swap = ExtentSwap(first_offset=first, end_offset=end)
-        wanted = SwapPartition(partition=cluster.partition("a-0"), replaced=old, swap=swap)
+        wanted = SwapPartition(
+            partition=cluster.partition("a-0"),
+            fence=found.extents.fence(start, stop),
+            swap=ExtentSwap(first_offset=first, end_offset=end),
+        )
         new = SwapSegment(segment=segment, object_size=10)
         command = SwapExtents(segments=[new], partitions=[wanted])
         assert _done(cluster, command) == ["PLAN_STALE"], (first, end)

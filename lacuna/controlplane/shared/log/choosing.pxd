@@ -1,6 +1,8 @@
 # The C functions that `choosing.py` calls in its compiled form. They use pointers, since Cython's memoryviews take
 # seconds to compile.
 
+from cpython.array cimport array
+
 from lacuna.logstore.records.integers cimport numbers_of
 
 cdef extern from *:
@@ -44,3 +46,10 @@ cdef extern from *:
         object mine, Py_ssize_t first, object theirs, Py_ssize_t index, Py_ssize_t count
     ) except -1
 
+
+cdef inline unsigned char *bytes_of(object column) except? NULL:
+    """The items of an array("B"), which must not grow as long as they are used."""
+    cdef array found = <array?>column
+    if found.ob_descr.itemsize != 1:
+        raise ValueError("the column does not hold bytes")
+    return found.data.as_uchars

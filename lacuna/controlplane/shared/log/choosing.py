@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over extents that each fetch runs: one source, compiled by Cython or interpreted by Python."""
+"""The loops over extents of fetches and merge plans: one source, compiled by Cython or interpreted by Python."""
 
 from __future__ import annotations
 
@@ -10,12 +10,33 @@ try:
 except ModuleNotFoundError:
     from lacuna.logstore import interpreted as cython
 
-__all__ = ["choose_live", "count_common"]
+__all__ = [
+    "DEAD",
+    "HOT",
+    "LARGE",
+    "MERGED",
+    "SMALL",
+    "choose_live",
+    "count_common",
+    "find_run",
+    "kinds_of",
+]
 
-if not cython.compiled:
+#: What merging sees in an extent: too large for a merge, aborted, in the journal, small as written, or small as merged.
+LARGE, DEAD, HOT, SMALL, MERGED = range(5)
+
+if cython.compiled:
+    _HOT = cython.declare(cython.longlong, 1 << 62)  # lacuna.logstore.segments.hot.HOT
+    _TRUE_OFFSETS = cython.declare(
+        cython.uchar, 2
+    )  # lacuna.controlplane.shared.extents.FLAG_TRUE_OFFSETS
+else:
+    _HOT, _TRUE_OFFSETS = 1 << 62, 2
 
     def numbers_of(column):
         return column
+
+    bytes_of = numbers_of
 
     def lacuna_common(mine, first, theirs, index, count):
         ours, others = mine[first : first + count], theirs[index : index + count]
@@ -128,3 +149,139 @@ def choose_live(
             total += size_of[index]
             index += 1
     return chosen, total, index
+
+
+@cython.ccall
+def kinds_of(
+    extents: object,
+    dead: object,
+    start: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    small_bytes: cython.longlong,
+) -> object:
+    """Return what merging sees in each extent with index in [start, stop): an array("B") of LARGE, DEAD, and so on.
+
+    `extents` is an ExtentTable, `dead` are DeadRanges. Raises ValueError if one of their columns is too short.
+    """
+    lengths = {
+        len(extents.lease_ids),
+        len(extents.sizes),
+        len(extents.flags),
+        len(extents.base_offsets),
+    }
+    ranges: cython.Py_ssize_t = len(dead.firsts)
+    if start < 0 or stop > min(lengths) or len(dead.ends) != ranges:
+        raise ValueError("the columns of the extents are too short")
+    kinds = array("B", bytes(max(0, stop - start)))
+    out: cython.p_uchar = bytes_of(kinds)
+    lease_of: cython.p_longlong = numbers_of(extents.lease_ids)
+    base_of: cython.p_longlong = numbers_of(extents.base_offsets)
+    size_of: cython.p_longlong = numbers_of(extents.sizes)
+    flags_of: cython.p_uchar = bytes_of(extents.flags)
+    first_of: cython.p_longlong = numbers_of(dead.firsts)
+    end_of: cython.p_longlong = numbers_of(dead.ends)
+    at: cython.Py_ssize_t = 0
+    index: cython.Py_ssize_t
+    for index in range(start, stop):
+        if at < ranges and end_of[at] <= base_of[index]:
+            at = _first_at_least(end_of, base_of[index] + 1, at, ranges)
+        if at < ranges and first_of[at] <= base_of[index]:
+            out[index - start] = 1
+        elif lease_of[index] & _HOT:
+            out[index - start] = 2
+        elif size_of[index] < small_bytes:
+            out[index - start] = 4 if flags_of[index] & _TRUE_OFFSETS else 3
+    return kinds
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _end_of_run(
+    kind_of: cython.p_uchar,
+    size_of: cython.p_longlong,
+    first: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+    least: cython.Py_ssize_t,
+    most: cython.Py_ssize_t,
+    enough_bytes: cython.longlong,
+    max_bytes: cython.longlong,
+    first_kind: cython.int,
+) -> cython.Py_ssize_t:
+    """Return the index in [first, stop] where a run ends that begins with index `first`."""
+    total: cython.longlong = 0
+    index: cython.Py_ssize_t = first
+    while index < stop and kind_of[index] >= first_kind and index - first < most:
+        if total >= enough_bytes and index - first >= least:
+            break
+        if kind_of[index] != 1:
+            total += size_of[index]
+        if total > max_bytes:
+            break
+        index += 1
+    return index
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _first_to_rewrite(
+    kind_of: cython.p_uchar,
+    size_of: cython.p_longlong,
+    first: cython.Py_ssize_t,
+    last: cython.Py_ssize_t,
+    stop: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Return the first index in [first, last] that is no merged extent as large as all live ones from it to `stop`."""
+    total: cython.longlong = 0
+    index: cython.Py_ssize_t
+    for index in range(first, stop):
+        if kind_of[index] != 1:
+            total += size_of[index]
+    while first < last and kind_of[first] == 4 and 2 * size_of[first] >= total:
+        total -= size_of[first]
+        first += 1
+    return first
+
+
+@cython.ccall
+def find_run(
+    kinds: object,
+    sizes: object,
+    least: cython.Py_ssize_t,
+    most: cython.Py_ssize_t,
+    enough_bytes: cython.longlong,
+    max_bytes: cython.longlong,
+    keeps_dead: cython.bint,
+) -> tuple:
+    """Find the first run of extents that is worth merging, by what `kinds_of` says of them, and their sizes.
+
+    A run has at most `most` extents and `max_bytes` live bytes. None of them is large or, with `keeps_dead`, dead. A
+    run is worth merging if it has at least `least` extents or a dead one. Otherwise it is reduced to its hot extents,
+    and those between them. It ends once it has `least` extents and `enough_bytes`.
+
+    A run does not begin with a merged extent that is as large as all that follow it, if it is worth merging without.
+    An extent is then rewritten a few times until it is large, and not for each few records that follow it.
+
+    Returns the indexes (start, stop), which are equal if there is no run. Raises ValueError if a column is too short.
+    """
+    stop: cython.Py_ssize_t = len(kinds)
+    if stop != len(sizes):
+        raise ValueError("the columns of the extents are too short")
+    kind_of: cython.p_uchar = bytes_of(kinds)
+    size_of: cython.p_longlong = numbers_of(sizes)
+    first: cython.Py_ssize_t = 0
+    first_kind: cython.int = 2 if keeps_dead else 1
+    last: cython.Py_ssize_t
+    begin: cython.Py_ssize_t
+    while first < stop:
+        last = _end_of_run(
+            kind_of, size_of, first, stop, least, most, enough_bytes, max_bytes, first_kind
+        )
+        run = kinds[first:last].tobytes()
+        has_dead = DEAD in run
+        if has_dead or last - first >= least:
+            begin = last if has_dead else last - least
+            return _first_to_rewrite(kind_of, size_of, first, begin, last), last
+        if HOT in run:
+            return first + run.find(HOT), first + run.rfind(HOT) + 1
+        first = last + 1
+    return stop, stop

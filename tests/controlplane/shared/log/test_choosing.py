@@ -1,12 +1,15 @@
-"""Tests the loops that each fetch runs over extents, in both forms, against plain lists."""
+"""Tests the loops of fetches and merge plans over extents, in both forms, against plain lists."""
 
 from array import array
+from dataclasses import astuple, dataclass
 from types import ModuleType
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.logstore.segments.hot import hot_lease
 from tests.forms import FORMS, compiled, interpreted
 
 CHOOSING = "lacuna.controlplane.shared.log.choosing"
@@ -90,6 +93,107 @@ def test_extents_that_are_not_there_are_not_looked_at(
     column = array("q", [1, 2])
     with pytest.raises(ValueError, match="too short"):
         choosing.choose_live(column, column, array("q", [5]), array("q", ends), start, stop, 0, 10)
+
+
+#: For each extent its bytes, and whether it is dead, hot and merged.
+mergeable = st.lists(
+    st.tuples(st.integers(1, 30), st.booleans(), st.booleans(), st.booleans()), max_size=30
+)
+
+
+@given(mergeable, st.integers(0, 4), st.integers(0, 9), st.integers(1, 40))
+def test_what_merging_sees_in_extents(
+    choosing: ModuleType,
+    rows: list[tuple[int, bool, bool, bool]],
+    start: int,
+    left_out: int,
+    small_bytes: int,
+) -> None:
+    table, dead = ExtentTable(), DeadRanges()
+    expected = []
+    for offset, (size, is_dead, is_hot, is_merged) in enumerate(rows):
+        lease_id = hot_lease(1) if is_hot else 1
+        flags = FLAG_TRUE_OFFSETS if is_merged else 0
+        table.append_row((lease_id, 1, 0, size, offset, offset + 1, 0, -1, -1, 0, flags))
+        if is_dead:
+            dead.add(offset, offset + 1)
+        small = choosing.MERGED if is_merged else choosing.SMALL
+        live = choosing.HOT if is_hot else small if size < small_bytes else choosing.LARGE
+        expected.append(choosing.DEAD if is_dead else live)
+    stop = max(start, len(rows) - left_out)
+    start = min(start, stop, len(rows))
+    stop = min(stop, len(rows))
+    kinds = choosing.kinds_of(table, dead, start, stop, small_bytes)
+    assert list(kinds) == expected[start:stop]
+    with pytest.raises(ValueError, match="too short"):
+        choosing.kinds_of(table, dead, 0, len(rows) + 1, small_bytes)
+
+
+LARGE, DEAD, HOT, SMALL, MERGED = range(5)
+
+
+@dataclass(frozen=True)
+class Limits:
+    least: int
+    most: int
+    enough_bytes: int
+    max_bytes: int
+    keeps_dead: bool
+
+    def run_of(self, rows: list[tuple[int, int]], first: int) -> int:
+        """Return where the run that begins with a row ends."""
+        for last in range(first, len(rows)):
+            before = sum(size for kind, size in rows[first:last] if kind != DEAD)
+            kind, size = rows[last]
+            if (
+                kind == LARGE
+                or (kind == DEAD and self.keeps_dead)
+                or last - first >= self.most
+                or (before >= self.enough_bytes and last - first >= self.least)
+                or before + (0 if kind == DEAD else size) > self.max_bytes
+            ):
+                return last
+        return len(rows)
+
+    def found_in(self, rows: list[tuple[int, int]]) -> tuple[int, int]:
+        """Return the first run that is worth merging."""
+        first = 0
+        while first < len(rows):
+            last = self.run_of(rows, first)
+            kinds = [kind for kind, _ in rows[first:last]]
+            if DEAD in kinds or last - first >= self.least:
+                kept = 0 if DEAD in kinds else self.least
+                while last - first > kept and rows[first][0] == MERGED:
+                    size, *others = [size for kind, size in rows[first:last] if kind != DEAD]
+                    if size < sum(others):
+                        break
+                    first += 1
+                return first, last
+            if HOT in kinds:
+                return first + kinds.index(HOT), last - kinds[::-1].index(HOT)
+            first = last + 1
+        return len(rows), len(rows)
+
+
+@given(
+    st.lists(st.tuples(st.integers(LARGE, MERGED), st.integers(1, 30)), max_size=30),
+    st.builds(
+        Limits,
+        least=st.integers(1, 6),
+        most=st.integers(1, 12),
+        enough_bytes=st.integers(1, 90),
+        max_bytes=st.integers(1, 200),
+        keeps_dead=st.booleans(),
+    ),
+)
+def test_the_first_run_that_is_worth_merging(
+    choosing: ModuleType, rows: list[tuple[int, int]], limits: Limits
+) -> None:
+    kinds = array("B", [kind for kind, _ in rows])
+    sizes = array("q", [size for _, size in rows])
+    assert choosing.find_run(kinds, sizes, *astuple(limits)) == limits.found_in(rows)
+    with pytest.raises(ValueError, match="too short"):
+        choosing.find_run(kinds, sizes + sizes + array("q", [1]), *astuple(limits))
 
 
 rows = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 1)), max_size=9)
