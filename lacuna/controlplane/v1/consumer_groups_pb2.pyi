@@ -134,14 +134,6 @@ class DeleteOffsets(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
-class OffsetsDeleted(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class GroupConfigs(_message.Message):
     __slots__ = ("group_id", "configs")
     class ConfigsEntry(_message.Message):
@@ -168,14 +160,6 @@ class AlterGroupConfigs(_message.Message):
     validate_only: bool
     replaces_all: bool
     def __init__(self, group_id: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[_cluster_pb2.ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replaces_all: _Optional[bool] = ...) -> None: ...
-
-class GroupConfigsAltered(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupConfigs(_message.Message):
     __slots__ = ("group_ids", "all_groups", "after")
@@ -560,14 +544,6 @@ class DescribeTopology(_message.Message):
     topology_epoch: int
     description: bytes
     def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., topology_epoch: _Optional[int] = ..., description: _Optional[bytes] = ...) -> None: ...
-
-class TopologyDescribed(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class StreamsMetadata(_message.Message):
     __slots__ = ("group_instance_id", "rack_id", "client_id", "client_host", "rebalance_timeout_ms", "topology_epoch", "process_id", "endpoint", "client_tags")

@@ -382,24 +382,24 @@ class Reply(_message.Message):
     failure: Failure
     agent_registered: _cluster_pb2.AgentRegistered
     lease_renewed: _cluster_pb2.LeaseRenewed
-    lease_released: _cluster_pb2.LeaseReleased
-    topics_created: _cluster_pb2.TopicsCreated
-    topics_deleted: _cluster_pb2.TopicsDeleted
-    partitions_created: _cluster_pb2.PartitionsCreated
-    topic_configs_altered: _cluster_pb2.TopicConfigsAltered
+    lease_released: _cluster_pb2.Outcome
+    topics_created: _cluster_pb2.TopicResults
+    topics_deleted: _cluster_pb2.TopicResults
+    partitions_created: _cluster_pb2.TopicResults
+    topic_configs_altered: _cluster_pb2.Outcome
     lease_opened: _cluster_pb2.LeaseOpened
     leases_described: _cluster_pb2.LeasesDescribed
     cluster_described: _cluster_pb2.ClusterDescribed
     segment_committed: _log_pb2.SegmentCommitted
     partitions_read: _log_pb2.PartitionsRead
-    records_deleted: _log_pb2.RecordsDeleted
+    records_deleted: _log_pb2.PartitionsRead
     merge_plan: _log_pb2.MergePlan
-    extents_swapped: _log_pb2.ExtentsSwapped
+    extents_swapped: _cluster_pb2.Outcomes
     collection_plan: _log_pb2.CollectionPlan
     uncommitted_filtered: _log_pb2.UncommittedFiltered
-    collection_confirmed: _log_pb2.CollectionConfirmed
+    collection_confirmed: _cluster_pb2.Outcome
     reads_pinned: _log_pb2.ReadsPinned
-    reads_unpinned: _log_pb2.ReadsUnpinned
+    reads_unpinned: _cluster_pb2.Outcome
     compaction_plan: _log_pb2.CompactionPlan
     internal_read: _internal_pb2.InternalRead
     as_of_read: _log_pb2.AsOfRead
@@ -409,42 +409,42 @@ class Reply(_message.Message):
     hot_read: _log_pb2.HotRead
     cleaning_plan: _log_pb2.CleaningPlan
     cleaning_range: _log_pb2.CleaningRange
-    cleaning_finished: _log_pb2.CleaningFinished
-    producer_id_initialized: _transactions_pb2.ProducerIdInitialized
-    partitions_added_to_txn: _transactions_pb2.PartitionsAddedToTxn
-    offsets_added_to_txn: _transactions_pb2.OffsetsAddedToTxn
-    txn_ended: _transactions_pb2.TxnEnded
-    txn_aborted: _transactions_pb2.TxnAborted
+    cleaning_finished: _cluster_pb2.Outcome
+    producer_id_initialized: _transactions_pb2.ProducerIdentity
+    partitions_added_to_txn: _cluster_pb2.Outcomes
+    offsets_added_to_txn: _cluster_pb2.Outcome
+    txn_ended: _transactions_pb2.ProducerIdentity
+    txn_aborted: _cluster_pb2.Outcome
     producers_described: _transactions_pb2.ProducersDescribed
     transactions_described: _transactions_pb2.TransactionsDescribed
     transactions_listed: _transactions_pb2.TransactionsListed
     group_joined: _groups_pb2.GroupJoined
     group_synced: _groups_pb2.GroupSynced
-    heartbeat_answered: _groups_pb2.HeartbeatAnswered
-    group_left: _groups_pb2.GroupLeft
-    offsets_committed: _groups_pb2.OffsetsCommitted
+    heartbeat_answered: _cluster_pb2.Outcome
+    group_left: _cluster_pb2.Outcomes
+    offsets_committed: _cluster_pb2.Outcomes
     offsets_fetched: _groups_pb2.OffsetsFetched
     groups_described: _groups_pb2.GroupsDescribed
     groups_listed: _groups_pb2.GroupsListed
     groups_deleted: _groups_pb2.GroupsDeleted
     consumer_group_heartbeat_answered: _consumer_groups_pb2.ConsumerGroupHeartbeatAnswered
     consumer_groups_described: _consumer_groups_pb2.ConsumerGroupsDescribed
-    offsets_deleted: _consumer_groups_pb2.OffsetsDeleted
-    group_configs_altered: _consumer_groups_pb2.GroupConfigsAltered
+    offsets_deleted: _cluster_pb2.Outcomes
+    group_configs_altered: _cluster_pb2.Outcome
     group_configs_described: _consumer_groups_pb2.GroupConfigsDescribed
     share_group_heartbeat_answered: _consumer_groups_pb2.ConsumerGroupHeartbeatAnswered
     share_groups_described: _consumer_groups_pb2.ConsumerGroupsDescribed
     records_shared: _share_pb2.RecordsShared
     share_offsets_described: _share_pb2.ShareOffsetsDescribed
-    share_offsets_altered: _share_pb2.ShareOffsetsAltered
-    share_offsets_deleted: _share_pb2.ShareOffsetsDeleted
+    share_offsets_altered: _share_pb2.ShareOffsetsChanged
+    share_offsets_deleted: _share_pb2.ShareOffsetsChanged
     dead_letters_planned: _share_pb2.DeadLettersPlanned
     streams_group_heartbeat_answered: _consumer_groups_pb2.StreamsGroupHeartbeatAnswered
     streams_groups_described: _consumer_groups_pb2.StreamsGroupsDescribed
-    topology_described: _consumer_groups_pb2.TopologyDescribed
-    security_altered: _security_pb2.SecurityAltered
+    topology_described: _cluster_pb2.Outcome
+    security_altered: _cluster_pb2.Outcome
     quotas_shared: _security_pb2.QuotasShared
-    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.LeaseReleased, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicsCreated, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicsDeleted, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.PartitionsCreated, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.TopicConfigsAltered, _Mapping]] = ..., lease_opened: _Optional[_Union[_cluster_pb2.LeaseOpened, _Mapping]] = ..., leases_described: _Optional[_Union[_cluster_pb2.LeasesDescribed, _Mapping]] = ..., cluster_described: _Optional[_Union[_cluster_pb2.ClusterDescribed, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.RecordsDeleted, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_log_pb2.ExtentsSwapped, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_log_pb2.CollectionConfirmed, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_log_pb2.ReadsUnpinned, _Mapping]] = ..., compaction_plan: _Optional[_Union[_log_pb2.CompactionPlan, _Mapping]] = ..., internal_read: _Optional[_Union[_internal_pb2.InternalRead, _Mapping]] = ..., as_of_read: _Optional[_Union[_log_pb2.AsOfRead, _Mapping]] = ..., cut_read: _Optional[_Union[_log_pb2.CutRead, _Mapping]] = ..., histories_read: _Optional[_Union[_log_pb2.HistoriesRead, _Mapping]] = ..., merges_described: _Optional[_Union[_log_pb2.MergesDescribed, _Mapping]] = ..., hot_read: _Optional[_Union[_log_pb2.HotRead, _Mapping]] = ..., cleaning_plan: _Optional[_Union[_log_pb2.CleaningPlan, _Mapping]] = ..., cleaning_range: _Optional[_Union[_log_pb2.CleaningRange, _Mapping]] = ..., cleaning_finished: _Optional[_Union[_log_pb2.CleaningFinished, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdInitialized, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_transactions_pb2.PartitionsAddedToTxn, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_transactions_pb2.OffsetsAddedToTxn, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.TxnEnded, _Mapping]] = ..., txn_aborted: _Optional[_Union[_transactions_pb2.TxnAborted, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_groups_pb2.HeartbeatAnswered, _Mapping]] = ..., group_left: _Optional[_Union[_groups_pb2.GroupLeft, _Mapping]] = ..., offsets_committed: _Optional[_Union[_groups_pb2.OffsetsCommitted, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ..., consumer_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., consumer_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., offsets_deleted: _Optional[_Union[_consumer_groups_pb2.OffsetsDeleted, _Mapping]] = ..., group_configs_altered: _Optional[_Union[_consumer_groups_pb2.GroupConfigsAltered, _Mapping]] = ..., group_configs_described: _Optional[_Union[_consumer_groups_pb2.GroupConfigsDescribed, _Mapping]] = ..., share_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., share_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., records_shared: _Optional[_Union[_share_pb2.RecordsShared, _Mapping]] = ..., share_offsets_described: _Optional[_Union[_share_pb2.ShareOffsetsDescribed, _Mapping]] = ..., share_offsets_altered: _Optional[_Union[_share_pb2.ShareOffsetsAltered, _Mapping]] = ..., share_offsets_deleted: _Optional[_Union[_share_pb2.ShareOffsetsDeleted, _Mapping]] = ..., dead_letters_planned: _Optional[_Union[_share_pb2.DeadLettersPlanned, _Mapping]] = ..., streams_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.StreamsGroupHeartbeatAnswered, _Mapping]] = ..., streams_groups_described: _Optional[_Union[_consumer_groups_pb2.StreamsGroupsDescribed, _Mapping]] = ..., topology_described: _Optional[_Union[_consumer_groups_pb2.TopologyDescribed, _Mapping]] = ..., security_altered: _Optional[_Union[_security_pb2.SecurityAltered, _Mapping]] = ..., quotas_shared: _Optional[_Union[_security_pb2.QuotasShared, _Mapping]] = ...) -> None: ...
+    def __init__(self, command_id: _Optional[int] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., agent_registered: _Optional[_Union[_cluster_pb2.AgentRegistered, _Mapping]] = ..., lease_renewed: _Optional[_Union[_cluster_pb2.LeaseRenewed, _Mapping]] = ..., lease_released: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., topics_created: _Optional[_Union[_cluster_pb2.TopicResults, _Mapping]] = ..., topics_deleted: _Optional[_Union[_cluster_pb2.TopicResults, _Mapping]] = ..., partitions_created: _Optional[_Union[_cluster_pb2.TopicResults, _Mapping]] = ..., topic_configs_altered: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., lease_opened: _Optional[_Union[_cluster_pb2.LeaseOpened, _Mapping]] = ..., leases_described: _Optional[_Union[_cluster_pb2.LeasesDescribed, _Mapping]] = ..., cluster_described: _Optional[_Union[_cluster_pb2.ClusterDescribed, _Mapping]] = ..., segment_committed: _Optional[_Union[_log_pb2.SegmentCommitted, _Mapping]] = ..., partitions_read: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., records_deleted: _Optional[_Union[_log_pb2.PartitionsRead, _Mapping]] = ..., merge_plan: _Optional[_Union[_log_pb2.MergePlan, _Mapping]] = ..., extents_swapped: _Optional[_Union[_cluster_pb2.Outcomes, _Mapping]] = ..., collection_plan: _Optional[_Union[_log_pb2.CollectionPlan, _Mapping]] = ..., uncommitted_filtered: _Optional[_Union[_log_pb2.UncommittedFiltered, _Mapping]] = ..., collection_confirmed: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., reads_pinned: _Optional[_Union[_log_pb2.ReadsPinned, _Mapping]] = ..., reads_unpinned: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., compaction_plan: _Optional[_Union[_log_pb2.CompactionPlan, _Mapping]] = ..., internal_read: _Optional[_Union[_internal_pb2.InternalRead, _Mapping]] = ..., as_of_read: _Optional[_Union[_log_pb2.AsOfRead, _Mapping]] = ..., cut_read: _Optional[_Union[_log_pb2.CutRead, _Mapping]] = ..., histories_read: _Optional[_Union[_log_pb2.HistoriesRead, _Mapping]] = ..., merges_described: _Optional[_Union[_log_pb2.MergesDescribed, _Mapping]] = ..., hot_read: _Optional[_Union[_log_pb2.HotRead, _Mapping]] = ..., cleaning_plan: _Optional[_Union[_log_pb2.CleaningPlan, _Mapping]] = ..., cleaning_range: _Optional[_Union[_log_pb2.CleaningRange, _Mapping]] = ..., cleaning_finished: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., producer_id_initialized: _Optional[_Union[_transactions_pb2.ProducerIdentity, _Mapping]] = ..., partitions_added_to_txn: _Optional[_Union[_cluster_pb2.Outcomes, _Mapping]] = ..., offsets_added_to_txn: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., txn_ended: _Optional[_Union[_transactions_pb2.ProducerIdentity, _Mapping]] = ..., txn_aborted: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., producers_described: _Optional[_Union[_transactions_pb2.ProducersDescribed, _Mapping]] = ..., transactions_described: _Optional[_Union[_transactions_pb2.TransactionsDescribed, _Mapping]] = ..., transactions_listed: _Optional[_Union[_transactions_pb2.TransactionsListed, _Mapping]] = ..., group_joined: _Optional[_Union[_groups_pb2.GroupJoined, _Mapping]] = ..., group_synced: _Optional[_Union[_groups_pb2.GroupSynced, _Mapping]] = ..., heartbeat_answered: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., group_left: _Optional[_Union[_cluster_pb2.Outcomes, _Mapping]] = ..., offsets_committed: _Optional[_Union[_cluster_pb2.Outcomes, _Mapping]] = ..., offsets_fetched: _Optional[_Union[_groups_pb2.OffsetsFetched, _Mapping]] = ..., groups_described: _Optional[_Union[_groups_pb2.GroupsDescribed, _Mapping]] = ..., groups_listed: _Optional[_Union[_groups_pb2.GroupsListed, _Mapping]] = ..., groups_deleted: _Optional[_Union[_groups_pb2.GroupsDeleted, _Mapping]] = ..., consumer_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., consumer_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., offsets_deleted: _Optional[_Union[_cluster_pb2.Outcomes, _Mapping]] = ..., group_configs_altered: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., group_configs_described: _Optional[_Union[_consumer_groups_pb2.GroupConfigsDescribed, _Mapping]] = ..., share_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupHeartbeatAnswered, _Mapping]] = ..., share_groups_described: _Optional[_Union[_consumer_groups_pb2.ConsumerGroupsDescribed, _Mapping]] = ..., records_shared: _Optional[_Union[_share_pb2.RecordsShared, _Mapping]] = ..., share_offsets_described: _Optional[_Union[_share_pb2.ShareOffsetsDescribed, _Mapping]] = ..., share_offsets_altered: _Optional[_Union[_share_pb2.ShareOffsetsChanged, _Mapping]] = ..., share_offsets_deleted: _Optional[_Union[_share_pb2.ShareOffsetsChanged, _Mapping]] = ..., dead_letters_planned: _Optional[_Union[_share_pb2.DeadLettersPlanned, _Mapping]] = ..., streams_group_heartbeat_answered: _Optional[_Union[_consumer_groups_pb2.StreamsGroupHeartbeatAnswered, _Mapping]] = ..., streams_groups_described: _Optional[_Union[_consumer_groups_pb2.StreamsGroupsDescribed, _Mapping]] = ..., topology_described: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., security_altered: _Optional[_Union[_cluster_pb2.Outcome, _Mapping]] = ..., quotas_shared: _Optional[_Union[_security_pb2.QuotasShared, _Mapping]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("error_code", "message")

@@ -16,7 +16,7 @@ from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsWritten, TxnOffsetsPended
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -25,7 +25,6 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchGroup,
-    OffsetsCommitted,
     OffsetsFetched,
     TxnOffsetCommit,
 )
@@ -63,7 +62,7 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
             group_id=command.group_id, offsets=written, written_at_ms=turn.now_ms
         )
         turn.journal_group(GroupRecord(offsets_written=record))
-    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_codes=error_codes))
 
 
 def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
@@ -92,7 +91,7 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
             written_at_ms=turn.now_ms,
         )
         turn.journal_group(GroupRecord(txn_offsets_pended=record))
-    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_codes=error_codes))
 
 
 def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorCode:
@@ -330,7 +329,7 @@ def _fetch_offset(
 
 def _refused(offsets: Iterable[CommittedOffset], error_code: ErrorCode) -> Reply:
     error_codes = [int(error_code) for _ in offsets]
-    return Reply(offsets_committed=OffsetsCommitted(error_code=error_code, error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_code=error_code, error_codes=error_codes))
 
 
 def replay_offsets_written(state: State, record: OffsetsWritten, _now_ms: int) -> None:

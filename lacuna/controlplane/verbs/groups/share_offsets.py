@@ -19,8 +19,7 @@ from lacuna.controlplane.v1.share_pb2 import (
     DeleteShareOffsets,
     DescribeShareOffsets,
     ShareOffset,
-    ShareOffsetsAltered,
-    ShareOffsetsDeleted,
+    ShareOffsetsChanged,
     ShareOffsetsDescribed,
     SharePartitionsStep,
     SharePartitionStep,
@@ -74,7 +73,7 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
         else:
             make_share_group(turn, command.group_id)
     except Refused as refused:
-        failed = ShareOffsetsAltered(error_code=refused.code, error_message=refused.message)
+        failed = ShareOffsetsChanged(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_altered=failed)
     steps, codes = [], []
     for offset in command.offsets:
@@ -91,7 +90,7 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
             )
         )
     _journal(turn, command.group_id, steps)
-    return Reply(share_offsets_altered=ShareOffsetsAltered(error_codes=codes))
+    return Reply(share_offsets_altered=ShareOffsetsChanged(error_codes=codes))
 
 
 def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
@@ -99,7 +98,7 @@ def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
     try:
         share = _found_empty(turn, command.group_id)
     except Refused as refused:
-        failed = ShareOffsetsDeleted(error_code=refused.code, error_message=refused.message)
+        failed = ShareOffsetsChanged(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_deleted=failed)
     named = dict.fromkeys(command.topic_ids)
     steps = [
@@ -109,7 +108,7 @@ def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
     ]
     _journal(turn, command.group_id, steps)
     return Reply(
-        share_offsets_deleted=ShareOffsetsDeleted(
+        share_offsets_deleted=ShareOffsetsChanged(
             error_codes=[ErrorCode.NONE for _ in command.topic_ids]
         )
     )

@@ -30,7 +30,7 @@ from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1 import groups_pb2 as g
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupsSnapshot
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
@@ -292,7 +292,7 @@ class Bench:
         )
         return self.told(name, self.send(name, Command(heartbeat=command)))
 
-    def show_heartbeat_answered(self, name: str, answered: g.HeartbeatAnswered) -> str:
+    def show_heartbeat_answered(self, name: str, answered: Outcome) -> str:
         return error_name(answered.error_code)
 
     def do_leave(self, *names: str) -> str:
@@ -308,7 +308,7 @@ class Bench:
         command = g.LeaveGroup(group_id=self.group_id, members=members)
         return self.told("left", self.send("", Command(leave_group=command)))
 
-    def show_group_left(self, name: str, left: g.GroupLeft) -> str:
+    def show_group_left(self, name: str, left: Outcomes) -> str:
         if left.error_code:
             return error_name(left.error_code)
         return ",".join(error_name(code) for code in left.error_codes)
@@ -368,7 +368,7 @@ class Bench:
         )
         return self.told(name, self.send(name, Command(txn_offset_commit=command)))
 
-    def show_offsets_committed(self, name: str, committed: g.OffsetsCommitted) -> str:
+    def show_offsets_committed(self, name: str, committed: Outcomes) -> str:
         if committed.error_code:
             assert set(committed.error_codes) == {committed.error_code}
             return error_name(committed.error_code)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lacuna.controlplane.v1 import groups_pb2 as g
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.control_pb2 import Command
 
 if TYPE_CHECKING:
@@ -230,5 +231,5 @@ def test_a_commit_of_no_offsets_writes_nothing(bench: Bench) -> None:
     commit = g.OffsetCommit(group_id="g", generation_id=-1)
     reply, _ = bench.send("x", Command(offset_commit=commit))
     assert reply is not None
-    assert reply.offsets_committed == g.OffsetsCommitted()
+    assert reply.offsets_committed == Outcomes()
     assert bench.journal == []

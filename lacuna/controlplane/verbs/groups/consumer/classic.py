@@ -17,13 +17,12 @@ from lacuna.controlplane.state.groups.consumer.member import (
     shared_names,
 )
 from lacuna.controlplane.state.groups.consumer.states import MemberState
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import (
     GroupJoined,
-    GroupLeft,
     GroupSynced,
     Heartbeat,
-    HeartbeatAnswered,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
@@ -174,7 +173,7 @@ def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
     try:
         member = _find(group, command)
     except Refused as refused:
-        return Reply(heartbeat_answered=HeartbeatAnswered(error_code=refused.code))
+        return Reply(heartbeat_answered=Outcome(error_code=refused.code))
     live = turn.groups.open_consumer(group, turn.now_ms)
     live.expect_heartbeat(
         member, turn.groups.consumer_session_timeout_ms(group.group_id), turn.now_ms
@@ -192,7 +191,7 @@ def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
     if has_step:
         _expect_join(turn, group, member)
     code = ErrorCode.REBALANCE_IN_PROGRESS if has_step else ErrorCode.NONE
-    return Reply(heartbeat_answered=HeartbeatAnswered(error_code=code))
+    return Reply(heartbeat_answered=Outcome(error_code=code))
 
 
 def _expect_join(turn: Turn, group: ConsumerGroup, member: Member) -> None:
@@ -236,7 +235,7 @@ def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
         error_codes.append(ErrorCode.NONE)
     if leaving:
         put_out(turn, draft, leaving)
-    return Reply(group_left=GroupLeft(error_codes=error_codes))
+    return Reply(group_left=Outcomes(error_codes=error_codes))
 
 
 def _leaving_id(draft: Draft, leaving: LeavingMember) -> str:

@@ -24,13 +24,13 @@ from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import TopicState
 from lacuna.controlplane.v1 import groups_pb2 as g
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswered,
     ConsumerGroupsDescribed,
     DeleteOffsets,
     DescribeConsumerGroups,
-    OffsetsDeleted,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment
@@ -208,7 +208,7 @@ class ConsumerBench(Bench):
         assert reply is not None
         return self.show("", reply)
 
-    def show_offsets_deleted(self, _: str, deleted: OffsetsDeleted) -> str:
+    def show_offsets_deleted(self, _: str, deleted: Outcomes) -> str:
         if deleted.error_code:
             return error_name(deleted.error_code)
         return ",".join(error_name(code) for code in deleted.error_codes)
