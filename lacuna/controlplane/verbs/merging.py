@@ -11,7 +11,6 @@ from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.segments import SegmentKey
 from lacuna.controlplane.state.settings import MERGE_PARTITIONS, MERGE_SCAN, MERGE_WINDOW
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import MergePlan, MergePlanPartition, PlanMerge
 from lacuna.controlplane.verbs.compaction import first_young
@@ -163,9 +162,8 @@ def _plan(partition: Partition, start: int, stop: int) -> MergePlanPartition:
     extents = partition.extents
     first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
     dead = partition.dead.within(first_offset, end_offset)
-    topic_id, index = partition.key
     return MergePlanPartition(
-        partition=TopicPartition(topic_id=topic_id, partition=index),
+        partition=partition.message,
         first_offset=first_offset,
         end_offset=end_offset,
         extents=extents.slice(start, stop),

@@ -8,7 +8,7 @@ from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import Known, common_second, known_from
 from lacuna.controlplane.shared.internal_topics import partition_of
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.partitions import key_of, named
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.shared.rights import QUESTIONS, Need
 from lacuna.controlplane.state.partition import Partition
@@ -16,7 +16,6 @@ from lacuna.controlplane.state.past_cuts import Lowered
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import cut_of
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import (
     AsOfRead,
@@ -229,11 +228,7 @@ def _description(state: State, found: TransactionalId) -> TransactionDescription
         start_time_ms=found.start_time_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        partitions=[
-            TopicPartition(topic_id=topic_id, partition=partition)
-            for topic_id, partition in found.partitions
-            if (topic_id, partition) in state.partitions
-        ],
+        partitions=[named(key) for key in found.partitions if key in state.partitions],
         offsets_partitions=sorted(set(map(partition_of, found.group_ids))),
     )
 

@@ -6,7 +6,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Final
 
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.owners import Owners
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -68,7 +68,7 @@ class StoredOffset:
     def to_committed(self, key: PartitionKey) -> CommittedOffset:
         """Return the message that replies and journal records hold."""
         return CommittedOffset(
-            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            partition=named(key),
             offset=self.offset,
             leader_epoch=self.leader_epoch,
             metadata=self.metadata,

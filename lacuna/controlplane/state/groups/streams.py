@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from lacuna.controlplane.state.groups.consumer.group import read_topics, topics_record
 from lacuna.controlplane.state.groups.consumer.live import Deadline, LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.states import (
     JOINING_EPOCH,
@@ -25,7 +26,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     StreamsMetadata,
     StreamsTasks,
     StreamsTopology,
-    SubscribedTopics,
     TaskIds,
 )
 
@@ -356,8 +356,7 @@ class StreamsGroup:
         for record, before in changed:
             self._add(Member.from_record(record, before))
         if step.HasField("topics"):
-            counts = zip(step.topics.topic_ids, step.topics.partition_counts, strict=True)
-            self.topics = dict(counts)
+            self.topics = read_topics(step.topics)
         if step.HasField("topology"):
             self.topology = step.topology
             self.sources = source_topics(step.topology)
@@ -415,15 +414,6 @@ class StreamsGroup:
                         holders.discard(member.member_id)
                         if not holders:
                             del role[task]
-
-
-def topics_record(topics: Mapping[bytes, int]) -> SubscribedTopics:
-    """Return topics as the message that steps hold."""
-    ordered = sorted(topics.items())
-    return SubscribedTopics(
-        topic_ids=[topic_id for topic_id, _ in ordered],
-        partition_counts=[count for _, count in ordered],
-    )
 
 
 class StreamsDraft:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE
 from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.share import NO_OFFSET, ShareGroup, SharePartition
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.share_pb2 import (
     AlterShareOffsets,
     DeleteShareOffsets,
@@ -21,10 +19,10 @@ from lacuna.controlplane.v1.share_pb2 import (
     ShareOffset,
     ShareOffsetsChanged,
     ShareOffsetsDescribed,
-    SharePartitionsStep,
     SharePartitionStep,
 )
 from lacuna.controlplane.verbs.groups.share_members import find_share_group, make_share_group
+from lacuna.controlplane.verbs.groups.share_records import journal_partitions
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -51,7 +49,7 @@ def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
 
 def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> ShareOffset:
     partition = turn.state.partitions.get(key)
-    offset = ShareOffset(partition=_message(key), start_offset=NO_OFFSET, lag=NO_OFFSET)
+    offset = ShareOffset(partition=named(key), start_offset=NO_OFFSET, lag=NO_OFFSET)
     if partition is not None and found is not None and found.start_offset != NO_OFFSET:
         finished = sum(r.end_offset - r.first_offset for r in found.runs if r.is_final)
         offset.start_offset = found.start_offset
@@ -89,7 +87,7 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
                 is_reset=True,
             )
         )
-    _journal(turn, command.group_id, steps)
+    journal_partitions(turn, command.group_id, steps)
     return Reply(share_offsets_altered=ShareOffsetsChanged(error_codes=codes))
 
 
@@ -100,13 +98,13 @@ def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
     except Refused as refused:
         failed = ShareOffsetsChanged(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_deleted=failed)
-    named = dict.fromkeys(command.topic_ids)
+    topic_ids = set(command.topic_ids)
     steps = [
-        SharePartitionStep(partition=_message(key), is_dropped=True)
+        SharePartitionStep(partition=named(key), is_dropped=True)
         for key in share.partitions
-        if key[0] in named
+        if key[0] in topic_ids
     ]
-    _journal(turn, command.group_id, steps)
+    journal_partitions(turn, command.group_id, steps)
     return Reply(
         share_offsets_deleted=ShareOffsetsChanged(
             error_codes=[ErrorCode.NONE for _ in command.topic_ids]
@@ -124,16 +122,6 @@ def _found_empty(turn: Turn, group_id: str) -> ShareGroup:
     if share.group.members:
         raise Refused(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     return share
-
-
-def _journal(turn: Turn, group_id: str, steps: list[SharePartitionStep]) -> None:
-    if steps:
-        record = SharePartitionsStep(group_id=group_id, partitions=steps)
-        turn.journal_group(GroupRecord(share_partitions_step=record))
-
-
-def _message(key: PartitionKey) -> TopicPartition:
-    return TopicPartition(topic_id=key[0], partition=key[1])
 
 
 VERBS: Final = (

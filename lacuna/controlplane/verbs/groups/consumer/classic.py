@@ -203,10 +203,7 @@ def _expect_join(turn: Turn, group: ConsumerGroup, member: Member) -> None:
 def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
     """Find the classic member that sent the command, and check its generation. Raises Refused."""
     draft = Draft(group.group_id, group)
-    if command.group_instance_id:
-        member = finding.find_static(draft, command.member_id, command.group_instance_id)
-    else:
-        member = finding.find_dynamic(draft, command.member_id)
+    member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if not member.is_classic:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
     if member.current.member_epoch != command.generation_id:
@@ -240,10 +237,6 @@ def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
 
 def _leaving_id(draft: Draft, leaving: LeavingMember) -> str:
     instance_id = leaving.group_instance_id
-    if not instance_id:
-        member = finding.find_dynamic(draft, leaving.member_id)
-    else:
-        # An operator removes a static member by its instance id alone.
-        member_id = leaving.member_id or draft.static_members.get(instance_id, "")
-        member = finding.find_static(draft, member_id, instance_id)
-    return member.member_id
+    # An operator removes a static member by its instance id alone.
+    member_id = leaving.member_id or draft.static_members.get(instance_id, "")
+    return finding.find_member(draft, member_id, instance_id).member_id
