@@ -42,9 +42,7 @@ class HostSession(Protocol):
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Start sending a snapshot and then deltas of each partition. One that is already subscribed gets a new
-        snapshot.
-        """
+        """Send a snapshot and then deltas of each partition. One that is already subscribed gets a new snapshot."""
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
@@ -60,7 +58,5 @@ class Host(Protocol):
     """The control plane as seen by the in-process transport."""
 
     def open_session(self, receiver: Receiver) -> HostSession:
-        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane has
-        stopped.
-        """
+        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane stopped."""
         ...

@@ -218,9 +218,7 @@ class BucketJournal:
                 return HeldManifest(self._bucket, wanted, etag)
 
     async def _create(self, cluster_id: str | None, writer: str) -> None:
-        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one
-        already.
-        """
+        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one."""
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
@@ -306,9 +304,7 @@ class BucketJournal:
         )
 
     async def _is_there(self, mark: Mark) -> bool:
-        """Whether the journal still has this append in its place, since it may have been restored to an
-        earlier time.
-        """
+        """Whether this append still has its place in the journal, which may have been restored to an earlier time."""
         header = await self._appends.header_of(mark.number) if mark.number else None
         return header is not None and header.mark == mark
 

@@ -419,9 +419,7 @@ class Appends:
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Return the reason. While appends are being deleted, a late opening may lie for a while between remaining
-        ones.
-        """
+        """Return the reason. While appends are being deleted, a late opening may lie between remaining ones."""
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)

@@ -326,9 +326,7 @@ class SharedJournal(Journal, Protocol):
         ...
 
     def abandon(self) -> None:
-        """Keep the leadership at `close`, as if this process had been killed, so that the next leader waits for the
-        lease.
-        """
+        """Keep the leadership at `close`, as if this process were killed: the next leader waits for the lease."""
         ...
 
     @property

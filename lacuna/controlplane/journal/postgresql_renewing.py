@@ -77,9 +77,7 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time has
-    failed.
-    """
+    """Renews over a connection of its own, opened for the first renewal. A renewal not answered in time failed."""
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url

@@ -1,6 +1,4 @@
-"""The state machine's state as of a position to which a journal was replayed, by a starting leader or a following
-standby.
-"""
+"""The state machine's state as of a position to which a starting leader or following standby replayed a journal."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -75,9 +73,7 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
-        cluster's.
-        """
+        """Raise JournalCorrupt unless this is the state at the journal's end, JournalForeign if of another cluster."""
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
                 f"the state is that of cluster {self.state.cluster_id}, but the journal belongs "

@@ -167,15 +167,11 @@ class ExtentTable:
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
     def first_ending_after(self, offset: int) -> int:
-        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if there
-        is none).
-        """
+        """Return the index of the first extent whose next_offset is above `offset` (len(self) if there is none)."""
         return bisect_right(self.next_offsets, offset)
 
     def first_at_or_after(self, offset: int) -> int:
-        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if there
-        is none).
-        """
+        """Return the index of the first extent whose base_offset is >= `offset` (len(self) if there is none)."""
         return bisect_left(self.base_offsets, offset)
 
     def slice(self, start: int, stop: int) -> Extents:

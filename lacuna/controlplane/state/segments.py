@@ -1,6 +1,4 @@
-"""The segment table: the objects that extents refer to, the times when others were replaced, and the pins of
-readers.
-"""
+"""The segment table: the objects that extents refer to, the times when others were replaced, the pins of readers."""
 
 from array import array
 from bisect import bisect_left, bisect_right

@@ -121,9 +121,7 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state that was empty before the first one. Raises the errors of
-    `restore`.
-    """
+    """Add the next part of a snapshot to a state that began empty. Raises the errors of `restore`."""
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(

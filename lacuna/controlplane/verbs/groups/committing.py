@@ -1,6 +1,4 @@
-"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit offsets (KIP-447 fences members), and reads
-them.
-"""
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit (KIP-447 fences members), and reads offsets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -180,9 +178,7 @@ def _find_epoch_error(
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
-    """Whether the commit comes from an admin client or a consumer without group management, and there are no
-    members.
-    """
+    """Whether the commit is an admin client's or of a consumer without group management, with no members."""
     return generation_id < 0 and group.state is GroupState.EMPTY
 
 

@@ -53,9 +53,7 @@ def shared_names(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def first_equal(name: str) -> str:
-    """Return the first string passed here that is equal to `name`. (In CPython 3.12, sys.intern never frees
-    strings.)
-    """
+    """Return the first string passed here that equals `name`. (In CPython 3.12, sys.intern never frees strings.)"""
     return name
 
 
@@ -118,9 +116,7 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return the approximate bytes that a subscription takes. For a classic member, its protocols count, as in its
-    groups.
-    """
+    """Return the approximate bytes of a subscription. A classic member's protocols count, as in its groups."""
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
     texts = (
