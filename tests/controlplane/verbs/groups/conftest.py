@@ -4,6 +4,8 @@
     join a                     -> a: gen=1 range leader=a of a
     sync a a=A                 -> a: synced A
     after 11s                  ->
+    stable                     ->       a and b are members of a stable group; with `static`, as i and j
+    given group_max_size=2     ->       settings of groups, from now on
 
 Members are named after their clients. `waits` marks a command that is answered later. Messages to other members follow
 behind ` | `, on separate lines if necessary. After each line the durable state is compared with a replay of the whole
@@ -13,12 +15,10 @@ journal, and with a snapshot written and read.
 import re
 import string
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypedDict
-
-import pytest
+from typing import ClassVar, TypedDict, TypeVar
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context, Decision
@@ -77,6 +77,26 @@ def loaded(snapshot: bytes, settings: GroupSettings | None = None) -> Groups:
     return groups
 
 
+STABLE = {
+    "": """
+        join a old        -> a: gen=1 range leader=a of a
+        sync a a=A        -> a: synced A
+        join b old        -> b: waits
+        join a            -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+        sync b            -> b: waits
+        sync a a=A b=B    -> a: synced A | b: synced B
+    """,
+    "static": """
+        join a old instance=i -> a: gen=1 range leader=a of a
+        sync a a=A            -> a: synced A
+        join b instance=j     -> b: waits
+        join a instance=i     -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+        sync b                -> b: waits
+        sync a a=A b=B        -> a: synced A | b: synced B
+    """,
+}
+
+
 class Committer(TypedDict):
     """The fields that OffsetCommit and TxnOffsetCommit have in common."""
 
@@ -90,6 +110,7 @@ class Committer(TypedDict):
 class Bench:
     """A state with only groups and partitions, its journal so far, and the waiting clients."""
 
+    stable: ClassVar[Mapping[str, str]] = STABLE
     settings: GroupSettings = field(default_factory=GroupSettings)
     group_id: str = "g"
     now_ms: int = 1_000_000
@@ -213,6 +234,15 @@ class Bench:
         names = {known_id: name for name, known_id in self.member_ids.items()}
         prefix = member_id[: -len("-00000000-0000-0000-0000-000000000000")]
         return names.get(member_id, self.instances.get(prefix, prefix))
+
+    def do_stable(self, kind: str = "") -> str:
+        follow(self, self.stable[kind])
+        return ""
+
+    def do_given(self, *words: str) -> str:
+        settings = {name: int(value) for name, value in self.options(words).items()}
+        self.groups.settings = self.settings = GroupSettings(**settings)
+        return ""
 
     # --- members -----------------------------------------------------------------------------
 
@@ -480,15 +510,11 @@ class Bench:
         return ""
 
 
-class Play(Protocol):
-    """The type of `play`."""
-
-    def __call__(self, script: str, **settings: int) -> Bench: ...
+B = TypeVar("B", bound=Bench)
 
 
-def play(script: str, **settings: int) -> Bench:
-    """Run a script and compare every line with its expectation."""
-    bench = Bench(settings=GroupSettings(**settings))
+def follow(bench: B, script: str) -> B:
+    """Run a script on a bench and compare every line with its expectation."""
     lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
     for number, line in enumerate(lines, 1):
         command, _, expected = line.partition("->")
@@ -499,16 +525,5 @@ def play(script: str, **settings: int) -> Bench:
     return bench
 
 
-@pytest.fixture(name="play")
-def _play() -> Play:
-    return play
-
-
-@pytest.fixture(name="bench")
-def _bench() -> Bench:
-    return Bench()
-
-
-@pytest.fixture(name="bench_class")
-def _bench_class() -> type[Bench]:
-    return Bench
+def play(script: str) -> Bench:
+    return follow(Bench(), script)

@@ -45,7 +45,7 @@ from lacuna.controlplane.v1.share_pb2 import (
 from lacuna.controlplane.verbs import dead_letters
 from lacuna.controlplane.verbs.groups import share_records
 from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, assign_simple
-from tests.controlplane.verbs.groups.conftest import error_name, partition_of
+from tests.controlplane.verbs.groups.conftest import error_name, follow, partition_of
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, shown
 
 TYPES = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
@@ -259,11 +259,7 @@ BEGIN = """
 
 def play(script: str) -> ShareBench:
     """Run a script after BEGIN, and compare every line with its expectation."""
-    bench = ShareBench()
-    for line in (BEGIN + script).strip().splitlines():
-        command, _, expected = line.partition("->")
-        if command.strip() and not command.strip().startswith("#"):
-            assert (line, bench.run(command.strip())) == (line, expected.strip())
+    bench = follow(ShareBench(), BEGIN + script)
     bench.check_every_prefix()
     return bench
 

@@ -7,6 +7,7 @@ import pytest
 from lacuna.controlplane.v1 import groups_pb2 as g
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.verbs.groups.consumer import embedded
+from tests.controlplane.verbs.groups.conftest import follow
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, parsed, play, subscription
 
 ALL = {"t": frozenset(range(4))}
@@ -29,13 +30,6 @@ def classic(*lines: str, session: str = "10s") -> ConsumerBench:
     return bench
 
 
-def follow(bench: ConsumerBench, script: str) -> None:
-    for line in filter(str.strip, script.splitlines()):
-        command, _, expected = line.partition("->")
-        got = bench.run(command.strip())
-        assert got == expected.strip(), f"{line.strip()}\ngot {got}"
-
-
 MIXED = """
     beat a topics=t       -> a: 2 -
     state                 -> Reconciling 2/2 a=2:- c=1:t:0,1,2,3
@@ -53,66 +47,66 @@ MIXED = """
 
 
 def test_an_upgrade_goes_on_with_what_everybody_has() -> None:
-    bench = classic()
-    follow(bench, MIXED)
+    bench = follow(classic(), MIXED)
     bench.check_every_prefix()
 
 
-def test_a_downgrade_when_the_last_new_member_leaves() -> None:
-    bench = classic()
-    follow(
-        bench,
-        MIXED
-        + """
-    bye a                 -> a: -1
-    state                 -> GROUP_ID_NOT_FOUND
-    describe              -> PreparingRebalance c=
-    cbeat c               -> c: REBALANCE_IN_PROGRESS
-    cjoin c               -> c: gen=3 range leader=c of c
-    list                  -> g:CompletingRebalance:consumer:classic
+MIXED_SCRIPTS = {
+    "a downgrade when the last new member leaves": """
+        bye a                 -> a: -1
+        state                 -> GROUP_ID_NOT_FOUND
+        describe              -> PreparingRebalance c=
+        cbeat c               -> c: REBALANCE_IN_PROGRESS
+        cjoin c               -> c: gen=3 range leader=c of c
+        list                  -> g:CompletingRebalance:consumer:classic
     """,
-    )
-    bench.check_every_prefix()
-
-
-def test_a_downgrade_when_its_session_ends() -> None:
-    follow(
-        classic(),
-        MIXED
-        + """
-    after 9s
-    cbeat c               -> c: ok
-    after 9s
-    cbeat c               -> c: ok
-    after 9s
-    cbeat c               -> c: ok
-    after 9s
-    cbeat c               -> c: ok
-    after 9s
-    cbeat c               -> c: REBALANCE_IN_PROGRESS
-    list                  -> g:PreparingRebalance:consumer:classic
+    "a downgrade when its session ends": """
+        after 9s
+        cbeat c               -> c: ok
+        after 9s
+        cbeat c               -> c: ok
+        after 9s
+        cbeat c               -> c: ok
+        after 9s
+        cbeat c               -> c: ok
+        after 9s
+        cbeat c               -> c: REBALANCE_IN_PROGRESS
+        list                  -> g:PreparingRebalance:consumer:classic
     """,
-    )
-
-
-def test_a_restart_in_the_middle() -> None:
-    follow(
-        classic(),
-        MIXED
-        + """
-    restart
-    cbeat c               -> c: ok
-    beat a                -> a: 2 t:2,3
-    restart_from_snapshot
-    csync c               -> c: synced t:0,1
-    after 9s
-    cbeat c               -> c: ok
-    after 11s
-    state                 -> Assigning 3/2 a=2:t:2,3
-    cbeat c               -> c: UNKNOWN_MEMBER_ID
-    beat a                -> a: 3 t:0,1,2,3
+    "a restart in the middle": """
+        restart
+        cbeat c               -> c: ok
+        beat a                -> a: 2 t:2,3
+        restart_from_snapshot
+        csync c               -> c: synced t:0,1
+        after 9s
+        cbeat c               -> c: ok
+        after 11s
+        state                 -> Assigning 3/2 a=2:t:2,3
+        cbeat c               -> c: UNKNOWN_MEMBER_ID
+        beat a                -> a: 3 t:0,1,2,3
     """,
-    )
+    "what a classic member is refused": """
+        cbeat c gen=7         -> c: ILLEGAL_GENERATION
+        cbeat x gen=2 id=nobody -> x: UNKNOWN_MEMBER_ID
+        heartbeat x gen=2 id=a -> x: UNKNOWN_MEMBER_ID
+        csync c protocol=other -> c: INCONSISTENT_GROUP_PROTOCOL
+        csync c type=other    -> c: INCONSISTENT_GROUP_PROTOCOL
+        cjoin c protocols=other -> c: INCONSISTENT_GROUP_PROTOCOL
+        cjoin c type=connect  -> c: INCONSISTENT_GROUP_PROTOCOL
+        cjoin c bad           -> c: INCONSISTENT_GROUP_PROTOCOL
+        cjoin d               -> d: MEMBER_ID_REQUIRED
+        cjoin d instance=i id=x -> d: UNKNOWN_MEMBER_ID
+        commit c gen=1 t-2@1  -> c: ILLEGAL_GENERATION
+        commit c gen=1 t-0@1  -> c: ok
+        commit c gen=2 t-0@1  -> c: ok
+    """,
+}
+
+
+@pytest.mark.parametrize("script", MIXED_SCRIPTS.values(), ids=MIXED_SCRIPTS)
+def test_mixed_groups(script: str) -> None:
+    follow(classic(), MIXED + script).check_every_prefix()
 
 
 def test_who_is_told_to_join_and_does_not_is_out() -> None:
@@ -140,31 +134,8 @@ def test_who_joins_and_does_not_sync_is_out() -> None:
     assert told == "c: UNKNOWN_MEMBER_ID"
 
 
-def test_what_a_classic_member_is_refused() -> None:
-    follow(
-        classic(),
-        MIXED
-        + """
-    cbeat c gen=7         -> c: ILLEGAL_GENERATION
-    cbeat x gen=2 id=nobody -> x: UNKNOWN_MEMBER_ID
-    heartbeat x gen=2 id=a -> x: UNKNOWN_MEMBER_ID
-    csync c protocol=other -> c: INCONSISTENT_GROUP_PROTOCOL
-    csync c type=other    -> c: INCONSISTENT_GROUP_PROTOCOL
-    cjoin c protocols=other -> c: INCONSISTENT_GROUP_PROTOCOL
-    cjoin c type=connect  -> c: INCONSISTENT_GROUP_PROTOCOL
-    cjoin c bad           -> c: INCONSISTENT_GROUP_PROTOCOL
-    cjoin d               -> d: MEMBER_ID_REQUIRED
-    cjoin d instance=i id=x -> d: UNKNOWN_MEMBER_ID
-    commit c gen=1 t-2@1  -> c: ILLEGAL_GENERATION
-    commit c gen=1 t-0@1  -> c: ok
-    commit c gen=2 t-0@1  -> c: ok
-    """,
-    )
-
-
 def test_members_leave_by_either_name() -> None:
-    bench = classic()
-    follow(bench, MIXED)
+    bench = follow(classic(), MIXED)
     bench.member_ids |= {"a": "a"}
     follow(
         bench,
@@ -194,8 +165,7 @@ def test_a_downgrade_when_all_new_members_leave_at_once() -> None:
 
 
 def test_an_operator_takes_out_a_consumer_by_leave_group() -> None:
-    bench = classic()
-    follow(bench, MIXED)
+    bench = follow(classic(), MIXED)
     bench.member_ids |= {"a": "a"}
     follow(
         bench,
@@ -355,14 +325,12 @@ def test_subscriptions_are_read_once_however_many_offsets_are_deleted(
 def test_what_all_members_say_of_themselves_has_a_bound() -> None:
     """Classic members have the bound of a classic group, so that a group can convert in both directions."""
     # 64 and 5 bytes for a protocol, 17 for a subscription of one topic; 13 for what a says.
-    play(
-        """
+    play("""
+    given group_metadata_max_bytes=99
     topic t 1
     cjoin c old           -> c: gen=1 range leader=c of c
     beat a topics=t       -> a: 2 t:0
     cjoin d old           -> d: GROUP_MAX_SIZE_REACHED
     beat a topics=t,u     -> a: GROUP_MAX_SIZE_REACHED
     bye a                 -> a: -1
-    """,
-        group_metadata_max_bytes=99,
-    )
+    """)
