@@ -1,8 +1,10 @@
 """Every kind of journal, for the tests of their common contract."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -19,6 +21,19 @@ from tests.doubles.keys import some_keys
 from tests.journal_servers import database, kept_database, moto_endpoint, postgresql, s3
 
 __all__ = ["Kept", "database", "kept", "kept_database", "moto_endpoint", "postgresql", "s3"]
+
+
+J = TypeVar("J", bound=Journal)
+
+
+@asynccontextmanager
+async def led(journal: J) -> AsyncIterator[tuple[J, int]]:
+    """Opens a journal, and closes it after the body. Returns it with its fencing token."""
+    opened = await journal.open(None)
+    try:
+        yield journal, opened.fencing_token
+    finally:
+        await journal.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.hot import hot_lease
+from tests.controlplane.journal.conftest import led
 from tests.controlplane.journal.golden import (
     KINDS,
     LEASE,
@@ -108,12 +109,10 @@ async def test_a_copy_has_the_hot_segments(
     sent = [HotSegment((hot_lease(7), number), bytes(2 << 20)) for number in range(1, 8)]
     # What the cluster knows of does not matter here: a record that its state replays without an effect.
     record = JournalRecord(leases_ended=LeasesEnded()).SerializeToString()
-    journal = place.journal()
-    opened = await journal.open(None)
-    for segment in sent:
-        await journal.append([record], opened.fencing_token, [segment])
-    await journal.drop_hot([sent[0].key])
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        for segment in sent:
+            await journal.append([record], token, [segment])
+        await journal.drop_hot([sent[0].key])
     target = make_place(to, request)
     copied = await copy_journal(place.source(), target.target())
     journal = target.journal()
@@ -207,19 +206,17 @@ async def test_a_place_without_a_journal_is_no_source(place: Place) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path) -> None:
     place.fill()
-    journal = place.journal()
-    opened = await journal.open(None)
-    target = SqliteTarget(f"{tmp_path}/target.db")
-    async with AsyncExitStack() as stack:
-        if place.patient is not place.journal:
-            renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
-            await stack.enter_async_context(renewing(renewer, LEASE, place.clock))
-        with pytest.raises(JournalInUse, match="stop it"):
-            await copy_journal(place.source(), target)
-    # And it leads on.
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
-    await journal.append([record], opened.fencing_token)
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        target = SqliteTarget(f"{tmp_path}/target.db")
+        async with AsyncExitStack() as stack:
+            if place.patient is not place.journal:
+                renewer = journal.renewer(token)  # type: ignore[attr-defined]
+                await stack.enter_async_context(renewing(renewer, LEASE, place.clock))
+            with pytest.raises(JournalInUse, match="stop it"):
+                await copy_journal(place.source(), target)
+        # And it leads on.
+        record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
+        await journal.append([record], token)
     async with SqliteTarget(target.name):
         pass
 
@@ -403,11 +400,9 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     for position in (23, 24):
         replica = await replayed(journal())
         assert replica.position == position - 1
-        written = journal()
-        opened = await written.open(None)
-        await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
-        await written.close()
+        async with led(journal()) as (written, token):
+            await written.append([record], token)
+            await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
     assert await in_database.newest() == 0
     assert (await replayed(journal())).position == 24
     # Whoever does not name the bucket is told to.
@@ -434,10 +429,8 @@ async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snap
     record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
     for position in (23, 24, 25):
         replica = await replayed(journal())
-        written = journal()
-        opened = await written.open(None)
-        await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
-        await written.close()
+        async with led(journal()) as (written, token):
+            await written.append([record], token)
+            await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
     assert (await replayed(journal())).position == 25
     assert machine.snapshot((await replayed(old.journal())).state) == machine.snapshot(before)

@@ -35,7 +35,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
-from tests.controlplane.journal.conftest import Kept
+from tests.controlplane.journal.conftest import Kept, led
 from tests.controlplane.journal.golden import SHARED, Place, make_place
 from tests.controlplane.verbs.cluster import Cluster
 from tests.doubles.keys import some_keys
@@ -76,13 +76,11 @@ async def test_a_restart_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
 
 @pytest.mark.slow
 async def test_many_batches_are_read_in_pieces(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    for position in range(1, kept.many + 1):
-        await journal.append([b"%d" % position], opened.fencing_token)
-    read = await batches(journal)
-    assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, kept.many + 1)]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        for position in range(1, kept.many + 1):
+            await journal.append([b"%d" % position], token)
+        read = await batches(journal)
+        assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, kept.many + 1)]
 
 
 async def test_another_cluster_is_refused(kept: Kept) -> None:
@@ -97,33 +95,27 @@ async def test_another_cluster_is_refused(kept: Kept) -> None:
 
 
 async def test_there_is_one_writer(kept: Kept) -> None:
-    journal = kept.journal()
-    await journal.open(None)
-    with pytest.raises(JournalInUse, match="another control plane is running on this data"):
-        await kept.journal().open(None)
-    await journal.close()
+    async with led(kept.journal()):
+        with pytest.raises(JournalInUse, match="another control plane is running on this data"):
+            await kept.journal().open(None)
 
 
 async def test_an_old_writer_is_fenced(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    with pytest.raises(JournalFenced, match="taken"):
-        await journal.append([b"late"], opened.fencing_token - 1)
-    assert await journal.append([b"right"], opened.fencing_token) == 1
-    assert [batch.records for batch in await batches(journal)] == [[b"right"]]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        with pytest.raises(JournalFenced, match="taken"):
+            await journal.append([b"late"], token - 1)
+        assert await journal.append([b"right"], token) == 1
+        assert [batch.records for batch in await batches(journal)] == [[b"right"]]
 
 
 @pytest.mark.slow
 async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    assert await journal.load_snapshot() is None
-    for position in range(1, 301):
-        await journal.append([b"%d" % position], opened.fencing_token)
-        if position in (100, 290):
-            await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        assert await journal.load_snapshot() is None
+        for position in range(1, 301):
+            await journal.append([b"%d" % position], token)
+            if position in (100, 290):
+                await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
     journal = kept.journal()
     assert (await journal.open(None)).position == 300
     snapshot = await journal.load_snapshot()
@@ -133,14 +125,12 @@ async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
 
 
 async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    await journal.append([b"a", b"b"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(2, (b"",)))
-    await journal.append([b"c"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(3, (b"state",)))
-    await journal.store_snapshot(Snapshot(3, (b"state",)))
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        await journal.append([b"a", b"b"], token)
+        await journal.store_snapshot(Snapshot(2, (b"",)))
+        await journal.append([b"c"], token)
+        await journal.store_snapshot(Snapshot(3, (b"state",)))
+        await journal.store_snapshot(Snapshot(3, (b"state",)))
     journal = kept.journal()
     again = await journal.open(None)
     assert again.position == 3
@@ -150,10 +140,8 @@ async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> Non
 
 
 async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    append = journal.append([b"a"], opened.fencing_token)
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        append = journal.append([b"a"], token)
     assert await append == 1
     journal = kept.journal()
     assert (await journal.open(None)).position == 1
@@ -162,14 +150,10 @@ async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
 
 @pytest.mark.slow
 async def test_an_append_that_nobody_waits_for_is_written_all_the_same(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    journal.append([b"a"], opened.fencing_token).cancel()
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    assert [batch.records for batch in await batches(journal)] == [[b"a"]]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        journal.append([b"a"], token).cancel()
+    async with led(kept.journal()) as (journal, _):
+        assert [batch.records for batch in await batches(journal)] == [[b"a"]]
 
 
 def delete(path: Path) -> None:
@@ -194,13 +178,13 @@ async def test_nothing_is_acknowledged_any_more(
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    journal = SqliteJournal(str(folder / "journal.db"), lambda: "c")
-    opened = await journal.open(None)
-    assert await journal.append([b"a"], opened.fencing_token) == 1
-    lose(folder / name)
-    with pytest.raises(JournalError, match=f"{name} was deleted, moved or replaced|was deleted"):
-        await journal.append([b"b"], opened.fencing_token)
-    await journal.close()
+    async with led(SqliteJournal(str(folder / "journal.db"), lambda: "c")) as (journal, token):
+        assert await journal.append([b"a"], token) == 1
+        lose(folder / name)
+        with pytest.raises(
+            JournalError, match=f"{name} was deleted, moved or replaced|was deleted"
+        ):
+            await journal.append([b"b"], token)
 
 
 async def test_it_is_noticed_though_nobody_asks_for_anything(
@@ -380,64 +364,50 @@ async def test_hot_bytes_are_kept_apart_from_the_records(kept: Kept) -> None:
 
 
 async def test_a_fenced_writer_leaves_no_hot_bytes(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    with pytest.raises(JournalFenced, match="taken"):
-        await journal.append([b"late"], token - 1, [segment(1)])
-    assert journal.hot == {}
-    await journal.append([b"right"], token, [segment(2)])
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    assert list(journal.hot) == [(LEASE, 2)]
-    assert await journal.read_hot([(LEASE, 1)]) == {}
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        with pytest.raises(JournalFenced, match="taken"):
+            await journal.append([b"late"], token - 1, [segment(1)])
+        assert journal.hot == {}
+        await journal.append([b"right"], token, [segment(2)])
+    async with led(kept.journal()) as (journal, _):
+        assert list(journal.hot) == [(LEASE, 2)]
+        assert await journal.read_hot([(LEASE, 1)]) == {}
 
 
 async def test_hot_bytes_of_an_append_that_nobody_waits_for_are_known(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    journal.append([b"a"], token, [segment(1)]).cancel()
-    async with asyncio.timeout(60):
-        while not journal.hot:
-            await asyncio.sleep(0.002)
-    assert await journal.read_hot([(LEASE, 1)]) == dict([segment(1)])
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        journal.append([b"a"], token, [segment(1)]).cancel()
+        async with asyncio.timeout(60):
+            while not journal.hot:
+                await asyncio.sleep(0.002)
+        assert await journal.read_hot([(LEASE, 1)]) == dict([segment(1)])
 
 
 @pytest.mark.slow
 async def test_what_is_dropped_is_gone_and_stays_gone(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    await put(journal, token, range(1, 41))
-    await journal.drop_hot([(LEASE, sequence) for sequence in range(3, 39)])
-    await journal.drop_hot([(LEASE, 3), (LEASE, 99)])
-    left = [(LEASE, sequence) for sequence in (1, 2, 39, 40)]
-    assert sorted(journal.hot) == left
-    assert await journal.read_hot([(LEASE, 3), (LEASE, 39)]) == dict([segment(39)])
-    assert len(await read(journal)) == 40
-    await journal.drop_hot(left)
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    if kept.keeps_drops:
+    async with led(kept.journal()) as (journal, token):
+        await put(journal, token, range(1, 41))
+        await journal.drop_hot([(LEASE, sequence) for sequence in range(3, 39)])
+        await journal.drop_hot([(LEASE, 3), (LEASE, 99)])
+        left = [(LEASE, sequence) for sequence in (1, 2, 39, 40)]
+        assert sorted(journal.hot) == left
+        assert await journal.read_hot([(LEASE, 3), (LEASE, 39)]) == dict([segment(39)])
+        assert len(await read(journal)) == 40
+        await journal.drop_hot(left)
+    async with led(kept.journal()) as (journal, _):
+        if kept.keeps_drops:
+            assert journal.hot == {}
+        await journal.drop_hot(list(journal.hot))
         assert journal.hot == {}
-    await journal.drop_hot(list(journal.hot))
-    assert journal.hot == {}
-    await journal.close()
 
 
 @pytest.mark.slow
 async def test_a_snapshot_takes_the_records_and_leaves_hot_bytes(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    await put(journal, token, range(1, 11))
-    await journal.drop_hot([(LEASE, 4)])
-    for position in (8, 9):
-        await journal.store_snapshot(Snapshot(position, (b"state",)))
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    live = [segment(sequence) for sequence in range(1, 11) if sequence != 4]
-    assert await journal.read_hot([each.key for each in live]) == dict(live)
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        await put(journal, token, range(1, 11))
+        await journal.drop_hot([(LEASE, 4)])
+        for position in (8, 9):
+            await journal.store_snapshot(Snapshot(position, (b"state",)))
+    async with led(kept.journal()) as (journal, _):
+        live = [segment(sequence) for sequence in range(1, 11) if sequence != 4]
+        assert await journal.read_hot([each.key for each in live]) == dict(live)

@@ -40,7 +40,7 @@ class Histories(RuleBasedStateMachine):
         self.generation_of: dict[str, int] = {}
         self.last_generation = 0
         self.leader = ""
-        self.bench.show = self.observe
+        self.bench.show = self.observe  # type: ignore[method-assign]
 
     def observe(self, name: str, reply: Reply) -> str:
         if reply.HasField("group_joined"):
