@@ -13,27 +13,11 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.v1.cluster_pb2 import (
-    AlterTopicConfigs,
-    ConfigChange,
-    CreatePartitions,
-    CreatePartitionsTopic,
-    CreateTopic,
-    CreateTopics,
-    DeleteTopics,
-    DescribeCluster,
-    DescribeLeases,
-    OpenLease,
-    RegisterAgent,
-    ReleaseLease,
-    RenewLease,
-)
+from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     AlterGroupConfigs,
     ConsumerGroupHeartbeat,
-    DeleteOffsets,
     DescribeConsumerGroups,
-    DescribeGroupConfigs,
     DescribeTopology,
     StreamsGroupHeartbeat,
     StreamsSubtopology,
@@ -42,80 +26,31 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    DeleteGroups,
-    DescribeGroups,
     GroupProtocol,
-    Heartbeat,
     JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    ListGroups,
     MemberAssignment,
     OffsetCommit,
-    OffsetFetch,
-    OffsetFetchGroup,
     SyncGroup,
-    TxnOffsetCommit,
 )
-from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
-    ConfirmCollection,
-    DeleteRecords,
-    DeleteRecordsPartition,
-    DescribeMerges,
-    FilterUncommitted,
-    FinishCleaning,
     ImportedSlice,
     ImportSegment,
     PinReads,
-    PlanCleaning,
-    PlanCleaningRange,
-    PlanCollection,
-    PlanCompaction,
-    PlanMerge,
-    ReadAsOf,
-    ReadCut,
-    ReadHistories,
-    ReadHot,
-    ReadPartitions,
     SegmentId,
-    SwapExtents,
-    UnpinReads,
 )
-from lacuna.controlplane.v1.security_pb2 import (
-    Acl,
-    AlterSecurity,
-    Quota,
-    QuotaEntity,
-    QuotaUse,
-    SecurityChanges,
-    ShareQuotas,
-)
+from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.controlplane.v1.share_pb2 import (
     AcknowledgedRange,
-    AlterShareOffsets,
     BuryRecords,
     DeadLetters,
-    DeleteShareOffsets,
-    DescribeShareOffsets,
     PlanDeadLetters,
-    ShareOffset,
     SharePartitionRequest,
     ShareRecords,
 )
-from lacuna.controlplane.v1.transactions_pb2 import (
-    AbortTxn,
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    DescribeProducers,
-    DescribeTransactions,
-    EndTxn,
-    InitProducerId,
-    ListTransactions,
-)
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch, init_of
 
 VERBS = tuple(field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
 
@@ -127,13 +62,7 @@ class Scene(Cluster):
         super().__init__()
         self.topic_id = self.create("a", 2)
         self.put("a-0", 2)
-        init = InitProducerId(
-            has_transactional_id=True,
-            transactional_id="t",
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        init = init_of("t")
         made = self.do("init_producer_id", init)
         self.producer = (made.producer_id, made.producer_epoch)
         self.do("add_partitions_to_txn", self.added("a-0"))
@@ -311,124 +240,146 @@ def _pinned(scene: Scene) -> int:
     return int(scene.do("pin_reads", PinReads(duration_ms=60_000)).pin_id)
 
 
-#: A command of each verb that does something in its scene.
+#: A command of each verb, as a message or its fields, that does something in its scene.
 COMMANDS: dict[str, Callable[[Scene], Any]] = {
-    "register_agent": lambda _: RegisterAgent(host="agent", port=9093),
-    "renew_lease": lambda scene: RenewLease(lease_id=scene.lease_id),
-    "release_lease": lambda scene: ReleaseLease(lease_id=scene.lease_id),
-    "create_topics": lambda _: CreateTopics(topics=[CreateTopic(name="b", partition_count=1)]),
-    "delete_topics": lambda scene: DeleteTopics(topic_ids=[scene.topic_id]),
-    "create_partitions": lambda _: CreatePartitions(
-        topics=[CreatePartitionsTopic(name="a", partition_count=3)]
-    ),
-    "alter_topic_configs": lambda _: AlterTopicConfigs(
-        name="a", changes=[ConfigChange(name="cleanup.policy", operation=2, value="compact")]
-    ),
-    "alter_security": lambda _: AlterSecurity(
-        changes=SecurityChanges(
-            added_acls=[Acl(principal="User:a", host="*")],
-            quotas=[
-                Quota(entity=[QuotaEntity(type="user", name="a")], set={"request_percentage": 5})
+    "register_agent": lambda _: {"host": "agent", "port": 9093},
+    "renew_lease": lambda scene: {"lease_id": scene.lease_id},
+    "release_lease": lambda scene: {"lease_id": scene.lease_id},
+    "create_topics": lambda _: {"topics": [{"name": "b", "partition_count": 1}]},
+    "delete_topics": lambda scene: {"topic_ids": [scene.topic_id]},
+    "create_partitions": lambda _: {"topics": [{"name": "a", "partition_count": 3}]},
+    "alter_topic_configs": lambda _: {
+        "name": "a",
+        "changes": [{"name": "cleanup.policy", "operation": 2, "value": "compact"}],
+    },
+    "alter_security": lambda _: {
+        "changes": {
+            "added_acls": [{"principal": "User:a", "host": "*"}],
+            "quotas": [
+                {"entity": [{"type": "user", "name": "a"}], "set": {"request_percentage": 5}}
             ],
-        )
-    ),
-    "share_quotas": lambda scene: ShareQuotas(
-        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
-    ),
-    "open_lease": lambda _: OpenLease(duration_ms=60_000),
-    "describe_leases": lambda _: DescribeLeases(),
-    "describe_cluster": lambda _: DescribeCluster(),
+        }
+    },
+    "share_quotas": lambda scene: {
+        "lease_id": scene.lease_id,
+        "uses": [{"key": "request_percentage", "used": 0.5}],
+    },
+    "open_lease": lambda _: {"duration_ms": 60_000},
+    "describe_leases": lambda _: {},
+    "describe_cluster": lambda _: {},
     "commit_segment": Scene.segment,
-    "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
-    "read_as_of": lambda scene: ReadAsOf(
-        partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
-    ),
-    "read_cut": lambda scene: ReadCut(partitions=[scene.partition("a-0")]),
-    "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
-    "delete_records": lambda scene: DeleteRecords(
-        partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
-    ),
-    "plan_merge": lambda scene: PlanMerge(
-        lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
-    ),
+    "read_partitions": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "read_as_of": lambda scene: {
+        "partitions": [scene.partition("a-0")],
+        "at_ms": scene.now_ms + 1000,
+    },
+    "read_cut": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "read_histories": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "delete_records": lambda scene: {
+        "partitions": [{"partition": scene.partition("a-0"), "before_offset": 1}]
+    },
+    "plan_merge": lambda scene: {
+        "lease_id": scene.lease_id,
+        "max_bytes": 1 << 20,
+        "small_bytes": 1 << 20,
+        "min_extents": 1,
+    },
     "import_segment": lambda scene: scene.imported(),
-    "swap_extents": lambda _: SwapExtents(),
-    "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
-    "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
-    "filter_uncommitted": lambda scene: FilterUncommitted(
-        segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]
-    ),
-    "confirm_collection": lambda _: ConfirmCollection(segments=[SegmentId(lease_id=7, sequence=1)]),
-    "pin_reads": lambda _: PinReads(duration_ms=60_000),
-    "unpin_reads": lambda scene: UnpinReads(pin_id=_pinned(scene)),
-    "plan_compaction": lambda scene: PlanCompaction(
-        partitions=[scene.partition("a-0")], small_bytes=1 << 20
-    ),
-    "plan_cleaning": lambda scene: PlanCleaning(lease_id=scene.lease_id),
-    "plan_cleaning_range": lambda scene: PlanCleaningRange(
-        lease_id=scene.lease_id, partition=scene.partition("a-0"), end_offset=2, max_bytes=1 << 20
-    ),
-    "finish_cleaning": lambda scene: FinishCleaning(
-        lease_id=scene.lease_id, partition=scene.partition("a-0"), cleaned_to=2, clean_again_ms=7
-    ),
-    "read_hot": lambda scene: ReadHot(segments=[SegmentId(lease_id=scene.lease_id, sequence=1)]),
-    "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),
-    "init_producer_id": lambda scene: InitProducerId(
-        has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)
-    ),
+    "swap_extents": lambda _: {},
+    "describe_merges": lambda scene: {"topic_ids": [scene.topic_id]},
+    "plan_collection": lambda scene: {"lease_id": scene.lease_id, "max_segments": 10},
+    "filter_uncommitted": lambda scene: {
+        "segments": [{"lease_id": scene.lease_id, "sequence": 99}]
+    },
+    "confirm_collection": lambda _: {"segments": [{"lease_id": 7, "sequence": 1}]},
+    "pin_reads": lambda _: {"duration_ms": 60_000},
+    "unpin_reads": lambda scene: {"pin_id": _pinned(scene)},
+    "plan_compaction": lambda scene: {
+        "partitions": [scene.partition("a-0")],
+        "small_bytes": 1 << 20,
+    },
+    "plan_cleaning": lambda scene: {"lease_id": scene.lease_id},
+    "plan_cleaning_range": lambda scene: {
+        "lease_id": scene.lease_id,
+        "partition": scene.partition("a-0"),
+        "end_offset": 2,
+        "max_bytes": 1 << 20,
+    },
+    "finish_cleaning": lambda scene: {
+        "lease_id": scene.lease_id,
+        "partition": scene.partition("a-0"),
+        "cleaned_to": 2,
+        "clean_again_ms": 7,
+    },
+    "read_hot": lambda scene: {"segments": [{"lease_id": scene.lease_id, "sequence": 1}]},
+    "read_internal": lambda _: {"positions": [{}]},
+    "init_producer_id": lambda scene: {
+        "has_transactional_id": True,
+        "transaction_timeout_ms": 60_000,
+        **_ids(scene),
+    },
     "add_partitions_to_txn": lambda scene: scene.added("a-0", "a-1"),
-    "add_offsets_to_txn": lambda scene: AddOffsetsToTxn(group_id="g", **_ids(scene)),
-    "end_txn": lambda scene: EndTxn(
-        committed=True, bumps_epoch=True, lease_id=scene.lease_id, **_ids(scene)
-    ),
-    "abort_txn": lambda _: AbortTxn(transactional_id="t", producer_id=-1, producer_epoch=-1),
-    "describe_producers": lambda scene: DescribeProducers(partitions=[scene.partition("a-0")]),
-    "describe_transactions": lambda _: DescribeTransactions(transactional_ids=["t"]),
-    "list_transactions": lambda _: ListTransactions(),
+    "add_offsets_to_txn": lambda scene: {"group_id": "g", **_ids(scene)},
+    "end_txn": lambda scene: {
+        "committed": True,
+        "bumps_epoch": True,
+        "lease_id": scene.lease_id,
+        **_ids(scene),
+    },
+    "abort_txn": lambda _: {"transactional_id": "t", "producer_id": -1, "producer_epoch": -1},
+    "describe_producers": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "describe_transactions": lambda _: {"transactional_ids": ["t"]},
+    "list_transactions": lambda _: {},
     "join_group": lambda scene: scene.joined(requires_known_member_id=True),
     "sync_group": _generation,
-    "heartbeat": lambda scene: Heartbeat(
-        group_id="members", generation_id=1, member_id=_stable(scene)
-    ),
-    "leave_group": lambda scene: LeaveGroup(
-        group_id="members", members=[LeavingMember(member_id=_stable(scene))]
-    ),
+    "heartbeat": lambda scene: {
+        "group_id": "members",
+        "generation_id": 1,
+        "member_id": _stable(scene),
+    },
+    "leave_group": lambda scene: {
+        "group_id": "members",
+        "members": [{"member_id": _stable(scene)}],
+    },
     "offset_commit": Scene.offsets,
-    "txn_offset_commit": lambda scene: TxnOffsetCommit(
-        group_id="g", generation_id=-1, adds_group=True, offsets=_slices(scene), **_ids(scene)
-    ),
-    "offset_fetch": lambda _: OffsetFetch(
-        groups=[OffsetFetchGroup(group_id="g", all_partitions=True, member_epoch=-1)]
-    ),
-    "describe_groups": lambda _: DescribeGroups(group_ids=["g"]),
-    "list_groups": lambda _: ListGroups(),
-    "delete_groups": lambda _: DeleteGroups(group_ids=["g"]),
+    "txn_offset_commit": lambda scene: {
+        "group_id": "g",
+        "generation_id": -1,
+        "adds_group": True,
+        "offsets": _slices(scene),
+        **_ids(scene),
+    },
+    "offset_fetch": lambda _: {
+        "groups": [{"group_id": "g", "all_partitions": True, "member_epoch": -1}]
+    },
+    "describe_groups": lambda _: {"group_ids": ["g"]},
+    "list_groups": lambda _: {},
+    "delete_groups": lambda _: {"group_ids": ["g"]},
     "consumer_group_heartbeat": lambda scene: scene.consumer(0),
-    "describe_consumer_groups": lambda _: DescribeConsumerGroups(group_ids=["g"]),
-    "delete_offsets": lambda scene: DeleteOffsets(
-        group_id="g", partitions=[scene.partition("a-0")]
-    ),
-    "alter_group_configs": lambda _: AlterGroupConfigs(
-        group_id="g",
-        changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")],
-    ),
-    "describe_group_configs": lambda _: DescribeGroupConfigs(group_ids=["g"]),
+    "describe_consumer_groups": lambda _: {"group_ids": ["g"]},
+    "delete_offsets": lambda scene: {"group_id": "g", "partitions": [scene.partition("a-0")]},
+    "alter_group_configs": lambda _: {
+        "group_id": "g",
+        "changes": [{"name": "consumer.session.timeout.ms", "value": "50000"}],
+    },
+    "describe_group_configs": lambda _: {"group_ids": ["g"]},
     "streams_group_heartbeat": lambda scene: scene.streaming(),
-    "describe_streams_groups": lambda _: DescribeConsumerGroups(group_ids=["streams"]),
+    "describe_streams_groups": lambda _: {"group_ids": ["streams"]},
     "describe_topology": lambda scene: scene.described(),
     "share_group_heartbeat": lambda scene: scene.sharing(0),
-    "describe_share_groups": lambda _: DescribeConsumerGroups(group_ids=["queue"]),
+    "describe_share_groups": lambda _: {"group_ids": ["queue"]},
     "share_records": lambda scene: scene.to_acquire(),
-    "describe_share_offsets": lambda _: DescribeShareOffsets(group_id="queue", all_partitions=True),
-    "alter_share_offsets": lambda scene: AlterShareOffsets(
-        group_id=scene.left_queue(),
-        offsets=[ShareOffset(partition=scene.partition("a-0"), start_offset=1)],
-    ),
+    "describe_share_offsets": lambda _: {"group_id": "queue", "all_partitions": True},
+    "alter_share_offsets": lambda scene: {
+        "group_id": scene.left_queue(),
+        "offsets": [{"partition": scene.partition("a-0"), "start_offset": 1}],
+    },
     "plan_dead_letters": Scene.planned,
     "bury_records": Scene.burial,
-    "delete_share_offsets": lambda scene: DeleteShareOffsets(
-        group_id=scene.left_queue(), topic_ids=[scene.topic_id]
-    ),
+    "delete_share_offsets": lambda scene: {
+        "group_id": scene.left_queue(),
+        "topic_ids": [scene.topic_id],
+    },
 }
 
 

@@ -7,7 +7,13 @@ from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.times import show_time
 from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import CutHolder, PartitionAsOf, PartitionCut, ReadAsOf, ReadCut
+from lacuna.controlplane.v1.log_pb2 import (
+    CutHolder,
+    PartitionAsOf,
+    PartitionCut,
+    ReadAsOf,
+    ReadPartitions,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class Cut:
 
 async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
     """Return the cut of these partitions. Raises the errors of `control.call`."""
-    command = Command(read_cut=ReadCut(partitions=map(named, keys)))
+    command = Command(read_cut=ReadPartitions(partitions=map(named, keys)))
     read = (await control.call(command)).cut_read
     return Cut(read.at_ms, dict(zip(keys, read.partitions, strict=True)), read.holders)
 

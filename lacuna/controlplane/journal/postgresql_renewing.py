@@ -88,7 +88,6 @@ class PostgresqlRenewer:
         self._connection: Connection | None = None
 
     async def renew(self) -> None:
-        """Renew the lease. Raises JournalFenced, JournalUnreachable, and other JournalErrors of the database."""
         connection = self._connection
         if connection is None:
             connection = self._connection = await connect(self._url)
@@ -108,6 +107,5 @@ class PostgresqlRenewer:
             raise
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._connection is not None and not self._connection.is_closed():
             await disconnect(self._connection)

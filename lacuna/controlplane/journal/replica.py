@@ -1,36 +1,25 @@
 """The state machine's state as of a position to which a starting leader or following standby replayed a journal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.journal import (
+    Journal,
     JournalBatch,
     JournalCorrupt,
     JournalForeign,
     JournalOfAnotherVersion,
+    JournalReader,
     OpenedJournal,
     Seal,
     Snapshot,
 )
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-
-
-class Replayed(Protocol):
-    """The source of a replica: a `Journal` or a `JournalReader`."""
-
-    async def load_snapshot(self) -> Snapshot | None:
-        """Return what `Journal.load_snapshot` does."""
-        ...
-
-    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield what `Journal.read` does."""
-        ...
 
 
 class Replica:
@@ -47,7 +36,7 @@ class Replica:
         self.records = 0
         self.bytes = 0
 
-    async def catch_up(self, journal: Replayed) -> None:
+    async def catch_up(self, journal: Journal | JournalReader) -> None:
         """Replay the journal's records after `position`, beginning with its newest snapshot if that is 0.
 
         Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's

@@ -111,10 +111,7 @@ class ExtentTable:
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Append one extent, with its values in the order of the columns.
-
-        Raises InvariantBroken if it is empty or does not follow the last one.
-        """
+        """Append an extent, its values in column order. Raises InvariantBroken if it is empty or does not follow."""
         (
             lease_id,
             sequence,

@@ -110,10 +110,7 @@ def snapshot(state: State) -> bytes:
 
 
 def restore(parts: Iterable[bytes]) -> State:
-    """Return the state that `snapshot_parts` serialized, without watchers.
-
-    Raises LaterFormatError, and DecodeError if the bytes are malformed.
-    """
+    """Return the state that `snapshot_parts` serialized, without watchers. Raises LaterFormatError and DecodeError."""
     state = State()
     for part in parts:
         restore_part(state, part)

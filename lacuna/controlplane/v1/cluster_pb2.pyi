@@ -15,6 +15,14 @@ class TopicPartition(_message.Message):
     partition: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
+class PartitionCounts(_message.Message):
+    __slots__ = ("topic_ids", "partition_counts")
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    partition_counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ..., partition_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class Outcome(_message.Message):
     __slots__ = ("error_code", "error_message")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]

@@ -269,12 +269,6 @@ class AsOfRead(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionAsOf]
     def __init__(self, as_of_ms: _Optional[int] = ..., known_from_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAsOf, _Mapping]]] = ...) -> None: ...
 
-class ReadCut(_message.Message):
-    __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
-
 class PartitionCut(_message.Message):
     __slots__ = ("error_code", "end_offset", "last_stable_offset", "holder")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -310,12 +304,6 @@ class CutRead(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionCut]
     holders: _containers.RepeatedCompositeFieldContainer[CutHolder]
     def __init__(self, at_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionCut, _Mapping]]] = ..., holders: _Optional[_Iterable[_Union[CutHolder, _Mapping]]] = ...) -> None: ...
-
-class ReadHistories(_message.Message):
-    __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
 class HistoriesRead(_message.Message):
     __slots__ = ("histories",)

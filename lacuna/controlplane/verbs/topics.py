@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from typing import Final
 
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.shared.internal_topics import (
@@ -18,7 +19,6 @@ from lacuna.controlplane.shared.topic_configs import (
     alter,
     check_all,
     check_together,
-    shorten,
 )
 from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
@@ -39,6 +39,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopics,
     DeleteTopics,
     Outcome,
+    PartitionCounts,
     Topic,
     TopicResult,
     TopicResults,
@@ -47,7 +48,6 @@ from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import (
     ConfigsChanged,
     JournalRecord,
-    PartitionsAdded,
     TopicsAdded,
     TopicsRemoved,
 )
@@ -208,7 +208,7 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
     times = Counter(topic.name for topic in command.topics)
     total = sum(_increase(turn.state, wanted) for wanted in command.topics)
     charged: Counter[str] = Counter()
-    record = PartitionsAdded()
+    record = PartitionCounts()
     results = []
     for wanted in command.topics:
         try:
@@ -356,7 +356,7 @@ def _remove_partition(state: State, partition: Partition) -> References:
     return References(partition.extents.lease_ids, partition.extents.sequences)
 
 
-def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) -> None:
+def replay_partitions_added(state: State, record: PartitionCounts, now_ms: int) -> None:
     """Add partitions to topics."""
     delta = state.cluster_changed()
     for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):

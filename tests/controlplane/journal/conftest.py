@@ -9,7 +9,7 @@ from typing import TypeVar
 import pytest
 
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.journal import Journal, OpenedJournal
+from lacuna.controlplane.journal.journal import Journal, JournalBatch, OpenedJournal
 from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
@@ -34,6 +34,22 @@ async def led(journal: J) -> AsyncIterator[tuple[J, int]]:
         yield journal, opened.fencing_token
     finally:
         await journal.close()
+
+
+async def written(journal: Journal, count: int = 10) -> None:
+    """Append `count` times one record."""
+    async with led(journal) as (_, token):
+        for position in range(1, count + 1):
+            await journal.append([b"record %d" % position], token)
+
+
+async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:
+    return [batch async for batch in journal.read(after_position)]
+
+
+async def records_of(journal: Journal) -> list[bytes]:
+    async with led(journal):
+        return [record for batch in await batches(journal) for record in batch.records]
 
 
 @dataclass(frozen=True, slots=True)

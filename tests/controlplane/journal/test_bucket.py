@@ -49,7 +49,7 @@ from lacuna.logstore.segments.paths import (
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
 )
-from tests.controlplane.journal.conftest import led
+from tests.controlplane.journal.conftest import batches, led, records_of, written
 from tests.doubles.bucket import BucketFault, FaultyBucket
 from tests.doubles.clock import ManualClock
 
@@ -89,26 +89,6 @@ def impatient() -> Iterator[None]:
         yield
 
 
-async def batches(journal: BucketJournal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
-
-
-async def records_of(bucket: ConditionalStore) -> list[bytes]:
-    journal = journal_of(bucket)
-    await journal.open(None)
-    try:
-        return [record for batch in await batches(journal) for record in batch.records]
-    finally:
-        await journal.close()
-
-
-async def written(bucket: ConditionalStore, count: int = 10) -> None:
-    """Return a journal of `count` appends of one record each, numbered from 2."""
-    async with led(journal_of(bucket)) as (journal, token):
-        for position in range(1, count + 1):
-            await journal.append([b"record %d" % position], token)
-
-
 def appends_of(bucket: ConditionalStore) -> list[tuple[int, bool]]:
     """Return the numbers of the existing appends, each with whether it is an opening."""
     listed = bucket.list("journal/appends/")
@@ -141,7 +121,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
     await new.close()
-    assert await records_of(bucket) == [b"a", b"b", b"c"]
+    assert await records_of(journal_of(bucket)) == [b"a", b"b", b"c"]
 
 
 async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBucket) -> None:
@@ -198,7 +178,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyB
                 with pytest.raises(JournalFenced):
                     await journal.append([record], result.fencing_token)
         await asyncio.gather(*(journal.close() for journal in journals))
-    assert await records_of(bucket) == expected
+    assert await records_of(journal_of(bucket)) == expected
 
 
 async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBucket) -> None:
@@ -273,24 +253,6 @@ async def test_a_leader_that_never_stops_appending_is_not_chased_forever(
             await old.renewer(before).renew()
 
 
-async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    with pytest.raises(JournalError, match="the journal is closed"):
-        journal.append([b"a"], 1)
-    opened = await journal.open(None)
-    with pytest.raises(JournalInUse, match="already open"):
-        await journal.open(None)
-    first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is already under way"):
-        journal.append([b"b"], opened.fencing_token)
-    assert await first == 1
-    # Beside a renewal.
-    append = journal.append([b"b"], opened.fencing_token)
-    await journal.renewer(opened.fencing_token).renew()
-    assert await append == 2
-    await journal.close()
-
-
 # Answers that are lost
 
 
@@ -305,7 +267,7 @@ async def test_an_append_is_repeated_until_it_is_answered(
         bucket.fail("create", fault, "journal/appends/")
         bucket.fail("load", BucketFault.REFUSED, "journal/appends/")
         assert await journal.append([b"b"], token) == 2
-    assert await records_of(bucket) == [b"a", b"b"]
+    assert await records_of(journal_of(bucket)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("fault", list(BucketFault))
@@ -329,7 +291,7 @@ async def test_an_append_that_is_never_answered_is_in_doubt(
     assert (again.fencing_token, again.position) == (2, position)
     assert await journal.append([b"e"], again.fencing_token) == position + 1
     await journal.close()
-    assert (await records_of(bucket))[-1] == b"e"
+    assert (await records_of(journal_of(bucket)))[-1] == b"e"
 
 
 @pytest.mark.parametrize("fault", list(BucketFault))
@@ -493,7 +455,7 @@ async def test_who_has_followed_the_leader_takes_over_without_reading_again(
 
 
 async def test_a_position_is_found_by_bisection(bucket: FaultyBucket) -> None:
-    await written(bucket, 300)
+    await written(journal_of(bucket), 300)
     reader = journal_of(bucket).reader()
     bucket.requests.clear()
     read = [batch async for batch in reader.read(150)]
@@ -521,7 +483,7 @@ async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: Faul
 
 async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
     """It requests few that do not exist."""
-    await written(bucket, 200)
+    await written(journal_of(bucket), 200)
     async with led(journal_of(bucket)) as (journal, token):
         bucket.requests.clear()
         assert len(await batches(journal)) == 200
@@ -533,7 +495,7 @@ async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
 
 
 async def test_a_missing_append_is_a_loss(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     bucket.delete([journal_append_key(5)])
     async with led(journal_of(bucket)) as (journal, _):
         with pytest.raises(
@@ -543,7 +505,7 @@ async def test_a_missing_append_is_a_loss(bucket: FaultyBucket) -> None:
 
 
 async def test_a_missing_end_is_a_loss(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     bucket.delete([journal_append_key(11)])
     with pytest.raises(JournalLoss, match="journal/appends/00000000000b is missing"):
         await journal_of(bucket).open(None)
@@ -568,7 +530,7 @@ def flipped(data: bytes, at: int, bits: int = 1) -> bytes:
 
 @pytest.mark.slow
 async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
-    await written(bucket, 3)
+    await written(journal_of(bucket), 3)
     found = bucket.load(journal_append_key(3))
     for at in range(len(found.data)):
         damaged = MemoryStore()
@@ -583,7 +545,7 @@ async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
 
 async def test_a_flipped_bit_of_the_manifest_is_not_written_on(bucket: FaultyBucket) -> None:
     """A takeover rewrites the manifest from what it has read."""
-    await written(bucket, 3)
+    await written(journal_of(bucket), 3)
     good = bucket.load(JOURNAL_MANIFEST_KEY).data
     noticed = 0
     for at, bit in product(range(len(good)), range(8)):
@@ -598,7 +560,7 @@ async def test_a_flipped_bit_of_the_manifest_is_not_written_on(bucket: FaultyBuc
 
 
 async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     other = bytes(bucket.get_all(journal_append_key(4)))
     bucket.delete([journal_append_key(5)])
     bucket.create(journal_append_key(5), other)
@@ -613,7 +575,7 @@ async def test_an_opening_of_a_contender_that_was_late(
     bucket: FaultyBucket, is_trimmed: bool
 ) -> None:
     """An opening among appends that are being deleted is no damage. Anywhere else it is."""
-    await written(bucket)
+    await written(journal_of(bucket))
     reader = journal_of(bucket).reader()
     async for batch in reader.read(0):
         if batch.position == 1:
@@ -644,7 +606,7 @@ async def test_an_opening_of_a_contender_that_was_late(
 async def test_a_manifest_that_is_not_ours(
     bucket: FaultyBucket, fields: dict[str, object], error: type[JournalError], message: str
 ) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     change_manifest(bucket, **fields)
     with pytest.raises(error, match=message):
         await journal_of(bucket).open("made")
@@ -736,20 +698,6 @@ async def test_a_bucket_that_cannot_be_reached(
 
 
 # Snapshots
-
-
-async def test_an_old_leader_deletes_no_appends(bucket: FaultyBucket) -> None:
-    old, new = journal_of(bucket), journal_of(bucket)
-    before = await old.open(None)
-    for position in range(1, 11):
-        await old.append([b"%d" % position], before.fencing_token)
-    await new.open(None)
-    await old.store_snapshot(Snapshot(4, (b"four",)))
-    with pytest.raises(JournalFenced):
-        await old.store_snapshot(Snapshot(8, (b"eight",)))
-    assert len(await batches(new)) == 10
-    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
-    await asyncio.gather(old.close(), new.close())
 
 
 async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: FaultyBucket) -> None:
@@ -936,7 +884,7 @@ async def test_a_journal_is_not_begun_in_the_bucket_of_another_cluster(
 async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
     bucket: FaultyBucket,
 ) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     claim_store(bucket, "other")
     with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal_of(bucket).check()

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -31,18 +32,14 @@ from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings, serve
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
-from tests.controlplane.journal.conftest import Kept, led
+from tests.controlplane.journal.conftest import Kept, batches, led
 from tests.controlplane.journal.golden import SHARED, Place, make_place
+from tests.controlplane.runtime.rig import no_runtime, nobody
 from tests.controlplane.verbs.cluster import Cluster
 from tests.doubles.keys import some_keys
-
-
-async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
 
 
 async def test_what_was_appended_is_read_back_in_order(kept: Kept) -> None:
@@ -233,14 +230,6 @@ class Replaced:
             bucket.create(key, data)
 
 
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
-def no_runtime(*_: object) -> Runtime:
-    raise AssertionError
-
-
 @pytest.mark.parametrize("kind", SHARED)
 @pytest.mark.parametrize("more", [0, 1, 3])
 async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
@@ -292,6 +281,41 @@ async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
     await reader.close()
 
 
+@pytest.mark.parametrize("kind", SHARED)
+async def test_one_append_at_a_time(request: pytest.FixtureRequest, kind: str) -> None:
+    journal: Any = make_place(kind, request).journal()
+    with pytest.raises(JournalError, match="the journal is closed"):
+        journal.append([b"a"], 1)
+    async with led(journal) as (_, token):
+        with pytest.raises(JournalInUse, match="already open"):
+            await journal.open(None)
+        first = journal.append([b"a"], token)
+        with pytest.raises(JournalError, match="an append is already under way"):
+            journal.append([b"b"], token)
+        assert await first == 1
+        # Beside a renewal.
+        append = journal.append([b"b"], token)
+        await journal.renewer(token).renew()
+        assert await append == 2
+
+
+@pytest.mark.parametrize("kind", SHARED)
+async def test_an_old_leader_deletes_nothing(request: pytest.FixtureRequest, kind: str) -> None:
+    """The new leader may already have loaded the snapshot and be about to read the records after it."""
+    place = make_place(kind, request)
+    old, new = place.journal(), place.journal()
+    before = await old.open("c")
+    for position in range(1, 11):
+        await old.append([b"%d" % position], before.fencing_token)
+    await new.open(None)
+    await old.store_snapshot(Snapshot(4, (b"four",)))
+    with pytest.raises(JournalFenced):
+        await old.store_snapshot(Snapshot(8, (b"eight",)))
+    assert len(await batches(new)) == 10
+    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
+    await asyncio.gather(old.close(), new.close())
+
+
 KEY = "journal/manifest"
 
 
@@ -334,10 +358,6 @@ def segment(sequence: int, size: int = 16 << 10) -> HotSegment:
     return HotSegment((LEASE, sequence), data)
 
 
-async def read(journal: Journal) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(0)]
-
-
 async def put(journal: Journal, token: int, sequences: Sequence[int]) -> None:
     for sequence in sequences:
         await journal.append([b"commit %d" % sequence], token, [segment(sequence)])
@@ -352,7 +372,7 @@ async def test_hot_bytes_are_kept_apart_from_the_records(kept: Kept) -> None:
     assert await journal.append([b"a", b"b"], token, sent) == 2
     assert await journal.append([b"c"], token) == 3
     for _ in range(2):
-        assert [batch.records for batch in await read(journal)] == [[b"a", b"b"], [b"c"]]
+        assert [batch.records for batch in await batches(journal)] == [[b"a", b"b"], [b"c"]]
         assert journal.hot == {each.key: len(each.data) for each in sent}
         keys = [each.key for each in sent]
         assert await journal.read_hot([*keys, (LEASE, 9)]) == dict(sent)
@@ -392,7 +412,7 @@ async def test_what_is_dropped_is_gone_and_stays_gone(kept: Kept) -> None:
         left = [(LEASE, sequence) for sequence in (1, 2, 39, 40)]
         assert sorted(journal.hot) == left
         assert await journal.read_hot([(LEASE, 3), (LEASE, 39)]) == dict([segment(39)])
-        assert len(await read(journal)) == 40
+        assert len(await batches(journal)) == 40
         await journal.drop_hot(left)
     async with led(kept.journal()) as (journal, _):
         if kept.keeps_drops:

@@ -44,7 +44,7 @@ from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.hot import hot_lease
-from tests.controlplane.journal.conftest import led
+from tests.controlplane.journal.conftest import batches, led, records_of, written
 from tests.doubles.clock import ManualClock
 from tests.postgresql import PASSWORD, Line, PostgresqlServer, binaries, wait_until_blocked
 
@@ -61,26 +61,6 @@ async def admin(database: str) -> AsyncIterator[Connection]:
 
 def journal_of(database: str) -> PostgresqlJournal:
     return PostgresqlJournal(database, lambda: "made")
-
-
-async def written(database: str, count: int = 10) -> None:
-    """Return a journal of `count` appends of one record each."""
-    async with led(journal_of(database)) as (journal, token):
-        for position in range(1, count + 1):
-            await journal.append([b"record %d" % position], token)
-
-
-async def batches(journal: PostgresqlJournal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
-
-
-async def records_of(database: str) -> list[bytes]:
-    journal = journal_of(database)
-    await journal.open(None)
-    try:
-        return [record for batch in await batches(journal) for record in batch.records]
-    finally:
-        await journal.close()
 
 
 async def hold_position(admin: Connection, position: int) -> asyncpg.transaction.Transaction:
@@ -110,7 +90,7 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
     await new.close()
-    assert await records_of(database) == [b"a", b"b", b"c"]
+    assert await records_of(journal_of(database)) == [b"a", b"b", b"c"]
 
 
 @pytest.mark.slow
@@ -153,7 +133,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
         epochs.update(tokens)
         await asyncio.gather(*(journal.close() for journal in journals))
     assert epochs == set(range(1, 21))
-    assert await records_of(database) == [b"4", b"8", b"12", b"16", b"20"]
+    assert await records_of(journal_of(database)) == [b"4", b"8", b"12", b"16", b"20"]
 
 
 @pytest.mark.slow
@@ -201,28 +181,13 @@ async def test_a_takeover_waits_for_the_append_under_way(database: str, admin: C
 async def test_a_takeover_does_not_wait_forever(
     database: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await written(database, 1)
+    await written(journal_of(database), 1)
     monkeypatch.setitem(postgresql_connection._SETTINGS, "lock_timeout", "100ms")
     async with admin.transaction():
         await admin.fetch("SELECT FROM lacuna.leader FOR SHARE")
         with pytest.raises(JournalError, match=r"lock timeout.*pg_terminate_backend"):
             await journal_of(database).open(None)
-    assert await records_of(database) == [b"record 1"]
-
-
-async def test_one_append_at_a_time(database: str) -> None:
-    journal = journal_of(database)
-    with pytest.raises(JournalError, match="the journal is closed"):
-        journal.append([b"a"], 1)
-    opened = await journal.open(None)
-    with pytest.raises(JournalInUse, match="already open"):
-        await journal.open(None)
-    first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is already under way"):
-        journal.append([b"b"], opened.fencing_token)
-    assert await first == 1
-    assert await journal.append([b"b"], opened.fencing_token) == 2
-    await journal.close()
+    assert await records_of(journal_of(database)) == [b"record 1"]
 
 
 # The lease
@@ -390,7 +355,7 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
 
     with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is new"):
         await journal().check()
-    await written(database)
+    await written(journal_of(database))
     with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal().check()
 
@@ -437,7 +402,7 @@ async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
             await journal.append([b"a"], token)
         with pytest.raises(JournalUnreachable):
             await journal.confirm(token)
-    assert await records_of(database) == []
+    assert await records_of(journal_of(database)) == []
 
 
 def over_once_answered(line: Line) -> Callable[..., Awaitable[str]]:
@@ -521,7 +486,7 @@ async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
         with pytest.raises((JournalInDoubt, JournalUnreachable)):
             await append_on()
         await restarting
-    records = await records_of(database)
+    records = await records_of(journal_of(database))
     assert records[: len(acknowledged)] == acknowledged
     assert len(records) <= len(acknowledged) + 1
 
@@ -583,13 +548,13 @@ async def test_a_user_who_may_make_no_schema(
     with pytest.raises(JournalRefused, match=r"permission denied.*GRANT CREATE ON DATABASE"):
         await journal_of(url).open(None)
     await admin.execute(f"CREATE SCHEMA lacuna AUTHORIZATION {name}_user")
-    await written(url, 2)
-    assert await records_of(url) == [b"record 1", b"record 2"]
+    await written(journal_of(url), 2)
+    assert await records_of(journal_of(url)) == [b"record 1", b"record 2"]
 
 
 async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> None:
     """A read-only database answers as a replica does."""
-    await written(database, 1)
+    await written(journal_of(database), 1)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     with pytest.raises(
@@ -620,7 +585,7 @@ async def test_a_strangers_schema_is_refused_and_left_alone(
 async def test_tables_that_are_not_ours(
     database: str, admin: Connection, change: str, message: str
 ) -> None:
-    await written(database)
+    await written(journal_of(database))
     await admin.execute(change)
     with pytest.raises(JournalForeign, match=message):
         await journal_of(database).open(None)
@@ -629,7 +594,7 @@ async def test_tables_that_are_not_ours(
 async def test_a_later_format_is_refused_before_anything_else_is_read(
     database: str, admin: Connection
 ) -> None:
-    await written(database)
+    await written(journal_of(database))
     await admin.execute("UPDATE lacuna.journal SET format_version = 99")
     await admin.execute("ALTER TABLE lacuna.journal DROP cluster_id")
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
@@ -642,7 +607,7 @@ async def test_a_later_format_is_refused_before_anything_else_is_read(
 
 
 async def test_another_clusters_journal_is_not_taken_over(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
     with pytest.raises(JournalForeign, match="belongs to cluster made, not other: give the datab"):
         await journal_of(database).open("other")
@@ -665,7 +630,7 @@ async def test_a_server_without_room_says_so(database: str, admin: Connection) -
         ) as raised:
             await journal.append([b"a", b"b"], token)
         assert not isinstance(raised.value, JournalInDoubt)
-    assert await records_of(database) == []
+    assert await records_of(journal_of(database)) == []
 
 
 @pytest.mark.slow
@@ -854,7 +819,7 @@ async def test_damage_is_found_and_named(
     database: str, admin: Connection, damage: str, message: str
 ) -> None:
     """There are four appends of one record and one of three."""
-    await written(database, 4)
+    await written(journal_of(database), 4)
     async with led(journal_of(database)) as (journal, token):
         await journal.append([b"a", b"b", b"c"], token)
         await admin.execute(damage)
@@ -896,7 +861,7 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     database: str, admin: Connection
 ) -> None:
     """A journal that begins with a snapshot looks the same."""
-    await written(database)
+    await written(journal_of(database))
     await admin.execute("DELETE FROM lacuna.appends")
     await admin.execute("UPDATE lacuna.journal SET trimmed = 10")
     journal = journal_of(database)
@@ -907,25 +872,8 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     await journal.close()
 
 
-@pytest.mark.slow
-async def test_an_old_leader_deletes_nothing(database: str) -> None:
-    """The new leader may already have loaded the snapshot and be about to read the records after it."""
-    old, new = journal_of(database), journal_of(database)
-    before = await old.open(None)
-    for position in range(1, 11):
-        await old.append([b"%d" % position], before.fencing_token)
-    await new.open(None)
-    await old.store_snapshot(Snapshot(4, (b"four",)))
-    with pytest.raises(JournalFenced):
-        await old.store_snapshot(Snapshot(8, (b"eight",)))
-    assert len(await batches(new)) == 10
-    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
-    await old.close()
-    await new.close()
-
-
 async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     assert await snapshots.load("c") is None
     assert await snapshots.store(Snapshot(4, (b"state 4",)), "c") == 0
@@ -940,7 +888,7 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Co
 
 @pytest.mark.slow
 async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     state = random.Random(1).randbytes(4500)
     parts = tuple(state[at : at + 1000] for at in range(0, len(state), 1000))
@@ -953,7 +901,7 @@ async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Con
 
 @pytest.mark.slow
 async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     states = [b"a" * 9_000_000, b"b" * 10]
     await asyncio.gather(*(snapshots.store(Snapshot(5, (state,)), "c") for state in states))
@@ -1037,7 +985,7 @@ async def test_a_strangers_query_delays_the_end_of_its_table_only(
 async def test_without_a_next_table_the_newest_grows(
     database: str, admin: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await written(database, 0)
+    await written(journal_of(database), 0)
     await admin.execute("CREATE VIEW lacuna.hot_2 AS SELECT 1")
     async with led(journal_of(database)) as (journal, token):
         await put_hot(journal, token, range(40))

@@ -27,11 +27,10 @@ from lacuna.controlplane.journal.renewing import beside_the_loop, renew_forever
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.tenure import LeasedTenure, Tenure
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.journal.conftest import led
-from tests.controlplane.runtime.rig import created
+from tests.controlplane.runtime.rig import created, nobody
 from tests.doubles.clock import LeaseClock
 
 LEASE = 3.0
@@ -58,14 +57,10 @@ def make_journal(request: pytest.FixtureRequest) -> MakeJournal:
     )
 
 
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
 def make_runtime(
     journal: SharedJournal,
     replica: Replica,
-    tenure: Tenure,
+    tenure: LeasedTenure,
     on_fatal: Callable[[BaseException], None],
 ) -> Runtime:
     return Runtime(
@@ -104,7 +99,7 @@ async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator
     def make_plane_and_stop_time(
         journal: SharedJournal,
         replica: Replica,
-        tenure: Tenure,
+        tenure: LeasedTenure,
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
@@ -186,7 +181,7 @@ async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: Ma
 
         async def take_over() -> None:
             async with led(make_journal(0.0, clock)) as (other, _):
-                while runtime._tenure.holds():
+                while runtime._tenure is not None and runtime._tenure.holds():
                     await asyncio.sleep(0.002)
                 other.abandon()
 

@@ -28,30 +28,22 @@ from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.source import leased_source
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
-from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 from lacuna.controlplane.journal.replica import Replica
-from lacuna.controlplane.journal.snapshot_store import MovedSnapshots, SnapshotStore
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import MemoryStore, ObjectInfo
 from lacuna.logstore.segments.paths import JOURNAL_SNAPSHOTS_PREFIX
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
+from tests.controlplane.runtime.rig import no_runtime, nobody
 from tests.controlplane.verbs.cluster import Cluster
 from tests.postgresql import PostgresqlServer
 
 #: Every journal here is closed by who leads it, so nobody waits for its end.
 LEASE = 3600.0
 IN_BUCKET = "postgresql, with snapshots in a bucket"
-
-
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
-def no_runtime(*_: object) -> Runtime:
-    raise AssertionError
 
 
 class Kept:

@@ -13,9 +13,10 @@ from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetFetch, OffsetFetchGroup
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.runtime.rig import created, heartbeat, read
+from tests.controlplane.verbs.cluster import init_of
 from tests.doubles.clock import ManualClock
 
 FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]))
@@ -66,13 +67,7 @@ class Producer:
         self._id = self._epoch = -1
 
     async def init(self, client: ControlClient) -> None:
-        init = InitProducerId(
-            transactional_id="id",
-            has_transactional_id=True,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        init = init_of("id")
         reply = (await client.call(Command(init_producer_id=init))).producer_id_initialized
         self._id, self._epoch = reply.producer_id, reply.producer_epoch
 

@@ -30,6 +30,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SegmentCommitted,
     SegmentId,
 )
+from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 
 LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
@@ -184,6 +185,17 @@ class Unchecked(Cluster):
     def reply(self, verb: str, message: Any) -> Any:
         decision = machine.handle(self.state, Command(**{verb: message}), self.context())
         return self.decide(decision).reply
+
+
+def init_of(transactional_id: str, timeout_ms: int = 60_000) -> InitProducerId:
+    """Return the command of a new transactional producer."""
+    return InitProducerId(
+        has_transactional_id=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
 
 
 def add_batch(

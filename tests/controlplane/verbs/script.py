@@ -1,6 +1,7 @@
 """Text tables: a command, an arrow, what is expected. Comments and blank lines divide them.
 
 topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2|follows]] [lat=MS]
+epoch EPOCH (a topic `a` with two partitions, and producer 1 of `x` with this epoch)
 init ID|- [timeout=MS] [from=PID/EPOCH]  end1|end2 ID PID/EPOCH commit|abort   (TV1 | TV2)
 add|verify ID PID/EPOCH PARTITION…       offsets ID PID/EPOCH GROUP
 commit-offset|commit-offset2 ID PID/EPOCH GROUP PARTITION=OFFSET    fetch-offset GROUP PARTITION
@@ -13,6 +14,7 @@ clock +MS (the lease is renewed, a tick)  producers PARTITION -> pid/epoch@lasts
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, RenewLease
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -21,6 +23,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
     TxnOffsetCommit,
 )
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
@@ -112,6 +115,15 @@ def _init(cluster: Cluster, name: str, *words: str) -> str:
     if answer.error_code:
         return _name(answer.error_code)
     return f"{answer.producer_id}/{answer.producer_epoch}"
+
+
+def _epoch(cluster: Cluster, epoch: str) -> str:
+    run("topic a 2\ninit x -> 1/0", cluster)
+    ended = TransactionEnded(producer_id=1, next_producer_id=1, next_producer_epoch=int(epoch))
+    record = JournalRecord(now_ms=cluster.now_ms, transaction_ended=ended)
+    cluster.journal.append(record.SerializeToString())
+    machine.replay(cluster.state, record)
+    return ""
 
 
 def _id(name: str) -> str:
@@ -266,6 +278,7 @@ def _clock(cluster: Cluster, forward: str) -> str:
 VERBS: dict[str, Callable[..., str]] = {
     "topic": _topic,
     "put": _put,
+    "epoch": _epoch,
     "init": _init,
     "add": _add(verify=False),
     "verify": _add(verify=True),

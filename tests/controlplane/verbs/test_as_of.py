@@ -13,10 +13,10 @@ from lacuna.controlplane.v1.log_pb2 import (
     DeleteRecords,
     DeleteRecordsPartition,
     ReadAsOf,
-    ReadHistories,
+    ReadPartitions,
 )
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked, init_of
 
 
 class Past(Cluster):
@@ -30,13 +30,7 @@ class Past(Cluster):
 
     def become(self, transactional_id: str) -> None:
         """Let this producer write from now on."""
-        init = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=600_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        init = init_of(transactional_id, 600_000)
         made = self.do("init_producer_id", init)
         assert not made.error_code
         self.ids_ = {
@@ -168,7 +162,7 @@ def test_a_partition_that_does_not_exist() -> None:
     answers = past.read(past.now_ms, "a-0", "a-7", "b-0").partitions
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [each.error_code for each in answers] == [0, unknown, unknown]
-    histories = past.do("read_histories", ReadHistories(partitions=[past.partition("b-0")]))
+    histories = past.do("read_histories", ReadPartitions(partitions=[past.partition("b-0")]))
     assert not histories.histories[0].settled_ms
 
 
@@ -183,7 +177,7 @@ def test_a_history_is_replayed_restored_and_bounded() -> None:
     assert len(history.seconds) < MOST_ENTRIES
     assert history.thinned_at
     past.check()
-    wanted = ReadHistories(partitions=[past.partition("a-0")])
+    wanted = ReadPartitions(partitions=[past.partition("a-0")])
     (message,) = past.do("read_histories", wanted).histories
     assert History.of(message).seconds == history.seconds
 

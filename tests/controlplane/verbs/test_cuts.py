@@ -1,4 +1,4 @@
-"""Tests cuts: the largest ends of partitions that split no transaction (ReadCut), and what is remembered for them."""
+"""Tests cuts: the largest ends of partitions that split no transaction (read_cut), and what is remembered for them."""
 
 from itertools import pairwise, product
 from operator import le
@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state import past_cuts, unsettled
-from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition, ReadAsOf, ReadCut
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked
+from lacuna.controlplane.v1.log_pb2 import (
+    DeleteRecords,
+    DeleteRecordsPartition,
+    ReadAsOf,
+    ReadPartitions,
+)
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked, init_of
 
 PARTITIONS = ("a-0", "a-1", "b-0")
 NAMES = ("x", "y", "z")
@@ -46,13 +51,7 @@ class Transfers(Unchecked):
         self.sequences: dict[tuple[str, str], int] = {}
         self.serial = 0
         for name in NAMES:
-            init = InitProducerId(
-                has_transactional_id=True,
-                transactional_id=name,
-                transaction_timeout_ms=600_000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
+            init = init_of(name, 600_000)
             made = self.do("init_producer_id", init)
             self.ids_[name] = {
                 "transactional_id": name,
@@ -97,7 +96,9 @@ class Transfers(Unchecked):
         self.starts[text] = max(self.starts[text], offset)
 
     def read(self, *texts: str) -> Any:
-        return self.do("read_cut", ReadCut(partitions=map(self.partition, texts or PARTITIONS)))
+        return self.do(
+            "read_cut", ReadPartitions(partitions=map(self.partition, texts or PARTITIONS))
+        )
 
     def cut(self, *texts: str) -> list[int]:
         return [each.end_offset for each in self.read(*texts).partitions]

@@ -43,7 +43,6 @@ class PostgresqlWreck:
         self._snapshots = snapshots
 
     async def salvage(self) -> Salvage:
-        """Read the newest intact snapshot and the appends that follow it."""
         name, opened = self._journal.name, self._opened
         problems: list[str] = []
         snapshot = await newest_intact(self._snapshots, opened.cluster_id, self._fit, problems)

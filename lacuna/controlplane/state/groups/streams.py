@@ -17,7 +17,6 @@ from lacuna.controlplane.state.groups.consumer.states import (
     LEAVING_STATIC_EPOCH,
 )
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
-    ActiveTaskIds,
     InternalTopicInfo,
     StreamsCurrent,
     StreamsEndpoint,
@@ -93,7 +92,7 @@ class Tasks:
         active = []
         for subtopology_id, partitions in by_subtopology(self.active):
             epochs = [self.active[subtopology_id, each] for each in partitions]
-            ids = ActiveTaskIds(subtopology_id=subtopology_id, partitions=partitions, epochs=epochs)
+            ids = TaskIds(subtopology_id=subtopology_id, partitions=partitions, epochs=epochs)
             active.append(ids)
         return StreamsTasks(
             active=active, standby=_task_ids(self.standby), warmup=_task_ids(self.warmup)

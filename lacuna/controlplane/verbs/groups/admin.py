@@ -106,10 +106,7 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 
 
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
-    """Delete groups that have no members, with their offsets.
-
-    Groups after some ten thousand offsets are skipped, and must be requested again.
-    """
+    """Delete groups without members, and their offsets. After some ten thousand offsets, the rest is skipped."""
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []
     left = OFFSETS_PER_TICK

@@ -248,10 +248,7 @@ def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -
 
 
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
-    """Return committed offsets.
-
-    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
-    """
+    """Return committed offsets, or UNSTABLE_OFFSET_COMMIT where a stable one is required and may be replaced."""
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
         raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")
     groups: list[FetchedGroup] = []

@@ -14,7 +14,8 @@ from lacuna.controlplane.state.groups.consumer.assignments import Assignment, pa
 from lacuna.controlplane.state.groups.consumer.member import Member, size_of_subscription
 from lacuna.controlplane.state.groups.consumer.states import ConsumerGroupState
 from lacuna.controlplane.state.groups.live import LiveGroup
-from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, SubscribedTopics
+from lacuna.controlplane.v1.cluster_pb2 import PartitionCounts
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
 
 #: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
 FIRST_EPOCH: Final = 1
@@ -195,12 +196,12 @@ def _growth(before: Member | None, now: Member | None) -> int:
     return (size_of_subscription(is_) if is_ else 0) - (size_of_subscription(was) if was else 0)
 
 
-def topics_record(topics: Mapping[bytes, int]) -> SubscribedTopics:
+def topics_record(topics: Mapping[bytes, int]) -> PartitionCounts:
     """Return topics as the message that steps hold."""
     ordered = dict(sorted(topics.items()))
-    return SubscribedTopics(topic_ids=ordered, partition_counts=ordered.values())
+    return PartitionCounts(topic_ids=ordered, partition_counts=ordered.values())
 
 
-def read_topics(record: SubscribedTopics) -> dict[bytes, int]:
+def read_topics(record: PartitionCounts) -> dict[bytes, int]:
     """Read the message that steps hold."""
     return dict(zip(record.topic_ids, record.partition_counts, strict=True))
