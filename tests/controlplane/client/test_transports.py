@@ -10,7 +10,7 @@ from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPla
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
 from tests.controlplane.runtime.rig import (
     Connect,
     Rig,
@@ -23,6 +23,7 @@ from tests.controlplane.runtime.rig import (
     read,
     refused,
 )
+from tests.controlplane.verbs.cluster import init_of
 from tests.doubles.clock import iterations
 
 
@@ -104,13 +105,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
 async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlClient) -> None:
     """S2 without exception (docs/adr/0006): a rejection, and a query behind it, wait too."""
     added = TopicPartition(topic_id=await created(client))
-    init = InitProducerId(
-        transactional_id="x",
-        has_transactional_id=True,
-        transaction_timeout_ms=60_000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+    init = init_of("x")
     given = (await client.call(Command(init_producer_id=init))).producer_id_initialized
     rig.memory.is_held = True
     waiting = []

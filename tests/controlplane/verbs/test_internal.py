@@ -36,9 +36,9 @@ from lacuna.controlplane.v1.internal_pb2 import (
     ReadInternal,
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.controlplane.verbs.internal import LISTED_MS
-from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster
+from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, init_of
 
 DAY_MS = 86_400_000
 ENOUGH = 1 << 20
@@ -63,13 +63,7 @@ class Groups(Cluster):
         ]
 
     def initializes(self, transactional_id: str) -> None:
-        command = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        command = init_of(transactional_id)
         made = self.do("init_producer_id", command)
         self.producers[transactional_id] = (made.producer_id, made.producer_epoch)
 

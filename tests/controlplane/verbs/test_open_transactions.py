@@ -16,10 +16,16 @@ from lacuna.controlplane.state import state as state_module
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, TxnOffsetCommit
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from lacuna.controlplane.verbs import commits
 from lacuna.controlplane.verbs.groups import committing
-from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
+from tests.controlplane.verbs.cluster import (
+    ADDS_PARTITION,
+    TRANSACTIONAL,
+    Cluster,
+    add_batch,
+    init_of,
+)
 from tests.forms import FORMS, compiled, interpreted
 
 SLICES = "lacuna.controlplane.verbs.slices"
@@ -52,13 +58,7 @@ class Producers:
 
     def init(self, name: str, _: int = 0) -> None:
         self.cluster.principal = "User:alice" if name in "ab" else "User:bob"
-        command = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=name,
-            transaction_timeout_ms=1_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        command = init_of(name, 1_000)
         self.cluster.do("init_producer_id", command)
 
     def producer(self, name: str) -> tuple[int, int]:

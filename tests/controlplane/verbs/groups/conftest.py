@@ -209,6 +209,13 @@ class Bench:
             self.waiting[context.token] = name
         return decision.reply, decision.completions
 
+    def ask(self, command: Command) -> Reply:
+        """Return the reply to a command that is answered at once."""
+        reply, completions = self.send("", command)
+        assert reply is not None
+        assert not completions
+        return reply
+
     def run(self, line: str) -> str:
         """Run one line without its expectation. Return the result as text."""
         verb, *words = line.split()
@@ -425,7 +432,7 @@ class Bench:
             partitions=[partition_of(word) for word in wanted],
         )
         command = g.OffsetFetch(groups=[group], require_stable="stable" in words)
-        return self.told("", self.send("", Command(offset_fetch=command))).removeprefix(":").strip()
+        return self.show("", self.ask(Command(offset_fetch=command)))
 
     def show_offsets_fetched(self, name: str, fetched: g.OffsetsFetched) -> str:
         return " ".join(
@@ -440,9 +447,7 @@ class Bench:
 
     def do_describe(self, *words: str) -> str:
         command = g.DescribeGroups(group_ids=[*words] or [self.group_id])
-        return (
-            self.told("", self.send("", Command(describe_groups=command))).removeprefix(":").strip()
-        )
+        return self.show("", self.ask(Command(describe_groups=command)))
 
     def show_groups_described(self, name: str, described: g.GroupsDescribed) -> str:
         return ", ".join(
@@ -466,7 +471,7 @@ class Bench:
             states=[state for state in options.get("states", "").split(",") if state],
             types=[kind for kind in options.get("types", "").split(",") if kind],
         )
-        return self.told("", self.send("", Command(list_groups=command))).removeprefix(":").strip()
+        return self.show("", self.ask(Command(list_groups=command)))
 
     def show_groups_listed(self, name: str, listed: g.GroupsListed) -> str:
         return " ".join(
@@ -476,9 +481,7 @@ class Bench:
 
     def do_delete(self, *group_ids: str) -> str:
         command = g.DeleteGroups(group_ids=group_ids)
-        return (
-            self.told("", self.send("", Command(delete_groups=command))).removeprefix(":").strip()
-        )
+        return self.show("", self.ask(Command(delete_groups=command)))
 
     def show_groups_deleted(self, name: str, deleted: g.GroupsDeleted) -> str:
         return ",".join(error_name(code) for code in deleted.error_codes)

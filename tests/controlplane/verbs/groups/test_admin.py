@@ -100,8 +100,7 @@ def alter(
         validate_only=validate_only,
         replaces_all=replaces_all,
     )
-    reply, _ = bench.send("", Command(alter_group_configs=command))
-    assert reply is not None
+    reply = bench.ask(Command(alter_group_configs=command))
     answer = reply.group_configs_altered
     return ErrorCode(answer.error_code).name, answer.error_message
 
@@ -109,8 +108,7 @@ def alter(
 def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]]:
     """Return the configs that are set, by group. Without names, return those of all groups."""
     command = DescribeGroupConfigs(group_ids=group_ids, all_groups=not group_ids)
-    reply, _ = bench.send("", Command(describe_group_configs=command))
-    assert reply is not None
+    reply = bench.ask(Command(describe_group_configs=command))
     return {each.group_id: dict(each.configs) for each in reply.group_configs_described.groups}
 
 

@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
 )
 from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn, InitProducerId
 from lacuna.controlplane.verbs import topics, transactions
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import Cluster, init_of
 
 MOST = 1 << 20
 SIZES = st.sampled_from([0, 100, 10_000, 200_000, 1_000_000, 2_000_000])
@@ -203,13 +203,7 @@ def test_the_anonymous_principal_alone_may_leave_everything() -> None:
 
 
 def init(transactional_id: str) -> InitProducerId:
-    return InitProducerId(
-        has_transactional_id=True,
-        transactional_id=transactional_id,
-        transaction_timeout_ms=1000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+    return init_of(transactional_id, 1000)
 
 
 def test_transactional_ids_of_a_principal_are_bounded() -> None:

@@ -159,8 +159,7 @@ def test_many_groups_in_one_fetch() -> None:
     bench.run("commit x group=g t-0@1")
     bench.run("commit x group=h t-0@2")
     groups = [g.OffsetFetchGroup(group_id=name, all_partitions=True) for name in ("h", "no", "g")]
-    reply, _ = bench.send("", Command(offset_fetch=g.OffsetFetch(groups=groups)))
-    assert reply is not None
+    reply = bench.ask(Command(offset_fetch=g.OffsetFetch(groups=groups)))
     found = [[offset.offset for offset in group.offsets] for group in reply.offsets_fetched.groups]
     assert found == [[2], [], [1]]
     assert [group.error_code for group in reply.offsets_fetched.groups] == [0, 0, 0]
@@ -174,8 +173,7 @@ def test_leader_epochs_are_kept() -> None:
     commit = g.OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
     bench.send("x", Command(offset_commit=commit))
     fetch = g.OffsetFetchGroup(group_id="g", all_partitions=True)
-    reply, _ = bench.send("", Command(offset_fetch=g.OffsetFetch(groups=[fetch])))
-    assert reply is not None
+    reply = bench.ask(Command(offset_fetch=g.OffsetFetch(groups=[fetch])))
     assert [found.leader_epoch for found in reply.offsets_fetched.groups[0].offsets] == [0]
 
 

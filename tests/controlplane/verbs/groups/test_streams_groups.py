@@ -140,8 +140,7 @@ class StreamsBench(ConsumerBench):
     def do_set(self, name: str, value: str) -> str:
         change = ConfigChange(name=f"streams.{name}", operation=SET, value=value)
         command = AlterGroupConfigs(group_id=self.group_id, changes=[change])
-        reply, _ = self.send("", Command(alter_group_configs=command))
-        assert reply is not None
+        reply = self.ask(Command(alter_group_configs=command))
         return reply.group_configs_altered.error_message
 
     def do_make(self) -> str:
@@ -255,8 +254,7 @@ class StreamsBench(ConsumerBench):
 
     def do_state(self) -> str:
         command = DescribeConsumerGroups(group_ids=[self.group_id])
-        reply, _ = self.send("", Command(describe_streams_groups=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_streams_groups=command))
         return self.show("", reply)
 
     def show_streams_groups_described(self, _: str, described: StreamsGroupsDescribed) -> str:
@@ -278,8 +276,7 @@ class StreamsBench(ConsumerBench):
             topology_epoch=int(epoch),
             description=text.encode(),
         )
-        reply, _ = self.send("", Command(describe_topology=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_topology=command))
         return error_name(reply.topology_described.error_code)
 
 

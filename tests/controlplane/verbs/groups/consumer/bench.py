@@ -203,8 +203,7 @@ class ConsumerBench(Bench):
 
     def do_state(self) -> str:
         command = DescribeConsumerGroups(group_ids=[self.group_id])
-        reply, _ = self.send("", Command(describe_consumer_groups=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_consumer_groups=command))
         return self.show("", reply)
 
     def show_consumer_groups_described(self, _: str, described: ConsumerGroupsDescribed) -> str:
@@ -222,8 +221,7 @@ class ConsumerBench(Bench):
         command = DeleteOffsets(
             group_id=self.group_id, partitions=[partition_of(each) for each in places]
         )
-        reply, _ = self.send("", Command(delete_offsets=command))
-        assert reply is not None
+        reply = self.ask(Command(delete_offsets=command))
         return self.show("", reply)
 
     def show_offsets_deleted(self, _: str, deleted: Outcomes) -> str:
