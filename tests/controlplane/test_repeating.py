@@ -13,44 +13,27 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.v1.cluster_pb2 import ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
-    AlterGroupConfigs,
     ConsumerGroupHeartbeat,
     DescribeConsumerGroups,
-    DescribeTopology,
-    StreamsGroupHeartbeat,
-    StreamsSubtopology,
-    StreamsTopology,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    GroupProtocol,
-    JoinGroup,
     MemberAssignment,
-    OffsetCommit,
     SyncGroup,
 )
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
-    ImportedSlice,
-    ImportSegment,
     PinReads,
     SegmentId,
 )
-from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.controlplane.v1.share_pb2 import (
-    AcknowledgedRange,
     BuryRecords,
     DeadLetters,
-    PlanDeadLetters,
-    SharePartitionRequest,
-    ShareRecords,
 )
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch, init_of
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch
 
 VERBS = tuple(field.name for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields)
 
@@ -62,24 +45,18 @@ class Scene(Cluster):
         super().__init__()
         self.topic_id = self.create("a", 2)
         self.put("a-0", 2)
-        init = init_of("t")
-        made = self.do("init_producer_id", init)
-        self.producer = (made.producer_id, made.producer_epoch)
+        self.ids_ = self.initialize("t")
+        self.producer = (self.ids_["producer_id"], self.ids_["producer_epoch"])
         self.do("add_partitions_to_txn", self.added("a-0"))
         self.put("a-0", 1, producer=self.producer, sequence=0, flags=TRANSACTIONAL)
         self.do("offset_commit", self.offsets())
 
-    def added(self, *partitions: str) -> AddPartitionsToTxn:
-        return AddPartitionsToTxn(
-            transactional_id="t",
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
-            partitions=map(self.partition, partitions),
-        )
+    def added(self, *partitions: str) -> dict[str, Any]:
+        return {"partitions": map(self.partition, partitions), **self.ids_}
 
-    def offsets(self) -> OffsetCommit:
-        offset = CommittedOffset(partition=self.partition("a-0"), offset=1, leader_epoch=-1)
-        return OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
+    def offsets(self) -> dict[str, Any]:
+        offset = {"partition": self.partition("a-0"), "offset": 1, "leader_epoch": -1}
+        return {"group_id": "g", "generation_id": -1, "offsets": [offset]}
 
     def segment(self) -> CommitSegment:
         given = self.slice("a-0")
@@ -87,58 +64,60 @@ class Scene(Cluster):
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
         return commit_of(segment, 1 << 40, [given])
 
-    def imported(self) -> ImportSegment:
+    def imported(self) -> dict[str, Any]:
         self.create("mirror", mirror_source="other/topic")
-        given = ImportedSlice(
-            partition=self.partition("mirror-0"), source="other/topic", end_offset=5
-        )
-        segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
-        return ImportSegment(segment=segment, slices=[given])
+        given = {"partition": self.partition("mirror-0"), "source": "other/topic", "end_offset": 5}
+        segment = {"lease_id": self.lease_id, "sequence": self.sequence + 1}
+        return {"segment": segment, "slices": [given]}
 
-    def joined(self, **given: Any) -> JoinGroup:
-        protocols = [GroupProtocol(name="range", metadata=b"")]
-        return JoinGroup(
-            group_id="members",
-            protocol_type="consumer",
-            protocols=protocols,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
+    def joined(self, **given: Any) -> dict[str, Any]:
+        protocols = [{"name": "range", "metadata": b""}]
+        return {
+            "group_id": "members",
+            "protocol_type": "consumer",
+            "protocols": protocols,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
             **given,
-        )
+        }
 
-    def sharing(self, member_epoch: int) -> ConsumerGroupHeartbeat:
-        return ConsumerGroupHeartbeat(
-            group_id="queue",
-            member_id="m",
-            member_epoch=member_epoch,
-            has_topic_names=member_epoch == 0,
-            topic_names=["a"] if member_epoch == 0 else (),
-        )
+    def sharing(self, member_epoch: int) -> dict[str, Any]:
+        return {
+            "group_id": "queue",
+            "member_id": "m",
+            "member_epoch": member_epoch,
+            "has_topic_names": member_epoch == 0,
+            "topic_names": ["a"] if member_epoch == 0 else (),
+        }
 
-    def streaming(self) -> StreamsGroupHeartbeat:
+    def streaming(self) -> dict[str, Any]:
         """Return a heartbeat that joins a group whose assignments do not wait."""
-        change = ConfigChange(name="streams.initial.rebalance.delay.ms", value="0")
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="streams", changes=[change]))
-        reads = StreamsSubtopology(subtopology_id="0", source_topics=["a"])
-        return StreamsGroupHeartbeat(
-            group_id="streams",
-            member_id="m",
-            rebalance_timeout_ms=1000,
-            topology=StreamsTopology(subtopologies=[reads]),
-        )
+        change = {"name": "streams.initial.rebalance.delay.ms", "value": "0"}
+        self.do("alter_group_configs", {"group_id": "streams", "changes": [change]})
+        reads = {"subtopology_id": "0", "source_topics": ["a"]}
+        return {
+            "group_id": "streams",
+            "member_id": "m",
+            "rebalance_timeout_ms": 1000,
+            "topology": {"subtopologies": [reads]},
+        }
 
-    def described(self) -> DescribeTopology:
+    def described(self) -> dict[str, Any]:
         self.do("streams_group_heartbeat", self.streaming())
-        return DescribeTopology(group_id="streams", member_id="m", description=b"text")
+        return {"group_id": "streams", "member_id": "m", "description": b"text"}
 
-    def to_acquire(self) -> ShareRecords:
-        change = ConfigChange(name="share.auto.offset.reset", value="earliest")
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
+    def to_acquire(self) -> dict[str, Any]:
+        change = {"name": "share.auto.offset.reset", "value": "earliest"}
+        self.do("alter_group_configs", {"group_id": "queue", "changes": [change]})
         self.do("share_group_heartbeat", self.sharing(0))
-        asked = SharePartitionRequest(partition=self.partition("a-0"), acquires=True)
-        return ShareRecords(
-            group_id="queue", member_id="m", partitions=[asked], max_records=1, max_bytes=1000
-        )
+        asked = {"partition": self.partition("a-0"), "acquires": True}
+        return {
+            "group_id": "queue",
+            "member_id": "m",
+            "partitions": [asked],
+            "max_records": 1,
+            "max_bytes": 1000,
+        }
 
     def left_queue(self) -> str:
         """Return a share group whose member has acquired records and left."""
@@ -150,14 +129,14 @@ class Scene(Cluster):
         """Return a share group whose first record waits for the dead-letter queue `b`."""
         self.create("b", errors_deadletterqueue_group_enable="true")
         name, value = "errors.deadletterqueue.topic.name", "b"
-        change = ConfigChange(name=name, value=value)
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
-        rules = SecurityChanges(configs={f"{name}.prefix": ""})
-        self.do("alter_security", AlterSecurity(changes=rules))
+        change = {"name": name, "value": value}
+        self.do("alter_group_configs", {"group_id": "queue", "changes": [change]})
+        rules = {"configs": {f"{name}.prefix": ""}}
+        self.do("alter_security", {"changes": rules})
         self.do("share_records", self.to_acquire())
-        rejected = AcknowledgedRange(types=bytes([3]))
-        asked = SharePartitionRequest(partition=self.partition("a-0"), acknowledged=[rejected])
-        self.do("share_records", ShareRecords(group_id="queue", member_id="m", partitions=[asked]))
+        rejected = {"types": bytes([3])}
+        asked = {"partition": self.partition("a-0"), "acknowledged": [rejected]}
+        self.do("share_records", {"group_id": "queue", "member_id": "m", "partitions": [asked]})
         return "queue"
 
     def burial(self) -> BuryRecords:
@@ -169,9 +148,9 @@ class Scene(Cluster):
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
         return BuryRecords(commit=commit_of(segment, 1 << 40, [given]), letters=[letters])
 
-    def planned(self) -> PlanDeadLetters:
+    def planned(self) -> dict[str, Any]:
         self.dying_queue()
-        return PlanDeadLetters()
+        return {}
 
     def consumer(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
@@ -203,14 +182,6 @@ class Scene(Cluster):
         for data in self.journal:
             machine.replay(self.state, JournalRecord.FromString(data))
         self.state.take_changes()
-
-
-def _ids(scene: Scene) -> dict[str, Any]:
-    return {
-        "transactional_id": "t",
-        "producer_id": scene.producer[0],
-        "producer_epoch": scene.producer[1],
-    }
 
 
 def _slices(scene: Scene) -> list[CommittedOffset]:
@@ -316,15 +287,15 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
     "init_producer_id": lambda scene: {
         "has_transactional_id": True,
         "transaction_timeout_ms": 60_000,
-        **_ids(scene),
+        **scene.ids_,
     },
     "add_partitions_to_txn": lambda scene: scene.added("a-0", "a-1"),
-    "add_offsets_to_txn": lambda scene: {"group_id": "g", **_ids(scene)},
+    "add_offsets_to_txn": lambda scene: {"group_id": "g", **scene.ids_},
     "end_txn": lambda scene: {
         "committed": True,
         "bumps_epoch": True,
         "lease_id": scene.lease_id,
-        **_ids(scene),
+        **scene.ids_,
     },
     "abort_txn": lambda _: {"transactional_id": "t", "producer_id": -1, "producer_epoch": -1},
     "describe_producers": lambda scene: {"partitions": [scene.partition("a-0")]},
@@ -347,7 +318,7 @@ COMMANDS: dict[str, Callable[[Scene], Any]] = {
         "generation_id": -1,
         "adds_group": True,
         "offsets": _slices(scene),
-        **_ids(scene),
+        **scene.ids_,
     },
     "offset_fetch": lambda _: {
         "groups": [{"group_id": "g", "all_partitions": True, "member_epoch": -1}]

@@ -14,27 +14,18 @@ from lacuna.controlplane.client import parts as client_parts
 from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, DeleteTopics, TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     AlterGroupConfigs,
-    DeleteOffsets,
-    DescribeGroupConfigs,
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    DeleteGroups,
     DescribeGroups,
     ListGroups,
     OffsetCommit,
     OffsetFetch,
     OffsetFetchGroup,
-)
-from lacuna.controlplane.v1.log_pb2 import ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import (
-    DescribeProducers,
-    DescribeTransactions,
-    ListTransactions,
 )
 from lacuna.controlplane.verbs import parts as server_parts
 from lacuna.controlplane.verbs import reading
@@ -191,27 +182,28 @@ def _all(cluster: Cluster, count: int = PARTITIONS) -> list[TopicPartition]:
     return [TopicPartition(topic_id=topic_id, partition=index) for index in range(count)]
 
 
+#: The fields of a command of each verb.
 COMMANDS: dict[str, Callable[[Cluster], Any]] = {
-    "read_partitions": lambda c: ReadPartitions(partitions=_all(c, 9)),
-    "read_histories": lambda c: ReadPartitions(partitions=_all(c, 9)),
-    "describe_groups": lambda c: DescribeGroups(group_ids=["g0", "no", "g1", "g0"]),
-    "describe_transactions": lambda c: DescribeTransactions(transactional_ids=["t1", "no", "t0"]),
-    "describe_producers": lambda c: DescribeProducers(partitions=_all(c, 9)),
-    "list_groups": lambda c: ListGroups(types=["classic"]),
-    "list_transactions": lambda c: ListTransactions(states=["Empty", "odd"]),
-    "describe_group_configs": lambda c: DescribeGroupConfigs(all_groups=True),
-    "offset_fetch": lambda c: OffsetFetch(
-        groups=[
-            OffsetFetchGroup(group_id="g1", all_partitions=True),
-            OffsetFetchGroup(group_id="g0", partitions=_all(c, 9)),
-            OffsetFetchGroup(group_id="no", all_partitions=True),
-            OffsetFetchGroup(group_id="g2", all_partitions=True),
-            OffsetFetchGroup(group_id="g0"),
+    "read_partitions": lambda c: {"partitions": _all(c, 9)},
+    "read_histories": lambda c: {"partitions": _all(c, 9)},
+    "describe_groups": lambda c: {"group_ids": ["g0", "no", "g1", "g0"]},
+    "describe_transactions": lambda c: {"transactional_ids": ["t1", "no", "t0"]},
+    "describe_producers": lambda c: {"partitions": _all(c, 9)},
+    "list_groups": lambda c: {"types": ["classic"]},
+    "list_transactions": lambda c: {"states": ["Empty", "odd"]},
+    "describe_group_configs": lambda c: {"all_groups": True},
+    "offset_fetch": lambda c: {
+        "groups": [
+            {"group_id": "g1", "all_partitions": True},
+            {"group_id": "g0", "partitions": _all(c, 9)},
+            {"group_id": "no", "all_partitions": True},
+            {"group_id": "g2", "all_partitions": True},
+            {"group_id": "g0"},
         ]
-    ),
-    "delete_offsets": lambda c: DeleteOffsets(group_id="no", partitions=_all(c)),
-    "delete_topics": lambda c: DeleteTopics(topic_ids=[bytes(16)] * 5),
-    "delete_groups": lambda c: DeleteGroups(group_ids=["no", "none", "nowhere", "no"]),
+    },
+    "delete_offsets": lambda c: {"group_id": "no", "partitions": _all(c)},
+    "delete_topics": lambda c: {"topic_ids": [bytes(16)] * 5},
+    "delete_groups": lambda c: {"group_ids": ["no", "none", "nowhere", "no"]},
 }
 
 

@@ -94,8 +94,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
     assert not write.done()
     assert not reads.done()
     assert view.high_watermark == 0
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     reply = await reads
     assert write.done()
     assert reply.partitions_read.partitions[0].high_watermark == 1
@@ -126,8 +125,7 @@ async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlCli
     await held(rig, 3)
     await iterations()
     assert not any(call.done() for call in waiting)
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     replies = [reply.partitions_added_to_txn for reply in await asyncio.gather(*waiting)]
     assert [reply.error_codes[0] for reply in replies] == [
         ErrorCode.NONE,
@@ -367,8 +365,7 @@ async def test_who_no_longer_waits_for_a_view_disturbs_nobody(rig: Rig, connect:
     await iterations()
     waiting[0].cancel()
     await iterations()
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     await asyncio.gather(*waiting[1:], write)
     assert waiting[0].cancelled()
     assert view.high_watermark == 1

@@ -891,9 +891,7 @@ async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
 
 
 async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
-    """Few parts are requested at a time, so none waits for a thread, and loading them does not count against
-    a lease.
-    """
+    """Few parts are requested at a time, so none waits for a thread. Loading does not count against a lease."""
     reading, most, turn = 0, 0, threading.Lock()
 
     class Slow(MemoryStore):

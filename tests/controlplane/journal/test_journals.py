@@ -1,6 +1,4 @@
-"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory. Hot segments are durable with their
-append or not at all, and kept until they are dropped.
-"""
+"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory, also for its hot segments."""
 
 import asyncio
 import os
@@ -8,11 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import asyncpg
 import pytest
 
-from lacuna.controlplane import machine, service
-from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane import service
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.journal import (
     HotSegment,
@@ -24,21 +20,15 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     JournalRefused,
-    JournalReplaced,
     Snapshot,
 )
-from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings, serve
 from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
 from tests.controlplane.journal.conftest import Kept, batches, led
-from tests.controlplane.journal.golden import SHARED, Place, make_place
-from tests.controlplane.runtime.rig import no_runtime, nobody
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.journal.golden import SHARED, make_place
 from tests.doubles.keys import some_keys
 
 
@@ -197,88 +187,6 @@ async def test_it_is_noticed_though_nobody_asks_for_anything(
         async with asyncio.timeout(60):
             await running.failed()
     await running.close()
-
-
-class Replaced:
-    """A journal that `lose` resets to its state before `put`'s record, as a failover or a restore does."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._objects: dict[str, bytes] = {}
-
-    async def append(self, records: Sequence[bytes]) -> None:
-        journal = self.place.journal()
-        opened = await journal.open(Cluster().state.cluster_id)
-        for record in records:
-            await journal.append([record], opened.fencing_token)
-        await journal.close()
-
-    def keep(self) -> None:
-        bucket = self.place.bucket
-        self._objects = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list()}
-
-    async def lose(self, position: int) -> None:
-        """Drop everything after `position`."""
-        if self.place.url:
-            connection = await asyncpg.connect(self.place.url)
-            await connection.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
-            await connection.close()
-            return
-        bucket = self.place.bucket
-        bucket.delete([info.key for info in bucket.list()])
-        for key, data in self._objects.items():
-            bucket.create(key, data)
-
-
-@pytest.mark.parametrize("kind", SHARED)
-@pytest.mark.parametrize("more", [0, 1, 3])
-async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
-    request: pytest.FixtureRequest, kind: str, more: int
-) -> None:
-    """It notices however many records follow. If none follow, the next leader notices."""
-    old, new = Cluster(), Cluster()
-    for cluster in (old, new):
-        cluster.create("orders")
-    kept = len(old.journal)
-    old.put("orders-0", 5)
-    new.put("orders-0", 2)
-    for _ in range(more):
-        new.put("orders-0", 3)
-    assert old.journal[:kept] == new.journal[:kept]
-    replaced = Replaced(make_place(kind, request))
-    await replaced.append(old.journal[:kept])
-    replaced.keep()
-    await replaced.append(old.journal[kept:])
-
-    following = replaced.place.patient()
-    reader = following.reader()  # type: ignore[attr-defined]
-    node = Node(no_runtime, SystemClock(), nobody)
-    await node._catch_up(reader)
-    standby = node._replica
-    assert machine.snapshot(standby.state) == machine.snapshot(old.state)
-    # Nothing was lost yet, so nothing is read anew.
-    await node._catch_up(reader)
-    assert node._replica is standby
-
-    await replaced.lose(kept)
-    await replaced.append(new.journal[kept:])
-    stale = Replica()
-    stale.state, stale.position, stale.seal = standby.state, standby.position, standby.seal
-    runtime = Runtime(
-        replaced.place.journal(),
-        SystemClock(),
-        lambda: bytes(16),
-        RuntimeSettings(),
-        replica=stale,
-        on_fatal=lambda _: None,
-    )
-    with pytest.raises(JournalReplaced, match="is not the one that was read"):
-        await runtime.start(new.state.cluster_id)
-    if more or kind == "postgresql":
-        await node._catch_up(reader)
-        assert node._replica.position == len(new.journal)
-        assert machine.snapshot(node._replica.state) == machine.snapshot(new.state)
-    await reader.close()
 
 
 @pytest.mark.parametrize("kind", SHARED)

@@ -233,10 +233,6 @@ async def test_a_large_snapshot_is_stored_part_by_part(path: str) -> None:
     database.close()
 
 
-async def rig_on(path: str) -> Rig:
-    return await Rig(journal=SqliteJournal(path, lambda: "made")).start()
-
-
 async def history(rig: Rig, count: int) -> bytes:
     client = rig.client()
     topic_id = await created(client)
@@ -296,7 +292,7 @@ async def test_a_snapshot_process_is_ended_with_its_parent(
 )
 async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str) -> None:
     """A sandbox may forbid the system call, as systemd's @resources does."""
-    rig = await rig_on(path)
+    rig = await Rig(journal=SqliteJournal(path, lambda: "made")).start()
     before = await history(rig, 5)
     snapshot = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SANDBOX, str(SETPRIORITY[platform.machine()]), stdin=PIPE, stderr=PIPE
@@ -309,7 +305,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
     """It runs the steps of `snapshotter.main` in this process, visible to a debugger and to coverage."""
-    rig = await rig_on(path)
+    rig = await Rig(journal=SqliteJournal(path, lambda: "made")).start()
     before = await history(rig, 5)
     assert snapshotter.make_snapshot(path, 3) == 8
     assert snapshotter.make_snapshot(path, 8) == 8

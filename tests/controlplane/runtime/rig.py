@@ -104,6 +104,11 @@ class Rig:
     def high_watermark(self, topic_id: bytes, partition: int = 0) -> int:
         return self.state.partitions[topic_id, partition].high_watermark
 
+    def let_go(self) -> None:
+        """End the hold on appends."""
+        self.memory.is_held = False
+        self.memory.release()
+
     def client(self, **bounds: int) -> InProcessClient:
         return InProcessClient(self.runtime, **bounds)
 

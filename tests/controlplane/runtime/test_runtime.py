@@ -148,6 +148,10 @@ async def test_records_that_arrive_while_an_append_runs_share_the_next(rig: Rig)
     assert [len(records) for records in (await appended(rig))[before:]] == [1, 9]
 
 
+async def confirmed(_: int) -> None:
+    """Nothing is answered without records in the tests that use it."""
+
+
 @on_virtual_time
 async def test_clients_that_began_apart_share_slow_appends() -> None:
     """Otherwise each would wait for the appends of the other."""
@@ -159,9 +163,6 @@ async def test_clients_that_began_apart_share_slow_appends() -> None:
             self.is_held = True
             asyncio.get_running_loop().call_later(0.04, self.release)
             return super().append(records, token, hot)
-
-    async def confirmed(_: int) -> None:
-        """Nothing is answered without records here."""
 
     journal = SlowJournal("cluster")
     rig = await Rig(journal, confirm=confirmed).start()
@@ -188,9 +189,6 @@ async def test_clients_that_began_apart_share_slow_appends() -> None:
 async def test_after_a_slow_append_the_next_one_waits_until_answered_clients_are_quiet() -> None:
     """Their commands come one after another, later than an eighth of the append's time."""
     journal = MemoryJournal("cluster")
-
-    async def confirmed(_: int) -> None:
-        """Nothing is answered without records here."""
 
     rig = await Rig(journal, confirm=confirmed).start()
     topic_id = await created(rig.client())
@@ -309,9 +307,7 @@ async def test_a_clock_that_was_wrong_for_a_while_leaves_nothing_in_the_journal(
 
 
 async def test_after_a_long_outage_leases_last_as_long_as_ever(rig: Rig) -> None:
-    """This also holds if the first agent is heard only after the first tick, when the time jumps by the whole
-    outage.
-    """
+    """Also if the first agent is heard only after the first tick, when the time jumps by the whole outage."""
     client = rig.client()
     kept = (await client.call(open_lease(9_000))).lease_opened.lease_id
     rig.clock.set(30 * DAY_MS)
@@ -392,8 +388,7 @@ async def test_too_much_that_waits_for_the_disk_holds_commands_back() -> None:
     with pytest.raises(ControlPlaneUnavailable, match="3 commands are waiting"):
         await client.call(heartbeat())
     assert not waiting.done()
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     offsets = [base_offset(reply) for reply in await asyncio.gather(*calls)]
     assert offsets == list(range(5))
     await waiting
@@ -407,8 +402,7 @@ async def test_bytes_that_wait_for_the_disk_are_bounded() -> None:
     calls = [asyncio.ensure_future(client.call(commit(topic_id))) for _ in range(4)]
     await iterations()
     assert rig.high_watermark(topic_id) == 1
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     assert len(await asyncio.gather(*calls)) == 4
     await rig.runtime.close()
 
@@ -494,8 +488,7 @@ async def test_the_backlog_of_a_lost_session_is_dropped() -> None:
     session.close()
     kept = asyncio.ensure_future(keeper.call(read(topic_id)))
     await iterations()
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     assert (await kept).partitions_read.partitions[0].high_watermark == 1
     await rig.runtime.close()
 
@@ -586,8 +579,7 @@ async def test_a_clean_stop_answers_what_was_decided(rig: Rig) -> None:
     with pytest.raises(ControlPlaneUnavailable, match="stopping"):
         await client.call(leave())
     assert not closing.done()
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     await closing
     assert [base_offset(reply) for reply in await asyncio.gather(*calls)] == [0, 1, 2]
     with pytest.raises(ControlPlaneUnavailable, match="was stopped"):

@@ -94,6 +94,15 @@ class Cluster:
         reply = self.reply(verb, message)
         return getattr(reply, reply.WhichOneof("result"))
 
+    def initialize(self, transactional_id: str, timeout_ms: int = 60_000) -> dict[str, Any]:
+        """Return the fields by which commands name a new transactional producer."""
+        made = self.do("init_producer_id", init_of(transactional_id, timeout_ms))
+        return {
+            "transactional_id": transactional_id,
+            "producer_id": made.producer_id,
+            "producer_epoch": made.producer_epoch,
+        }
+
     def tick(self, after_ms: int = 0) -> list[str]:
         """Advance the clock and tick once. Return the names of the records."""
         self.now_ms += after_ms

@@ -72,6 +72,12 @@ def _producer(text: str) -> tuple[int, int]:
     return int(producer_id), int(epoch)
 
 
+def _named(name: str, producer: str) -> dict[str, Any]:
+    """Return the fields that name a transactional producer."""
+    producer_id, epoch = _producer(producer)
+    return {"transactional_id": _id(name), "producer_id": producer_id, "producer_epoch": epoch}
+
+
 def _options(words: Iterable[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
@@ -132,13 +138,10 @@ def _id(name: str) -> str:
 
 def _add(verify: bool) -> Callable[..., str]:
     def add(cluster: Cluster, name: str, producer: str, *partitions: str) -> str:
-        producer_id, epoch = _producer(producer)
         answer = cluster.do(
             "add_partitions_to_txn",
             AddPartitionsToTxn(
-                transactional_id=_id(name),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 partitions=[cluster.partition(text) for text in partitions],
                 verify_only=verify,
             ),
@@ -150,11 +153,8 @@ def _add(verify: bool) -> Callable[..., str]:
 
 
 def _offsets(cluster: Cluster, name: str, producer: str, group: str) -> str:
-    producer_id, epoch = _producer(producer)
     command = AddOffsetsToTxn(
-        transactional_id=_id(name),
-        producer_id=producer_id,
-        producer_epoch=epoch,
+        **_named(name, producer),
         group_id=_id(group),
     )
     return _name(cluster.do("add_offsets_to_txn", command).error_code)
@@ -162,7 +162,6 @@ def _offsets(cluster: Cluster, name: str, producer: str, group: str) -> str:
 
 def _commit_offset(adds_group: bool) -> Callable[..., str]:
     def commit(cluster: Cluster, name: str, producer: str, group: str, offset: str) -> str:
-        producer_id, epoch = _producer(producer)
         partition, _, number = offset.partition("=")
         wanted = CommittedOffset(
             partition=cluster.partition(partition), offset=int(number), leader_epoch=-1
@@ -170,10 +169,8 @@ def _commit_offset(adds_group: bool) -> Callable[..., str]:
         answer = cluster.do(
             "txn_offset_commit",
             TxnOffsetCommit(
-                transactional_id=_id(name),
                 group_id=_id(group),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 generation_id=-1,
                 offsets=[wanted],
                 adds_group=adds_group,
@@ -193,13 +190,10 @@ def _fetch_offset(cluster: Cluster, group: str, partition: str) -> str:
 
 def _end(bumps_epoch: bool) -> Callable[..., str]:
     def end(cluster: Cluster, name: str, producer: str, outcome: str) -> str:
-        producer_id, epoch = _producer(producer)
         answer = cluster.do(
             "end_txn",
             EndTxn(
-                transactional_id=_id(name),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 committed=outcome == "commit",
                 bumps_epoch=bumps_epoch,
             ),

@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadPartitions,
 )
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked, init_of
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked
 
 
 class Past(Cluster):
@@ -30,14 +30,7 @@ class Past(Cluster):
 
     def become(self, transactional_id: str) -> None:
         """Let this producer write from now on."""
-        init = init_of(transactional_id, 600_000)
-        made = self.do("init_producer_id", init)
-        assert not made.error_code
-        self.ids_ = {
-            "transactional_id": transactional_id,
-            "producer_id": made.producer_id,
-            "producer_epoch": made.producer_epoch,
-        }
+        self.ids_ = self.initialize(transactional_id, 600_000)
         self.sequences: dict[str, int] = {}
 
     def begin(self, *partitions: str) -> None:

@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     ReadPartitions,
 )
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
-from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked, init_of
+from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked
 
 PARTITIONS = ("a-0", "a-1", "b-0")
 NAMES = ("x", "y", "z")
@@ -47,17 +47,9 @@ class Transfers(Unchecked):
         self.log: dict[str, list[list[Any]]] = {each: [] for each in PARTITIONS}
         self.starts = dict.fromkeys(PARTITIONS, 0)
         self.open: dict[str, list[list[Any]]] = {each: [] for each in NAMES}
-        self.ids_: dict[str, dict[str, Any]] = {}
+        self.ids_ = {name: self.initialize(name, 600_000) for name in NAMES}
         self.sequences: dict[tuple[str, str], int] = {}
         self.serial = 0
-        for name in NAMES:
-            init = init_of(name, 600_000)
-            made = self.do("init_producer_id", init)
-            self.ids_[name] = {
-                "transactional_id": name,
-                "producer_id": made.producer_id,
-                "producer_epoch": made.producer_epoch,
-            }
 
     def take(self, step: Step) -> None:
         if step.is_end:

@@ -5,6 +5,16 @@ import pytest
 from tests.controlplane.verbs.groups.conftest import play
 
 SCRIPTS = {
+    "a second member waits until the first joins again": """
+        join a old        -> a: gen=1 range leader=a of a
+        sync a a=A        -> a: synced A
+        join b            -> b: MEMBER_ID_REQUIRED
+        join b            -> b: waits
+        join a            -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+        sync b            -> b: waits
+        sync a a=A b=B    -> a: synced A | b: synced B
+        describe          -> Stable range a=A b=B
+    """,
     "first member leads and gets what it assigned": """
         join a            -> a: MEMBER_ID_REQUIRED
         describe          -> Empty
@@ -13,13 +23,6 @@ SCRIPTS = {
         sync a a=A        -> a: synced A
         describe          -> Stable range a=A
         heartbeat a       -> a: ok
-    """,
-    "clients before v4 join without an id first": "join a old -> a: gen=1 range leader=a of a",
-    "heartbeat tells of a rebalance": """
-        join a old        -> a: gen=1 range leader=a of a
-        sync a a=A        -> a: synced A
-        join b old        -> b: waits
-        heartbeat a       -> a: REBALANCE_IN_PROGRESS
     """,
     "members not named in the assignment get an empty one": """
         join a old        -> a: gen=1 range leader=a of a
@@ -73,10 +76,6 @@ SCRIPTS = {
         heartbeat a gen=0           -> a: ILLEGAL_GENERATION
         sync a type=consumer protocol=range a=A -> a: synced A
     """,
-    "sync of a stable group is answered again": """
-        stable ->
-        sync b -> b: synced B
-    """,
     "sync in a rebalance is refused": """
         stable                      ->
         join c old                  -> c: waits
@@ -92,11 +91,6 @@ SCRIPTS = {
         join b protocols=range:x    -> b: waits
         describe                    -> PreparingRebalance a= b=
         join a                      -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
-    """,
-    "the leader of a stable group rebalances by joining": """
-        stable                      ->
-        join a                      -> a: waits
-        join b                      -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
     """,
     "a lost join answer is given again": """
         join a old                  -> a: gen=1 range leader=a of a
@@ -256,19 +250,6 @@ SCRIPTS = {
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_joining(script: str) -> None:
     play(script)
-
-
-def test_a_second_member_waits_until_the_first_joins_again() -> None:
-    play("""
-    join a old        -> a: gen=1 range leader=a of a
-    sync a a=A        -> a: synced A
-    join b            -> b: MEMBER_ID_REQUIRED
-    join b            -> b: waits
-    join a            -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
-    sync b            -> b: waits
-    sync a a=A b=B    -> a: synced A | b: synced B
-    describe          -> Stable range a=A b=B
-    """)
 
 
 def test_an_empty_group_id_is_invalid() -> None:

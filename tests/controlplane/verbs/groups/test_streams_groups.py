@@ -316,25 +316,6 @@ def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
     """)
 
 
-def test_internal_topics_are_asked_for_and_found() -> None:
-    """A repartition topic has as many partitions as what is written to it, and a changelog as many as its tasks."""
-    play("""
-    app 0:t>r 1:*r+c              ->
-    join a                        -> a: 2 - [3]
-    why                           -> Internal topics are missing: c, r
-    state                         -> NotReady 2/2 | a=2:-
-    make                          -> c:4 r:4
-    beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3
-    state                         -> Stable 3/3 | a=3:0:0,1,2,3 1:0,1,2,3
-    """)
-    play("""
-    app 0:t>r>s 1:*r/8>v+c 2:*s*v+d ->
-    join a                        -> a: 2 - [3]
-    make                          -> c:8 d:8 r:8 s:4 v:8
-    beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3,4,5,6,7 2:0,1,2,3,4,5,6,7
-    """)
-
-
 def test_topics_that_do_not_fit_are_told() -> None:
     """The statuses are MISSING_SOURCE_TOPICS and INCORRECTLY_PARTITIONED_TOPICS, with Kafka's words."""
     play("""
@@ -405,6 +386,22 @@ def test_a_topology_is_bounded() -> None:
 
 
 SCRIPTS = {
+    # A repartition topic has as many partitions as what is written to it, and a changelog as many as its tasks.
+    "internal topics are asked for and found": """
+        app 0:t>r 1:*r+c              ->
+        join a                        -> a: 2 - [3]
+        why                           -> Internal topics are missing: c, r
+        state                         -> NotReady 2/2 | a=2:-
+        make                          -> c:4 r:4
+        beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3
+        state                         -> Stable 3/3 | a=3:0:0,1,2,3 1:0,1,2,3
+    """,
+    "internal topics of a chain are asked for and found": """
+        app 0:t>r>s 1:*r/8>v+c 2:*s*v+d ->
+        join a                        -> a: 2 - [3]
+        make                          -> c:8 d:8 r:8 s:4 v:8
+        beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3,4,5,6,7 2:0,1,2,3,4,5,6,7
+    """,
     # A member with an older one gets no tasks (STALE_TOPOLOGY is 0), and one with another one is refused.
     "the topology of a group stays": """
         app 0:t epoch=1               ->
