@@ -52,7 +52,7 @@ class Scene(Cluster):
         self.do("offset_commit", self.offsets())
 
     def added(self, *partitions: str) -> dict[str, Any]:
-        return {"partitions": map(self.partition, partitions), **self.ids_}
+        return {"partitions": [*map(self.partition, partitions)], **self.ids_}
 
     def offsets(self) -> dict[str, Any]:
         offset = {"partition": self.partition("a-0"), "offset": 1, "leader_epoch": -1}
