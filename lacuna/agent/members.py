@@ -16,11 +16,11 @@ from typing import Final
 
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.groups_pb2 import HeartbeatAnswered
 
 #: The reply to a member of a classic group that is in its generation.
-IN_GENERATION: Final = Reply(heartbeat_answered=HeartbeatAnswered())
+IN_GENERATION: Final = Reply(heartbeat_answered=Outcome())
 #: How long a heartbeat waits for a control plane, since most come back quickly.
 _PATIENCE_SECONDS: Final = 3.0
 #: How long members are kept: as long as the control plane's time stands still in an outage (adr/0025).

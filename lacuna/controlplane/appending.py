@@ -108,10 +108,7 @@ class Appender:
                 self._coming = loop.call_soon(self._gather, Burst(_MAX_ITERATIONS))
 
     def append_now(self) -> None:
-        """Start an append if there are records to write, or a confirmation if answers wait for one.
-
-        Does nothing while one of them is under way.
-        """
+        """Start an append for waiting records, or a confirmation for waiting answers, unless one is under way."""
         self._coming = None
         if self._running is not None or self._has_stopped or not self._is_asked():
             return

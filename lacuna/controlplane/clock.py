@@ -48,7 +48,6 @@ class SystemClock:
     """The clock of the machine."""
 
     def now_ms(self) -> int:
-        """Return the system time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     def passed_ms(self) -> float:
@@ -56,7 +55,6 @@ class SystemClock:
         return time.clock_gettime_ns(_SINCE_START) / 1_000_000
 
     async def sleep(self, duration_ms: int) -> None:
-        """Wait for `duration_ms` without blocking the event loop."""
         await asyncio.sleep(duration_ms / 1000)
 
 

@@ -27,7 +27,7 @@ from lacuna.controlplane.journal.journal import (
 from lacuna.controlplane.journal.renewing import Beside, beside_the_loop, renew_forever
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.runtime import Runtime
-from lacuna.controlplane.tenure import LeasedTenure, Tenure
+from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
@@ -47,7 +47,9 @@ _REFUSED_MS: Final = 300_000
 
 #: Asks the control plane at an address for its status, and reports this standby to it; None if it does not answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
-MakeRuntime = Callable[[SharedJournal, Replica, Tenure, Callable[[BaseException], None]], Runtime]
+MakeRuntime = Callable[
+    [SharedJournal, Replica, LeasedTenure, Callable[[BaseException], None]], Runtime
+]
 
 
 class Node:

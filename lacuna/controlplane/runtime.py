@@ -41,7 +41,7 @@ from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.partition import deleted_delta
 from lacuna.controlplane.state.state import NO_NODE, State
 from lacuna.controlplane.state.times import leap
-from lacuna.controlplane.tenure import LockedTenure, Tenure
+from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, ClusterDelta, RegisterAgent
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, PartitionDelta, ReadHot
@@ -139,7 +139,7 @@ class Runtime:
         *,
         snapshotter: Snapshotter | None = None,
         replica: Replica | None = None,
-        tenure: Tenure | None = None,
+        tenure: LeasedTenure | None = None,
         snapshot_appends: int | None = None,
         confirm: Callable[[int], Awaitable[None]] | None = None,
         authorizer: AuthorizerSettings | None = None,
@@ -153,7 +153,7 @@ class Runtime:
         self._prepare = prepare
         self._on_fatal = on_fatal
         self._replica = replica or Replica()
-        self._tenure = tenure or LockedTenure()
+        self._tenure = tenure
         self._is_shared = confirm is not None
         self._authorizer_settings = authorizer or AuthorizerSettings()
         #: None if jobs may use their verbs on every topic.
@@ -199,10 +199,7 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Open and replay the journal, and begin to serve.
-
-        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
-        """
+        """Replay the journal and begin to serve. `cluster_id` is what it should have, or None. Raises JournalError."""
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
         self._fencing_token = opened.fencing_token
@@ -414,7 +411,6 @@ class Runtime:
         return self._state.watch(key)
 
     def unsubscribe(self, session: RuntimeSession, keys: Sequence[PartitionKey]) -> None:
-        """Stop delivering deltas of these partitions."""
         for key in keys:
             session.unshown.discard(key)
             session.older.pop(key, None)
@@ -710,10 +706,7 @@ class Runtime:
             self._release()
 
     def _release(self) -> None:
-        """Deliver, in order, what has become durable.
-
-        Receivers can call back into the runtime, so a nested call during a delivery does nothing.
-        """
+        """Deliver in order what became durable. Receivers may call back in: a nested call does nothing."""
         if self._is_releasing:
             return
         self._is_releasing = True
@@ -759,7 +752,8 @@ class Runtime:
         This is checked when a command is decided. The reply to a command decided in time stays correct however late it
         leaves.
         """
-        if self._stopped is None and not self._tenure.holds():
+        has_ended = self._tenure is not None and not self._tenure.holds()
+        if self._stopped is None and has_ended:
             self._fail(
                 JournalFenced(
                     "this control plane could not renew its lease in time, so another one may lead now"

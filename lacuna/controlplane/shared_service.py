@@ -21,7 +21,7 @@ from lacuna.controlplane.service import Server, ServiceSettings
 from lacuna.controlplane.shared.contract import STATUS_METHOD
 from lacuna.controlplane.shared.reach import is_address
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.tenure import Tenure
+from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby, StatusRequest
 
 _ASK_SECONDS = 1.0
@@ -122,7 +122,7 @@ async def serve_shared(
     def make_runtime(
         journal: SharedJournal,
         replica: Replica,
-        tenure: Tenure,
+        tenure: LeasedTenure,
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         return Runtime(

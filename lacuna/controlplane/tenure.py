@@ -1,27 +1,11 @@
 """How long a leader may answer: as long as it is certain that no other one has taken over."""
 
-from typing import Final, Protocol
+from typing import Final
 
 from lacuna.controlplane.clock import Clock
 
 #: The part of a lease that a leader does not use, since its clock and the journal's may run at different speeds.
 _MARGIN: Final = 1 / 6
-
-
-class Tenure(Protocol):
-    """Whether this control plane certainly leads."""
-
-    def holds(self) -> bool:
-        """Return whether no other control plane can lead now."""
-        ...
-
-
-class LockedTenure:
-    """The tenure of a process that holds a lock: it lasts until the process ends."""
-
-    def holds(self) -> bool:
-        """Return True."""
-        return True
 
 
 class LeasedTenure:

@@ -36,7 +36,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE
 from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, Topic, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.log_pb2 import ReadHistories
+from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.logstore.segments import JournalEnd
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.extents import PartitionLog
@@ -156,7 +156,7 @@ class JobClient:
         Raises StaleMetadataError if a topic was deleted.
         """
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
-        reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
+        reply = self.call(Command(read_histories=ReadPartitions(partitions=wanted)))
         found = reply.histories_read.histories
         for each, history in zip(wanted, found, strict=False):
             if not history.settled_ms:

@@ -15,12 +15,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import MAX_REPORT_BYTES
-from lacuna.controlplane.v1.cluster_pb2 import (
-    AgentRegistered,
-    ClusterDelta,
-    LeaseReleased,
-    LeaseRenewed,
-)
+from lacuna.controlplane.v1.cluster_pb2 import AgentRegistered, ClusterDelta, LeaseRenewed, Outcome
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments.paths import SegmentId
 from tests.agent.harness import ScriptedControl, anybody, make_context, snapshot
@@ -36,7 +31,7 @@ class Setup:
         self.leases = iter(range(7, 1000))
         self.control.answers["register_agent"] = self.register
         self.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
-        self.control.answers["release_lease"] = Reply(lease_released=LeaseReleased())
+        self.control.answers["release_lease"] = Reply(lease_released=Outcome())
         self.metrics = AgentMetrics()
         self.lease = AgentLease(self.control, settings or AgentSettings(), self.metrics)
 
@@ -130,7 +125,7 @@ async def test_what_was_put_under_a_lease_that_is_lost_is_reported_until_it_is_k
     setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
     confirming = asyncio.create_task(setup.lease.confirm(6))
     await setup.until(lambda: setup.verbs().count("release_lease") == 2)
-    setup.control.answers["release_lease"] = Reply(lease_released=LeaseReleased())
+    setup.control.answers["release_lease"] = Reply(lease_released=Outcome())
     await confirming
     setup.control.answers["release_lease"] = CommandRefused(42, "x")
     await setup.lease.confirm(6)

@@ -12,26 +12,17 @@ from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import (
     AlterTopicConfigs,
     ConfigChange,
-    CreatePartitions,
-    CreatePartitionsTopic,
     CreateTopic,
-    CreateTopics,
-    DeleteTopics,
-    OpenLease,
-    RegisterAgent,
-    ReleaseLease,
     RenewLease,
     TopicPartition,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit, TxnOffsetCommit
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
-    ConfirmCollection,
     DeleteRecords,
     DeleteRecordsPartition,
-    PinReads,
     PlanCollection,
     PlanCompaction,
     PlanMerge,
@@ -39,14 +30,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     SwapExtents,
     SwapPartition,
     SwapSegment,
-    UnpinReads,
-)
-from lacuna.controlplane.v1.transactions_pb2 import (
-    AbortTxn,
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    EndTxn,
-    InitProducerId,
 )
 from tests.controlplane.verbs.cluster import add_batch
 from tests.controlplane.verbs.compacting import rewritten
@@ -169,34 +152,34 @@ class History:
             gap=self.random.choice([0, 0, 0, 9]),
         )
 
-    def _end_txn(self) -> EndTxn:
-        return EndTxn(
+    def _end_txn(self) -> dict[str, Any]:
+        return {
             **self._named(),
-            committed=self.random.random() < 0.5,
-            bumps_epoch=self.random.random() < 0.6,
-        )
+            "committed": self.random.random() < 0.5,
+            "bumps_epoch": self.random.random() < 0.6,
+        }
 
-    def _add_partitions_to_txn(self) -> AddPartitionsToTxn:
-        return AddPartitionsToTxn(**self._named(), partitions=[self._partition()])
+    def _add_partitions_to_txn(self) -> dict[str, Any]:
+        return {**self._named(), "partitions": [self._partition()]}
 
-    def _add_offsets_to_txn(self) -> AddOffsetsToTxn:
-        return AddOffsetsToTxn(**self._named(), group_id="g")
+    def _add_offsets_to_txn(self) -> dict[str, Any]:
+        return {**self._named(), "group_id": "g"}
 
     def _committed(self) -> CommittedOffset:
         offset = self.random.randrange(100)
         return CommittedOffset(partition=self._partition(), offset=offset, leader_epoch=-1)
 
-    def _txn_offset_commit(self) -> TxnOffsetCommit:
-        return TxnOffsetCommit(
+    def _txn_offset_commit(self) -> dict[str, Any]:
+        return {
             **self._named(),
-            group_id="g",
-            generation_id=-1,
-            offsets=[self._committed()],
-            adds_group=self.random.random() < 0.7,
-        )
+            "group_id": "g",
+            "generation_id": -1,
+            "offsets": [self._committed()],
+            "adds_group": self.random.random() < 0.7,
+        }
 
-    def _offset_commit(self) -> OffsetCommit:
-        return OffsetCommit(group_id="g", generation_id=-1, offsets=[self._committed()])
+    def _offset_commit(self) -> dict[str, Any]:
+        return {"group_id": "g", "generation_id": -1, "offsets": [self._committed()]}
 
     def _swap_extents(self) -> SwapExtents:
         lease_id = next(iter(self.state.leases))
@@ -236,36 +219,36 @@ class History:
         self.planned = [*self.planned[-3:], command]
         return self.random.choice(self.planned)
 
-    def _confirm_collection(self) -> ConfirmCollection:
+    def _confirm_collection(self) -> dict[str, Any]:
         asked = PlanCollection(lease_id=next(iter(self.state.leases)), max_segments=20)
         plan = self.ask("plan_collection", asked, self.state.clock_ms)
-        return ConfirmCollection(segments=plan.segments, swept_lease_ids=plan.swept_lease_ids)
+        return {"segments": plan.segments, "swept_lease_ids": plan.swept_lease_ids}
 
-    def _init_producer_id(self) -> InitProducerId:
+    def _init_producer_id(self) -> dict[str, Any]:
         if self.random.random() < 0.3:
-            return InitProducerId(producer_id=-1, producer_epoch=-1)
+            return {"producer_id": -1, "producer_epoch": -1}
         named = self._named()
         if self.random.random() < 0.5:
             named |= {"producer_id": -1, "producer_epoch": -1}
         timeout = self.random.choice([1000, 100_000])
-        return InitProducerId(**named, has_transactional_id=True, transaction_timeout_ms=timeout)
+        return {**named, "has_transactional_id": True, "transaction_timeout_ms": timeout}
 
-    def _abort_txn(self) -> AbortTxn:
-        return AbortTxn(transactional_id=self.random.choice(NAMES))
+    def _abort_txn(self) -> dict[str, Any]:
+        return {"transactional_id": self.random.choice(NAMES)}
 
-    def _register_agent(self) -> RegisterAgent:
-        return RegisterAgent(host=self.random.choice("ab"), port=9092, zone="z")
+    def _register_agent(self) -> dict[str, Any]:
+        return {"host": self.random.choice("ab"), "port": 9092, "zone": "z"}
 
-    def _open_lease(self) -> OpenLease:
-        return OpenLease(duration_ms=self.random.choice([0, 1000, 3_600_000]))
+    def _open_lease(self) -> dict[str, Any]:
+        return {"duration_ms": self.random.choice([0, 1000, 3600000])}
 
-    def _renew_lease(self) -> RenewLease:
-        return RenewLease(lease_id=self._lease())
+    def _renew_lease(self) -> dict[str, Any]:
+        return {"lease_id": self._lease()}
 
-    def _release_lease(self) -> ReleaseLease:
-        return ReleaseLease(lease_id=self._lease())
+    def _release_lease(self) -> dict[str, Any]:
+        return {"lease_id": self._lease()}
 
-    def _create_topics(self) -> CreateTopics:
+    def _create_topics(self) -> dict[str, Any]:
         names = self.random.sample(["a", "b", "c.d", "c_d"], 2)
         configs = self.random.choice(
             [
@@ -276,17 +259,15 @@ class History:
             ]
         )
         topics = [CreateTopic(name=name, partition_count=2, configs=configs) for name in names]
-        return CreateTopics(topics=topics)
+        return {"topics": topics}
 
-    def _delete_topics(self) -> DeleteTopics:
-        return DeleteTopics(topic_ids=[self.random.choice(list(self.state.topics))])
+    def _delete_topics(self) -> dict[str, Any]:
+        return {"topic_ids": [self.random.choice(list(self.state.topics))]}
 
-    def _create_partitions(self) -> CreatePartitions:
+    def _create_partitions(self) -> dict[str, Any]:
         topic = self.random.choice(list(self.state.topics.values()))
         count = len(topic.partitions) + self.random.randrange(2)
-        return CreatePartitions(
-            topics=[CreatePartitionsTopic(name=topic.name, partition_count=count)]
-        )
+        return {"topics": [{"name": topic.name, "partition_count": count}]}
 
     def _alter_topic_configs(self) -> AlterTopicConfigs:
         topic = self.random.choice(list(self.state.topics.values()))
@@ -299,12 +280,12 @@ class History:
         wanted.before_offset = self.random.choice([-1, 2, 5, 20])
         return DeleteRecords(partitions=[wanted])
 
-    def _pin_reads(self) -> PinReads:
+    def _pin_reads(self) -> dict[str, Any]:
         pin_id = self.random.choice([0, *self.state.segments.pins])
-        return PinReads(duration_ms=self.random.randrange(1, 100_000), pin_id=pin_id)
+        return {"duration_ms": self.random.randrange(1, 100000), "pin_id": pin_id}
 
-    def _unpin_reads(self) -> UnpinReads:
-        return UnpinReads(pin_id=self.random.randrange(1, self.state.next_pin_id + 1))
+    def _unpin_reads(self) -> dict[str, Any]:
+        return {"pin_id": self.random.randrange(1, self.state.next_pin_id + 1)}
 
 
 class Twin:
@@ -375,10 +356,7 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
 
 
 def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State) -> list[bytes]:
-    """Return a twin's records of a tick, with those of the first state's groups, which the twin then applies.
-
-    Sessions are volatile, so a twin from a snapshot has no sessions to end.
-    """
+    """Return a twin's records of a tick, and those of the first state's groups, which it applies: it lacks sessions."""
     of_groups = [data for data in told if JournalRecord.FromString(data).HasField("group")]
     missing = [data for data in of_groups if data not in again]
     for data in missing:

@@ -1,6 +1,4 @@
-"""Compares the state machine with a small, naive model of the log with one list entry per record (S1, S3, S4,
-S5, S14).
-"""
+"""Compares the state machine with a naive model of the log with one list entry per record (S1, S3, S4, S5, S14)."""
 
 from dataclasses import dataclass, field
 

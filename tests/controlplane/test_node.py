@@ -4,17 +4,8 @@ import pytest
 
 from lacuna.controlplane.journal.journal import JournalError, JournalForeign, JournalRefused
 from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from tests.controlplane.runtime.rig import no_runtime, nobody
 from tests.doubles.clock import ManualClock
-
-
-def no_runtime(*_: object) -> Runtime:
-    raise AssertionError("it does not lead")
-
-
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
 
 
 class Asked:

@@ -13,107 +13,25 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.client.repeating import may_be_repeated
 from lacuna.controlplane.shared.batches import commit_of
 from lacuna.controlplane.state.internal import InternalTopics
-from lacuna.controlplane.v1.cluster_pb2 import (
-    AlterTopicConfigs,
-    ConfigChange,
-    CreatePartitions,
-    CreatePartitionsTopic,
-    CreateTopic,
-    CreateTopics,
-    DeleteTopics,
-    DescribeCluster,
-    DescribeLeases,
-    OpenLease,
-    RegisterAgent,
-    ReleaseLease,
-    RenewLease,
-)
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
-    AlterGroupConfigs,
     ConsumerGroupHeartbeat,
-    DeleteOffsets,
     DescribeConsumerGroups,
-    DescribeGroupConfigs,
-    DescribeTopology,
-    StreamsGroupHeartbeat,
-    StreamsSubtopology,
-    StreamsTopology,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    DeleteGroups,
-    DescribeGroups,
-    GroupProtocol,
-    Heartbeat,
-    JoinGroup,
-    LeaveGroup,
-    LeavingMember,
-    ListGroups,
     MemberAssignment,
-    OffsetCommit,
-    OffsetFetch,
-    OffsetFetchGroup,
     SyncGroup,
-    TxnOffsetCommit,
 )
-from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
-    ConfirmCollection,
-    DeleteRecords,
-    DeleteRecordsPartition,
-    DescribeMerges,
-    FilterUncommitted,
-    FinishCleaning,
-    ImportedSlice,
-    ImportSegment,
     PinReads,
-    PlanCleaning,
-    PlanCleaningRange,
-    PlanCollection,
-    PlanCompaction,
-    PlanMerge,
-    ReadAsOf,
-    ReadCut,
-    ReadHistories,
-    ReadHot,
-    ReadPartitions,
     SegmentId,
-    SwapExtents,
-    UnpinReads,
-)
-from lacuna.controlplane.v1.security_pb2 import (
-    Acl,
-    AlterSecurity,
-    Quota,
-    QuotaEntity,
-    QuotaUse,
-    SecurityChanges,
-    ShareQuotas,
 )
 from lacuna.controlplane.v1.share_pb2 import (
-    AcknowledgedRange,
-    AlterShareOffsets,
     BuryRecords,
     DeadLetters,
-    DeleteShareOffsets,
-    DescribeShareOffsets,
-    PlanDeadLetters,
-    ShareOffset,
-    SharePartitionRequest,
-    ShareRecords,
-)
-from lacuna.controlplane.v1.transactions_pb2 import (
-    AbortTxn,
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    DescribeProducers,
-    DescribeTransactions,
-    EndTxn,
-    InitProducerId,
-    ListTransactions,
 )
 from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, add_batch
 
@@ -127,30 +45,18 @@ class Scene(Cluster):
         super().__init__()
         self.topic_id = self.create("a", 2)
         self.put("a-0", 2)
-        init = InitProducerId(
-            has_transactional_id=True,
-            transactional_id="t",
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        made = self.do("init_producer_id", init)
-        self.producer = (made.producer_id, made.producer_epoch)
+        self.ids_ = self.initialize("t")
+        self.producer = (self.ids_["producer_id"], self.ids_["producer_epoch"])
         self.do("add_partitions_to_txn", self.added("a-0"))
         self.put("a-0", 1, producer=self.producer, sequence=0, flags=TRANSACTIONAL)
         self.do("offset_commit", self.offsets())
 
-    def added(self, *partitions: str) -> AddPartitionsToTxn:
-        return AddPartitionsToTxn(
-            transactional_id="t",
-            producer_id=self.producer[0],
-            producer_epoch=self.producer[1],
-            partitions=map(self.partition, partitions),
-        )
+    def added(self, *partitions: str) -> dict[str, Any]:
+        return {"partitions": [*map(self.partition, partitions)], **self.ids_}
 
-    def offsets(self) -> OffsetCommit:
-        offset = CommittedOffset(partition=self.partition("a-0"), offset=1, leader_epoch=-1)
-        return OffsetCommit(group_id="g", generation_id=-1, offsets=[offset])
+    def offsets(self) -> dict[str, Any]:
+        offset = {"partition": self.partition("a-0"), "offset": 1, "leader_epoch": -1}
+        return {"group_id": "g", "generation_id": -1, "offsets": [offset]}
 
     def segment(self) -> CommitSegment:
         given = self.slice("a-0")
@@ -158,58 +64,60 @@ class Scene(Cluster):
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
         return commit_of(segment, 1 << 40, [given])
 
-    def imported(self) -> ImportSegment:
+    def imported(self) -> dict[str, Any]:
         self.create("mirror", mirror_source="other/topic")
-        given = ImportedSlice(
-            partition=self.partition("mirror-0"), source="other/topic", end_offset=5
-        )
-        segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
-        return ImportSegment(segment=segment, slices=[given])
+        given = {"partition": self.partition("mirror-0"), "source": "other/topic", "end_offset": 5}
+        segment = {"lease_id": self.lease_id, "sequence": self.sequence + 1}
+        return {"segment": segment, "slices": [given]}
 
-    def joined(self, **given: Any) -> JoinGroup:
-        protocols = [GroupProtocol(name="range", metadata=b"")]
-        return JoinGroup(
-            group_id="members",
-            protocol_type="consumer",
-            protocols=protocols,
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=60_000,
+    def joined(self, **given: Any) -> dict[str, Any]:
+        protocols = [{"name": "range", "metadata": b""}]
+        return {
+            "group_id": "members",
+            "protocol_type": "consumer",
+            "protocols": protocols,
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
             **given,
-        )
+        }
 
-    def sharing(self, member_epoch: int) -> ConsumerGroupHeartbeat:
-        return ConsumerGroupHeartbeat(
-            group_id="queue",
-            member_id="m",
-            member_epoch=member_epoch,
-            has_topic_names=member_epoch == 0,
-            topic_names=["a"] if member_epoch == 0 else (),
-        )
+    def sharing(self, member_epoch: int) -> dict[str, Any]:
+        return {
+            "group_id": "queue",
+            "member_id": "m",
+            "member_epoch": member_epoch,
+            "has_topic_names": member_epoch == 0,
+            "topic_names": ["a"] if member_epoch == 0 else (),
+        }
 
-    def streaming(self) -> StreamsGroupHeartbeat:
+    def streaming(self) -> dict[str, Any]:
         """Return a heartbeat that joins a group whose assignments do not wait."""
-        change = ConfigChange(name="streams.initial.rebalance.delay.ms", value="0")
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="streams", changes=[change]))
-        reads = StreamsSubtopology(subtopology_id="0", source_topics=["a"])
-        return StreamsGroupHeartbeat(
-            group_id="streams",
-            member_id="m",
-            rebalance_timeout_ms=1000,
-            topology=StreamsTopology(subtopologies=[reads]),
-        )
+        change = {"name": "streams.initial.rebalance.delay.ms", "value": "0"}
+        self.do("alter_group_configs", {"group_id": "streams", "changes": [change]})
+        reads = {"subtopology_id": "0", "source_topics": ["a"]}
+        return {
+            "group_id": "streams",
+            "member_id": "m",
+            "rebalance_timeout_ms": 1000,
+            "topology": {"subtopologies": [reads]},
+        }
 
-    def described(self) -> DescribeTopology:
+    def described(self) -> dict[str, Any]:
         self.do("streams_group_heartbeat", self.streaming())
-        return DescribeTopology(group_id="streams", member_id="m", description=b"text")
+        return {"group_id": "streams", "member_id": "m", "description": b"text"}
 
-    def to_acquire(self) -> ShareRecords:
-        change = ConfigChange(name="share.auto.offset.reset", value="earliest")
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
+    def to_acquire(self) -> dict[str, Any]:
+        change = {"name": "share.auto.offset.reset", "value": "earliest"}
+        self.do("alter_group_configs", {"group_id": "queue", "changes": [change]})
         self.do("share_group_heartbeat", self.sharing(0))
-        asked = SharePartitionRequest(partition=self.partition("a-0"), acquires=True)
-        return ShareRecords(
-            group_id="queue", member_id="m", partitions=[asked], max_records=1, max_bytes=1000
-        )
+        asked = {"partition": self.partition("a-0"), "acquires": True}
+        return {
+            "group_id": "queue",
+            "member_id": "m",
+            "partitions": [asked],
+            "max_records": 1,
+            "max_bytes": 1000,
+        }
 
     def left_queue(self) -> str:
         """Return a share group whose member has acquired records and left."""
@@ -221,14 +129,14 @@ class Scene(Cluster):
         """Return a share group whose first record waits for the dead-letter queue `b`."""
         self.create("b", errors_deadletterqueue_group_enable="true")
         name, value = "errors.deadletterqueue.topic.name", "b"
-        change = ConfigChange(name=name, value=value)
-        self.do("alter_group_configs", AlterGroupConfigs(group_id="queue", changes=[change]))
-        rules = SecurityChanges(configs={f"{name}.prefix": ""})
-        self.do("alter_security", AlterSecurity(changes=rules))
+        change = {"name": name, "value": value}
+        self.do("alter_group_configs", {"group_id": "queue", "changes": [change]})
+        rules = {"configs": {f"{name}.prefix": ""}}
+        self.do("alter_security", {"changes": rules})
         self.do("share_records", self.to_acquire())
-        rejected = AcknowledgedRange(types=bytes([3]))
-        asked = SharePartitionRequest(partition=self.partition("a-0"), acknowledged=[rejected])
-        self.do("share_records", ShareRecords(group_id="queue", member_id="m", partitions=[asked]))
+        rejected = {"types": bytes([3])}
+        asked = {"partition": self.partition("a-0"), "acknowledged": [rejected]}
+        self.do("share_records", {"group_id": "queue", "member_id": "m", "partitions": [asked]})
         return "queue"
 
     def burial(self) -> BuryRecords:
@@ -240,9 +148,9 @@ class Scene(Cluster):
         segment = SegmentId(lease_id=self.lease_id, sequence=self.sequence + 1)
         return BuryRecords(commit=commit_of(segment, 1 << 40, [given]), letters=[letters])
 
-    def planned(self) -> PlanDeadLetters:
+    def planned(self) -> dict[str, Any]:
         self.dying_queue()
-        return PlanDeadLetters()
+        return {}
 
     def consumer(self, member_epoch: int, member_id: str = "m") -> ConsumerGroupHeartbeat:
         return ConsumerGroupHeartbeat(
@@ -276,14 +184,6 @@ class Scene(Cluster):
         self.state.take_changes()
 
 
-def _ids(scene: Scene) -> dict[str, Any]:
-    return {
-        "transactional_id": "t",
-        "producer_id": scene.producer[0],
-        "producer_epoch": scene.producer[1],
-    }
-
-
 def _slices(scene: Scene) -> list[CommittedOffset]:
     return [CommittedOffset(partition=scene.partition("a-1"), offset=7, leader_epoch=-1)]
 
@@ -311,124 +211,146 @@ def _pinned(scene: Scene) -> int:
     return int(scene.do("pin_reads", PinReads(duration_ms=60_000)).pin_id)
 
 
-#: A command of each verb that does something in its scene.
+#: A command of each verb, as a message or its fields, that does something in its scene.
 COMMANDS: dict[str, Callable[[Scene], Any]] = {
-    "register_agent": lambda _: RegisterAgent(host="agent", port=9093),
-    "renew_lease": lambda scene: RenewLease(lease_id=scene.lease_id),
-    "release_lease": lambda scene: ReleaseLease(lease_id=scene.lease_id),
-    "create_topics": lambda _: CreateTopics(topics=[CreateTopic(name="b", partition_count=1)]),
-    "delete_topics": lambda scene: DeleteTopics(topic_ids=[scene.topic_id]),
-    "create_partitions": lambda _: CreatePartitions(
-        topics=[CreatePartitionsTopic(name="a", partition_count=3)]
-    ),
-    "alter_topic_configs": lambda _: AlterTopicConfigs(
-        name="a", changes=[ConfigChange(name="cleanup.policy", operation=2, value="compact")]
-    ),
-    "alter_security": lambda _: AlterSecurity(
-        changes=SecurityChanges(
-            added_acls=[Acl(principal="User:a", host="*")],
-            quotas=[
-                Quota(entity=[QuotaEntity(type="user", name="a")], set={"request_percentage": 5})
+    "register_agent": lambda _: {"host": "agent", "port": 9093},
+    "renew_lease": lambda scene: {"lease_id": scene.lease_id},
+    "release_lease": lambda scene: {"lease_id": scene.lease_id},
+    "create_topics": lambda _: {"topics": [{"name": "b", "partition_count": 1}]},
+    "delete_topics": lambda scene: {"topic_ids": [scene.topic_id]},
+    "create_partitions": lambda _: {"topics": [{"name": "a", "partition_count": 3}]},
+    "alter_topic_configs": lambda _: {
+        "name": "a",
+        "changes": [{"name": "cleanup.policy", "operation": 2, "value": "compact"}],
+    },
+    "alter_security": lambda _: {
+        "changes": {
+            "added_acls": [{"principal": "User:a", "host": "*"}],
+            "quotas": [
+                {"entity": [{"type": "user", "name": "a"}], "set": {"request_percentage": 5}}
             ],
-        )
-    ),
-    "share_quotas": lambda scene: ShareQuotas(
-        lease_id=scene.lease_id, uses=[QuotaUse(key="request_percentage", used=0.5)]
-    ),
-    "open_lease": lambda _: OpenLease(duration_ms=60_000),
-    "describe_leases": lambda _: DescribeLeases(),
-    "describe_cluster": lambda _: DescribeCluster(),
+        }
+    },
+    "share_quotas": lambda scene: {
+        "lease_id": scene.lease_id,
+        "uses": [{"key": "request_percentage", "used": 0.5}],
+    },
+    "open_lease": lambda _: {"duration_ms": 60_000},
+    "describe_leases": lambda _: {},
+    "describe_cluster": lambda _: {},
     "commit_segment": Scene.segment,
-    "read_partitions": lambda scene: ReadPartitions(partitions=[scene.partition("a-0")]),
-    "read_as_of": lambda scene: ReadAsOf(
-        partitions=[scene.partition("a-0")], at_ms=scene.now_ms + 1_000
-    ),
-    "read_cut": lambda scene: ReadCut(partitions=[scene.partition("a-0")]),
-    "read_histories": lambda scene: ReadHistories(partitions=[scene.partition("a-0")]),
-    "delete_records": lambda scene: DeleteRecords(
-        partitions=[DeleteRecordsPartition(partition=scene.partition("a-0"), before_offset=1)]
-    ),
-    "plan_merge": lambda scene: PlanMerge(
-        lease_id=scene.lease_id, max_bytes=1 << 20, small_bytes=1 << 20, min_extents=1
-    ),
+    "read_partitions": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "read_as_of": lambda scene: {
+        "partitions": [scene.partition("a-0")],
+        "at_ms": scene.now_ms + 1000,
+    },
+    "read_cut": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "read_histories": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "delete_records": lambda scene: {
+        "partitions": [{"partition": scene.partition("a-0"), "before_offset": 1}]
+    },
+    "plan_merge": lambda scene: {
+        "lease_id": scene.lease_id,
+        "max_bytes": 1 << 20,
+        "small_bytes": 1 << 20,
+        "min_extents": 1,
+    },
     "import_segment": lambda scene: scene.imported(),
-    "swap_extents": lambda _: SwapExtents(),
-    "describe_merges": lambda scene: DescribeMerges(topic_ids=[scene.topic_id]),
-    "plan_collection": lambda scene: PlanCollection(lease_id=scene.lease_id, max_segments=10),
-    "filter_uncommitted": lambda scene: FilterUncommitted(
-        segments=[SegmentId(lease_id=scene.lease_id, sequence=99)]
-    ),
-    "confirm_collection": lambda _: ConfirmCollection(segments=[SegmentId(lease_id=7, sequence=1)]),
-    "pin_reads": lambda _: PinReads(duration_ms=60_000),
-    "unpin_reads": lambda scene: UnpinReads(pin_id=_pinned(scene)),
-    "plan_compaction": lambda scene: PlanCompaction(
-        partitions=[scene.partition("a-0")], small_bytes=1 << 20
-    ),
-    "plan_cleaning": lambda scene: PlanCleaning(lease_id=scene.lease_id),
-    "plan_cleaning_range": lambda scene: PlanCleaningRange(
-        lease_id=scene.lease_id, partition=scene.partition("a-0"), end_offset=2, max_bytes=1 << 20
-    ),
-    "finish_cleaning": lambda scene: FinishCleaning(
-        lease_id=scene.lease_id, partition=scene.partition("a-0"), cleaned_to=2, clean_again_ms=7
-    ),
-    "read_hot": lambda scene: ReadHot(segments=[SegmentId(lease_id=scene.lease_id, sequence=1)]),
-    "read_internal": lambda _: ReadInternal(positions=[InternalPosition()]),
-    "init_producer_id": lambda scene: InitProducerId(
-        has_transactional_id=True, transaction_timeout_ms=60_000, **_ids(scene)
-    ),
+    "swap_extents": lambda _: {},
+    "describe_merges": lambda scene: {"topic_ids": [scene.topic_id]},
+    "plan_collection": lambda scene: {"lease_id": scene.lease_id, "max_segments": 10},
+    "filter_uncommitted": lambda scene: {
+        "segments": [{"lease_id": scene.lease_id, "sequence": 99}]
+    },
+    "confirm_collection": lambda _: {"segments": [{"lease_id": 7, "sequence": 1}]},
+    "pin_reads": lambda _: {"duration_ms": 60_000},
+    "unpin_reads": lambda scene: {"pin_id": _pinned(scene)},
+    "plan_compaction": lambda scene: {
+        "partitions": [scene.partition("a-0")],
+        "small_bytes": 1 << 20,
+    },
+    "plan_cleaning": lambda scene: {"lease_id": scene.lease_id},
+    "plan_cleaning_range": lambda scene: {
+        "lease_id": scene.lease_id,
+        "partition": scene.partition("a-0"),
+        "end_offset": 2,
+        "max_bytes": 1 << 20,
+    },
+    "finish_cleaning": lambda scene: {
+        "lease_id": scene.lease_id,
+        "partition": scene.partition("a-0"),
+        "cleaned_to": 2,
+        "clean_again_ms": 7,
+    },
+    "read_hot": lambda scene: {"segments": [{"lease_id": scene.lease_id, "sequence": 1}]},
+    "read_internal": lambda _: {"positions": [{}]},
+    "init_producer_id": lambda scene: {
+        "has_transactional_id": True,
+        "transaction_timeout_ms": 60_000,
+        **scene.ids_,
+    },
     "add_partitions_to_txn": lambda scene: scene.added("a-0", "a-1"),
-    "add_offsets_to_txn": lambda scene: AddOffsetsToTxn(group_id="g", **_ids(scene)),
-    "end_txn": lambda scene: EndTxn(
-        committed=True, bumps_epoch=True, lease_id=scene.lease_id, **_ids(scene)
-    ),
-    "abort_txn": lambda _: AbortTxn(transactional_id="t", producer_id=-1, producer_epoch=-1),
-    "describe_producers": lambda scene: DescribeProducers(partitions=[scene.partition("a-0")]),
-    "describe_transactions": lambda _: DescribeTransactions(transactional_ids=["t"]),
-    "list_transactions": lambda _: ListTransactions(),
+    "add_offsets_to_txn": lambda scene: {"group_id": "g", **scene.ids_},
+    "end_txn": lambda scene: {
+        "committed": True,
+        "bumps_epoch": True,
+        "lease_id": scene.lease_id,
+        **scene.ids_,
+    },
+    "abort_txn": lambda _: {"transactional_id": "t", "producer_id": -1, "producer_epoch": -1},
+    "describe_producers": lambda scene: {"partitions": [scene.partition("a-0")]},
+    "describe_transactions": lambda _: {"transactional_ids": ["t"]},
+    "list_transactions": lambda _: {},
     "join_group": lambda scene: scene.joined(requires_known_member_id=True),
     "sync_group": _generation,
-    "heartbeat": lambda scene: Heartbeat(
-        group_id="members", generation_id=1, member_id=_stable(scene)
-    ),
-    "leave_group": lambda scene: LeaveGroup(
-        group_id="members", members=[LeavingMember(member_id=_stable(scene))]
-    ),
+    "heartbeat": lambda scene: {
+        "group_id": "members",
+        "generation_id": 1,
+        "member_id": _stable(scene),
+    },
+    "leave_group": lambda scene: {
+        "group_id": "members",
+        "members": [{"member_id": _stable(scene)}],
+    },
     "offset_commit": Scene.offsets,
-    "txn_offset_commit": lambda scene: TxnOffsetCommit(
-        group_id="g", generation_id=-1, adds_group=True, offsets=_slices(scene), **_ids(scene)
-    ),
-    "offset_fetch": lambda _: OffsetFetch(
-        groups=[OffsetFetchGroup(group_id="g", all_partitions=True, member_epoch=-1)]
-    ),
-    "describe_groups": lambda _: DescribeGroups(group_ids=["g"]),
-    "list_groups": lambda _: ListGroups(),
-    "delete_groups": lambda _: DeleteGroups(group_ids=["g"]),
+    "txn_offset_commit": lambda scene: {
+        "group_id": "g",
+        "generation_id": -1,
+        "adds_group": True,
+        "offsets": _slices(scene),
+        **scene.ids_,
+    },
+    "offset_fetch": lambda _: {
+        "groups": [{"group_id": "g", "all_partitions": True, "member_epoch": -1}]
+    },
+    "describe_groups": lambda _: {"group_ids": ["g"]},
+    "list_groups": lambda _: {},
+    "delete_groups": lambda _: {"group_ids": ["g"]},
     "consumer_group_heartbeat": lambda scene: scene.consumer(0),
-    "describe_consumer_groups": lambda _: DescribeConsumerGroups(group_ids=["g"]),
-    "delete_offsets": lambda scene: DeleteOffsets(
-        group_id="g", partitions=[scene.partition("a-0")]
-    ),
-    "alter_group_configs": lambda _: AlterGroupConfigs(
-        group_id="g",
-        changes=[ConfigChange(name="consumer.session.timeout.ms", value="50000")],
-    ),
-    "describe_group_configs": lambda _: DescribeGroupConfigs(group_ids=["g"]),
+    "describe_consumer_groups": lambda _: {"group_ids": ["g"]},
+    "delete_offsets": lambda scene: {"group_id": "g", "partitions": [scene.partition("a-0")]},
+    "alter_group_configs": lambda _: {
+        "group_id": "g",
+        "changes": [{"name": "consumer.session.timeout.ms", "value": "50000"}],
+    },
+    "describe_group_configs": lambda _: {"group_ids": ["g"]},
     "streams_group_heartbeat": lambda scene: scene.streaming(),
-    "describe_streams_groups": lambda _: DescribeConsumerGroups(group_ids=["streams"]),
+    "describe_streams_groups": lambda _: {"group_ids": ["streams"]},
     "describe_topology": lambda scene: scene.described(),
     "share_group_heartbeat": lambda scene: scene.sharing(0),
-    "describe_share_groups": lambda _: DescribeConsumerGroups(group_ids=["queue"]),
+    "describe_share_groups": lambda _: {"group_ids": ["queue"]},
     "share_records": lambda scene: scene.to_acquire(),
-    "describe_share_offsets": lambda _: DescribeShareOffsets(group_id="queue", all_partitions=True),
-    "alter_share_offsets": lambda scene: AlterShareOffsets(
-        group_id=scene.left_queue(),
-        offsets=[ShareOffset(partition=scene.partition("a-0"), start_offset=1)],
-    ),
+    "describe_share_offsets": lambda _: {"group_id": "queue", "all_partitions": True},
+    "alter_share_offsets": lambda scene: {
+        "group_id": scene.left_queue(),
+        "offsets": [{"partition": scene.partition("a-0"), "start_offset": 1}],
+    },
     "plan_dead_letters": Scene.planned,
     "bury_records": Scene.burial,
-    "delete_share_offsets": lambda scene: DeleteShareOffsets(
-        group_id=scene.left_queue(), topic_ids=[scene.topic_id]
-    ),
+    "delete_share_offsets": lambda scene: {
+        "group_id": scene.left_queue(),
+        "topic_ids": [scene.topic_id],
+    },
 }
 
 

@@ -25,6 +25,7 @@ from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.log.pieces import Piece, all_pieces
 from lacuna.controlplane.v1.cluster_pb2 import (
     OpenLease,
+    Outcomes,
     ReleaseLease,
     RenewLease,
     Topic,
@@ -32,7 +33,6 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
-    ExtentsSwapped,
     PinReads,
     PlanCompaction,
     ReadHot,
@@ -340,7 +340,7 @@ async def _swap(job: Job, unit: Unit, results: Sequence[TaskResult]) -> None:
         job.history.counts[f"swaps {ErrorCode(code).name}"] += 1
 
 
-async def _ask_to_swap(job: Job, command: SwapExtents) -> ExtentsSwapped:
+async def _ask_to_swap(job: Job, command: SwapExtents) -> Outcomes:
     """Send a swap, and repeat it if the answer is lost."""
     loop = asyncio.get_running_loop()
     give_up = loop.time() + SWAP_AGAIN_SECONDS

@@ -38,7 +38,7 @@ from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.service import LoneControlPlane as ServedAlone
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.tenure import Tenure
+from lacuna.controlplane.tenure import LeasedTenure
 from tests.simulation.cluster import Host, Surroundings
 from tests.simulation.database import URL, DatabaseHost, connecting
 from tests.simulation.history import History
@@ -237,7 +237,7 @@ class NodeHost(Host):
         process: Process,
         journal: SharedJournal,
         replica: Replica,
-        tenure: Tenure,
+        tenure: LeasedTenure,
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         self._snapshotter = _SnapshotProcess(process, journal)

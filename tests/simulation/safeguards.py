@@ -45,8 +45,9 @@ from lacuna.controlplane.state.segments import SegmentTable
 from lacuna.controlplane.state.state import Lease, State
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import Unsettled
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
+from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LogStartsMoved, TransactionEnded
 from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
@@ -327,7 +328,7 @@ def _unrecorded_offsets() -> AbstractContextManager[Any]:
     """The offsets of a transaction are acknowledged but not kept."""
 
     def commit(_: Turn, command: TxnOffsetCommit) -> Reply:
-        return Reply(offsets_committed=OffsetsCommitted(error_codes=[0] * len(command.offsets)))
+        return Reply(offsets_committed=Outcomes(error_codes=[0] * len(command.offsets)))
 
     return patch(transactions, "commit_in_transaction", commit)
 

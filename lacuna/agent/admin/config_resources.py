@@ -22,8 +22,9 @@ from lacuna.controlplane.shared.broker_configs import (
     stored_name,
     topic_defaults,
 )
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import DELETE, InvalidConfig, check_together, shorten
+from lacuna.controlplane.shared.topic_configs import DELETE, InvalidConfig, check_together
 from lacuna.controlplane.v1.cluster_pb2 import AlterTopicConfigs, ConfigChange
 from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command

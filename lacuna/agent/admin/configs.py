@@ -23,9 +23,10 @@ from lacuna.controlplane.shared.broker_configs import (
     can_be_set,
     of_broker,
 )
+from lacuna.controlplane.shared.config_values import ConfigType
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
 from lacuna.controlplane.shared.security import Security
-from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, ConfigType
+from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.logstore.compiled import interpreted
 

@@ -17,8 +17,9 @@ from lacuna.agent.guards.topics import create_topics as guard
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.agent.quotas.mutation import Mutation, Sizes
 from lacuna.controlplane.client import ClusterView
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import check_all, shorten
+from lacuna.controlplane.shared.topic_configs import check_all
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, TopicResult
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages import topics as wire

@@ -20,8 +20,8 @@ from lacuna.agent.guards.cluster import describe_configs as guard
 from lacuna.agent.internal import topic_by_name
 from lacuna.agent.topic_names import is_legal
 from lacuna.agent.views import view_with
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.consumer_groups_pb2 import DescribeGroupConfigs
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.messages import configs as wire

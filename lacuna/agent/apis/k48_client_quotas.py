@@ -11,10 +11,10 @@ from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.quotas.alterations import CLIENT, ENTITY_TYPES, IP, USER, invalid
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import plain_host
 from lacuna.controlplane.shared.security import Entity
-from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, Quota, QuotaEntity, SecurityChanges
 from lacuna.wire.messages import client_quotas as wire

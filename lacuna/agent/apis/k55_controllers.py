@@ -22,8 +22,8 @@ from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.wire.messages import cluster as wire
 

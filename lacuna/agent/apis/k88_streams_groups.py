@@ -182,7 +182,7 @@ def _command(call: Call, request: wire.StreamsGroupHeartbeatRequest) -> kept.Str
         has_owned=request.active_tasks is not None,
         owned=kept.StreamsTasks(
             active=[
-                kept.ActiveTaskIds(subtopology_id=each.subtopology_id, partitions=each.partitions)
+                kept.TaskIds(subtopology_id=each.subtopology_id, partitions=each.partitions)
                 for each in request.active_tasks or ()
             ],
             standby=_task_ids(request.standby_tasks),

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from lacuna.agent.quotas.limits import CONNECTIONS, CONSUMED, MUTATIONS, PRODUCED, REQUESTS
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.hosts import is_host
-from lacuna.controlplane.shared.topic_configs import shorten
 from lacuna.wire.messages.client_quotas import EntityData, OpData
 
 USER: Final = "user"

@@ -35,16 +35,11 @@ class HostSession(Protocol):
     """The control plane's end of a session. The first delivery is a snapshot of the cluster."""
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Accept commands, to be decided in order.
-
-        Raises ControlPlaneUnavailable if too many are waiting or the control plane has stopped.
-        """
+        """Accept commands, decided in order. Raises ControlPlaneUnavailable if too many wait or it has stopped."""
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Start sending a snapshot and then deltas of each partition. One that is already subscribed gets a new
-        snapshot.
-        """
+        """Send a snapshot and then deltas of each partition. One that is already subscribed gets a new snapshot."""
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:
@@ -60,7 +55,5 @@ class Host(Protocol):
     """The control plane as seen by the in-process transport."""
 
     def open_session(self, receiver: Receiver) -> HostSession:
-        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane has
-        stopped.
-        """
+        """Open a session that delivers to `receiver`. Raises ControlPlaneUnavailable if the control plane stopped."""
         ...

@@ -5,10 +5,15 @@ from dataclasses import dataclass
 
 from lacuna.controlplane.client.protocol import ControlClient
 from lacuna.controlplane.client.times import show_time
-from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import CutHolder, PartitionAsOf, PartitionCut, ReadAsOf, ReadCut
+from lacuna.controlplane.v1.log_pb2 import (
+    CutHolder,
+    PartitionAsOf,
+    PartitionCut,
+    ReadAsOf,
+    ReadPartitions,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,8 @@ class Cut:
 
 async def read_cut(control: ControlClient, keys: Sequence[PartitionKey]) -> Cut:
     """Return the cut of these partitions. Raises the errors of `control.call`."""
-    wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
-    read = (await control.call(Command(read_cut=ReadCut(partitions=wanted)))).cut_read
+    command = Command(read_cut=ReadPartitions(partitions=map(named, keys)))
+    read = (await control.call(command)).cut_read
     return Cut(read.at_ms, dict(zip(keys, read.partitions, strict=True)), read.holders)
 
 
@@ -55,8 +60,8 @@ async def read_as_of(
     """Return the partitions at the last time up to `at_ms` that is known for all of them, or their ends in a cut of
     that time. Raises the errors of `control.call`.
     """
-    wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
-    command = Command(read_as_of=ReadAsOf(partitions=wanted, at_ms=at_ms, is_cut=is_cut))
+    wanted = ReadAsOf(partitions=map(named, keys), at_ms=at_ms, is_cut=is_cut)
+    command = Command(read_as_of=wanted)
     read = (await control.call(command)).as_of_read
     found = dict(zip(keys, read.partitions, strict=bool(read.as_of_ms)))
     return AsOf(read.as_of_ms, read.known_from_ms, found)

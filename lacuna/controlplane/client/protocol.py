@@ -38,9 +38,7 @@ class ControlClient(Protocol):
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a control plane leads that this client cannot reach, because it is reachable only from its own
-        machine.
-        """
+        """Whether a control plane leads that this client cannot reach, as only its own machine reaches it."""
         ...
 
     async def call(self, command: Command) -> Reply:
@@ -53,9 +51,7 @@ class ControlClient(Protocol):
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason). These commands are never
-        sent.
-        """
+        """Fail calls whose command was not sent with ControlPlaneUnavailable(reason). They are never sent."""
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:

@@ -26,8 +26,7 @@ from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.client.views import ClusterView, PartitionView
 from lacuna.controlplane.shared.contract import own_contract, why_not
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 
 _log = logging.getLogger("lacuna.controlplane.client")
@@ -267,7 +266,7 @@ class SessionClient:
             request.contract.CopyFrom(own_contract())
         for key in [*islice(self._wishes, self._limits.max_message_wishes)]:
             keys = request.subscribe if self._wishes.pop(key) else request.unsubscribe
-            keys.append(TopicPartition(topic_id=key[0], partition=key[1]))
+            keys.append(named(key))
         size = 0
         now = asyncio.get_running_loop().time()
         while (

@@ -103,9 +103,7 @@ class Subscriptions:
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again now that there is a session. Every view is stale until the session updates
-        it.
-        """
+        """Let callers wait for views again, as there is a session. Every view is stale until it is updated."""
         self._failure = None
         for view in self._subscribed.values():
             view.is_as_left = False

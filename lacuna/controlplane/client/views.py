@@ -17,9 +17,7 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. If one raises, the event loop's handler gets the error and the others are still
-    called.
-    """
+    """Callbacks without arguments. If one raises, the event loop's handler gets the error and the others run."""
 
     __slots__ = ("_callbacks",)
 
@@ -81,9 +79,7 @@ class Feed(Protocol):
     """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribe to the view if it is not subscribed. Raises ControlPlaneUnavailable while the control plane is
-        unreachable.
-        """
+        """Subscribe to the view if it is not. Raises ControlPlaneUnavailable while the control plane is unreachable."""
         ...
 
     def want_cluster(self) -> None:
@@ -296,9 +292,7 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return an addition to the error "there is no topic": whose topics these are, if the view does not
-        have all.
-        """
+        """Return an addition to the error "there is no topic": whose topics these are, if not all are here."""
         if not self.principal:
             return ""
         return (

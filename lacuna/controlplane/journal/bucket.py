@@ -16,7 +16,6 @@ The hot segments of an append are in its object (`bucket_hot`).
 
 import asyncio
 import logging
-import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,7 +29,7 @@ from lacuna.controlplane.journal.bucket_appends import (
     hot_entries,
     lost,
 )
-from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket, probe
+from lacuna.controlplane.journal.bucket_calls import Bucket, probe, random_id
 from lacuna.controlplane.journal.bucket_hot import HotAppends
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
@@ -83,10 +82,6 @@ _LOST_RACES: Final = 1000
 _SNAPSHOT_APPENDS: Final = 2_000
 
 
-def _random_id() -> bytes:
-    return secrets.token_bytes(16)
-
-
 class BucketJournal:
     """A SharedJournal in the bucket of `store`, which messages call `name`. The caller closes the store.
 
@@ -111,7 +106,7 @@ class BucketJournal:
         snapshots: SnapshotStore | None = None,
         place: Place | None = None,
         clock: Clock | None = None,
-        new_id: Callable[[], bytes] = _random_id,
+        new_id: Callable[[], bytes] = random_id,
     ) -> None:
         self.name = name
         self._place = place or Place(BUCKET)
@@ -148,7 +143,6 @@ class BucketJournal:
 
     @property
     def place(self) -> str:
-        """The journal's place for the snapshot process."""
         return self._place.text()
 
     async def open(self, cluster_id: str | None) -> OpenedJournal:
@@ -218,9 +212,7 @@ class BucketJournal:
                 return HeldManifest(self._bucket, wanted, etag)
 
     async def _create(self, cluster_id: str | None, writer: str) -> None:
-        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one
-        already.
-        """
+        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one."""
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
@@ -255,10 +247,7 @@ class BucketJournal:
         return manifest
 
     async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
-        """Wait until the manifest's holder has been silent for a lease. Return False if it left in the meantime.
-
-        Raises JournalInUse if it renews.
-        """
+        """Wait for a lease of silence. Return False if the holder left meanwhile. Raises JournalInUse if it renews."""
         while manifest.address is not None and self._watch.silent < self.lease:
             rest = self.lease - self._watch.silent
             await self._clock.sleep(1 + int(1000 * min(rest, self.lease / _LOOKS_A_LEASE)))
@@ -306,9 +295,7 @@ class BucketJournal:
         )
 
     async def _is_there(self, mark: Mark) -> bool:
-        """Whether the journal still has this append in its place, since it may have been restored to an
-        earlier time.
-        """
+        """Whether this append still has its place in the journal, which may have been restored to an earlier time."""
         header = await self._appends.header_of(mark.number) if mark.number else None
         return header is not None and header.mark == mark
 
@@ -338,12 +325,8 @@ class BucketJournal:
     async def _following(self, last: Mark) -> list[int]:
         """Return the numbers of all later appends: few, since `last` is renewed with the lease. Raises JournalLoss."""
         numbers: list[int] = []
-        after = last.number
-        while page := await self._appends.listed(after):
+        async for page in self._appends.pages(last.number):
             numbers += [number for number, _ in page]
-            after = numbers[-1]
-            if len(page) < LISTED_AT_ONCE:
-                break
         for expected, number in enumerate(numbers, last.number + 1):
             if number != expected:
                 raise lost(self.name, expected)
@@ -351,13 +334,8 @@ class BucketJournal:
 
     async def _with_content(self, after: int) -> list[int]:
         """Return the numbers of the appends after a number that are not openings."""
-        numbers: list[int] = []
-        while page := await self._appends.listed(after):
-            numbers += [number for number, size in page if size > OPENING_BYTES]
-            after = page[-1][0]
-            if len(page) < LISTED_AT_ONCE:
-                break
-        return numbers
+        pages = self._appends.pages(after)
+        return [number async for page in pages for number, size in page if size > OPENING_BYTES]
 
     def renewer(self, fencing_token: int) -> ManifestRenewer:
         """Return the renewer of this writer's lease, which also records the journal's end in the manifest."""
@@ -384,10 +362,7 @@ class BucketJournal:
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield all batches after `after_position`.
-
-        Raises JournalCorrupt, JournalReplaced, JournalTrimmed and JournalUnreachable.
-        """
+        """Yield all later batches. Raises JournalCorrupt, JournalReplaced, JournalTrimmed, JournalUnreachable."""
         self._opened()
         if seal is not None:
             await self._appends.check(seal)
@@ -397,7 +372,6 @@ class BucketJournal:
 
     @property
     def hot(self) -> Mapping[HotKey, int]:
-        """The hot segments with their sizes."""
         return self._hot.sizes
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
@@ -471,7 +445,6 @@ class BucketJournal:
         )
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits. Raises JournalCorrupt and JournalLoss."""
         cluster_id = self._opened().manifest.cluster_id
         return await self._snapshots.load(cluster_id, self._appends.fit)
 
@@ -485,10 +458,7 @@ class BucketJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the appends that no restart needs, once the manifest marks them as trimmed.
-
-        Raises JournalFenced if another writer has taken over.
-        """
+        """Delete appends that no restart needs, once marked as trimmed. Raises JournalFenced if taken over."""
         held = self._opened()
         end = await self._snapshots.trimmable(held.manifest.cluster_id, self._appends.fit)
         before = held.manifest.trimmed
@@ -507,11 +477,9 @@ class BucketJournal:
         Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
         it. Those with live hot segments stay too.
         """
-        after = 0
         last: list[int] = []
         failure: JournalError | None = None
-        while page := await self._appends.listed(after):
-            after = page[-1][0]
+        async for page in self._appends.pages(0):
             trimmable = last + [
                 number for number, size in page if number <= trimmed.number and size > OPENING_BYTES
             ]
@@ -526,13 +494,12 @@ class BucketJournal:
             except JournalError as error:
                 # An object that cannot be deleted does not affect others: those of the next pages are still deleted.
                 failure = error
-            if after >= trimmed.number:
+            if page[-1][0] >= trimmed.number:
                 break
         if failure is not None:
             raise failure
 
     async def close(self) -> None:
-        """Finish the current append, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
         await self._appending.finish()

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
+from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, READ_THREADS, Bucket
 from lacuna.controlplane.journal.bucket_manifest import START, Manifest, Mark, load_manifest
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.hot_segments import hot_checksum
@@ -62,10 +62,7 @@ _KEPT_MARKS: Final = 256
 
 
 class AppendHeader(NamedTuple):
-    """The header of an append, which has `records` records, the first of them at `first_position`.
-
-    It has `hot` hot segments too.
-    """
+    """The header of an append with `records` records, the first at `first_position`, and `hot` hot segments."""
 
     number: int
     epoch: int
@@ -117,10 +114,7 @@ def encode_append(
     records: Sequence[bytes],
     hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the object that appends `records` and `hot`, perhaps none, after a mark, and the mark after it.
-
-    `append_id` is 16 random bytes.
-    """
+    """Return the object that appends `records` and `hot` after a mark, and its mark. `append_id`: 16 random bytes."""
     directory = b"".join(
         _ENTRY.pack(*each.key, len(each.data), hot_checksum(*each)) for each in hot
     )
@@ -148,10 +142,7 @@ def decode_header(number: int, data: bytes) -> AppendHeader:
 
 
 def decode_append(number: int, data: bytes) -> Append:
-    """Decode the head of append `number`, or more of its object.
-
-    Raises JournalCorrupt and JournalOfAnotherVersion.
-    """
+    """Decode the head of append `number`, or more. Raises JournalCorrupt and JournalOfAnotherVersion."""
     header = decode_header(number, data)
     body = data[OPENING_BYTES : header.head_bytes if header.hot else None]
     if crc32(body) != header.head_crc:
@@ -232,10 +223,7 @@ class Appends:
         return sorted(number for number in self._hot if number > after)
 
     async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:
-        """Return the hot segments of appends. Those that were not read before are read, but no bytes of segments.
-
-        Raises JournalCorrupt.
-        """
+        """Return the hot segments of appends, reading new ones but no bytes of segments. Raises JournalCorrupt."""
         unknown = [number for number in numbers if number not in self._hot]
         for at in range(0, len(unknown), READ_THREADS):
             some = unknown[at : at + READ_THREADS]
@@ -364,14 +352,20 @@ class Appends:
                 high = mark
         return low
 
-    async def listed(self, after_number: int) -> list[tuple[int, int]]:
-        """Return the numbers of the next existing appends, with the sizes of their objects in bytes."""
-        start_after = journal_append_key(after_number)
-        found: list[tuple[int, int]] = []
-        for info in await self._bucket.list(JOURNAL_APPENDS_PREFIX, start_after):
-            with suppress(InvalidPathError):
-                found.append((parse_journal_append_key(info.key), info.size))
-        return found
+    async def pages(self, after_number: int) -> AsyncIterator[list[tuple[int, int]]]:
+        """Yield the numbers of the existing appends after a number, with the sizes of their objects in bytes."""
+        while True:
+            after_key = journal_append_key(after_number)
+            listed = await self._bucket.list(JOURNAL_APPENDS_PREFIX, after_key)
+            page: list[tuple[int, int]] = []
+            for info in listed:
+                with suppress(InvalidPathError):
+                    page.append((parse_journal_append_key(info.key), info.size))
+            if page:
+                yield page
+                after_number = page[-1][0]
+            if not page or len(listed) < LISTED_AT_ONCE:
+                return
 
     async def header_of(self, number: int) -> AppendHeader | None:
         """Return the header of an append, or None if it does not exist. Raises JournalCorrupt."""
@@ -419,9 +413,7 @@ class Appends:
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Return the reason. While appends are being deleted, a late opening may lie for a while between remaining
-        ones.
-        """
+        """Return the reason. While appends are being deleted, a late opening may lie between remaining ones."""
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)

@@ -1,6 +1,7 @@
 """The bucket of a journal, for the event loop: its calls run in threads, and are retried until they are answered."""
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -39,6 +40,11 @@ LISTED_AT_ONCE: Final = 1000
 
 _FIRST_PAUSE_SECONDS: Final = 0.02
 _LONGEST_PAUSE_SECONDS: Final = 1.0
+
+
+def random_id() -> bytes:
+    """Return 16 random bytes."""
+    return secrets.token_bytes(16)
 
 
 class Bucket:
@@ -207,10 +213,7 @@ class _Attempts:
 
 
 async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
-    """Create, replace and delete a probe object. Raises JournalRefused if a condition is ignored or a step fails.
-
-    `new_id` returns random bytes.
-    """
+    """Try a probe object. Raises JournalRefused if a condition is ignored or a step fails. `new_id`: random bytes."""
     key = journal_probe_key(new_id())
     first, second, third = (b"probe " + new_id().hex().encode() for _ in range(3))
     try:

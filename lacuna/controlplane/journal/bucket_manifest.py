@@ -70,10 +70,7 @@ def _checksum(fields: dict[str, Any]) -> int:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Decode the output of `encode_manifest`.
-
-    Raises JournalForeign for other content, JournalOfAnotherVersion and JournalCorrupt.
-    """
+    """Invert `encode_manifest`. Raises JournalForeign for other content, JournalOfAnotherVersion, JournalCorrupt."""
     try:
         fields: Any = json.loads(data)
         is_ours = fields["format"] == _FORMAT
@@ -194,7 +191,6 @@ class ManifestRenewer:
         self._change = change
 
     async def renew(self) -> None:
-        """Change the manifest. Raises JournalFenced and JournalUnreachable."""
         await self._held.change(self._change)
 
     async def close(self) -> None:

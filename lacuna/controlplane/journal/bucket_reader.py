@@ -56,14 +56,12 @@ class BucketReader:
         self._snapshots = snapshots
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return what `Journal.load_snapshot` does. Raises JournalCorrupt and JournalLoss."""
         manifest = await self._manifest()
         if manifest is None:
             return None
         return await self._snapshots.load(manifest.cluster_id, self._appends.fit)
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits. Raises JournalCorrupt and JournalUnreachable."""
         return await self._appends.fit(position, seal)
 
     async def read(

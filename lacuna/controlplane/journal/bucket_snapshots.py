@@ -9,13 +9,12 @@ the other's snapshots. Seals distinguish two journals in PostgreSQL.
 import asyncio
 import json
 import logging
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
-from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket
+from lacuna.controlplane.journal.bucket_calls import LISTED_AT_ONCE, Bucket, random_id
 from lacuna.controlplane.journal.formats import check_format
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
@@ -48,10 +47,6 @@ _PARTS_AT_ONCE: Final = 4
 _ANSWER_SECONDS: Final = 10.0
 
 
-def _random_id() -> bytes:
-    return secrets.token_bytes(16)
-
-
 @dataclass(frozen=True, slots=True)
 class _Index:
     """The contents of a snapshot's index. `seal` is None if the journal begins with it."""
@@ -82,7 +77,7 @@ class BucketSnapshots:
         journal: str,
         *,
         name: str = "the bucket",
-        new_id: Callable[[], bytes] = _random_id,
+        new_id: Callable[[], bytes] = random_id,
     ) -> None:
         self._bucket = Bucket(store, name, _ANSWER_SECONDS)
         self._journal = journal
@@ -112,10 +107,6 @@ class BucketSnapshots:
         )
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there are none.
-
-        Raises JournalCorrupt, JournalLoss and JournalForeign.
-        """
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
@@ -185,7 +176,6 @@ class BucketSnapshots:
             raise JournalCorrupt(f"{self._bucket.name}: {key} exists already, under a random name")
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
-        """Return the position of the older of the newest two that fit, or 0 if there are fewer."""
         indexes, _ = await self._indexes(await self._keys())
         return await self._oldest_kept(indexes, cluster_id, judge)
 
@@ -229,10 +219,7 @@ class BucketSnapshots:
     async def _indexes(
         self, keys: dict[str, tuple[JournalSnapshotName, bool]]
     ) -> tuple[list[_Index], JournalCorrupt | None]:
-        """Return the indexes in order of their positions, and the error of one that cannot be read.
-
-        Raises JournalOfAnotherVersion.
-        """
+        """Return the indexes by position, and the error of an unreadable one. Raises JournalOfAnotherVersion."""
         found: list[_Index] = []
         damage: JournalCorrupt | None = None
         for name in _complete(keys):

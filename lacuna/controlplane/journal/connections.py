@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any, Protocol
 from urllib.parse import quote
 
@@ -41,10 +41,7 @@ Connect = Callable[[str], Connection]
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Run the body in a transaction: commit it durably, or roll it back if the body raises.
-
-    If the disk fails, SQLite has already rolled it back.
-    """
+    """Run the body in a transaction: commit durably, or roll back if it raises (SQLite has, if the disk fails)."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -104,6 +101,14 @@ def connect_read_only(path: str) -> Connection:
     return sqlite3.connect(
         f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=10.0
     )
+
+
+@contextmanager
+def writing(path: str) -> Iterator[Connection]:
+    """Open a configured connection for the body. Closing moves the whole write-ahead log into the database."""
+    with closing(connect(path)) as connection:
+        configure(connection)
+        yield connection
 
 
 def configure(connection: Connection) -> None:

@@ -4,6 +4,7 @@ This happens before anything is written, because SQLite would overwrite unreadab
 """
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,11 +66,8 @@ def _gather(path: str) -> Evidence:
     damage = find_damage(_read(path + "-wal"))
     if not _size(path):
         return Evidence(path, 0, read_witness(witness_path(path), None), damage)
-    connection = connect_read_only(path)
-    try:
+    with closing(connect_read_only(path)) as connection:
         cluster_id, position = _read_end(connection)
-    finally:
-        connection.close()
     return Evidence(path, position, read_witness(witness_path(path), cluster_id), damage)
 
 

@@ -166,7 +166,6 @@ class PostgresqlJournal:
 
     @property
     def place(self) -> str:
-        """The journal's place for the snapshot process."""
         return self._place.text()
 
     async def check(self) -> None:
@@ -293,7 +292,6 @@ class PostgresqlJournal:
 
     @property
     def hot(self) -> Mapping[HotKey, int]:
-        """The hot segments with their sizes."""
         return self._hot.sizes
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
@@ -374,7 +372,6 @@ class PostgresqlJournal:
         )
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits. Raises JournalCorrupt and JournalLoss."""
         return await self._snapshots.load(self._cluster_id, self._fit)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
@@ -391,10 +388,7 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete the records that no restart needs, in statements of a few milliseconds each.
-
-        Raises JournalFenced if another writer has taken over.
-        """
+        """Delete records that no restart needs, a few milliseconds at a time. Raises JournalFenced if taken over."""
         async with connected(self._url) as connection:
             end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))
             at = await connection.fetchval("SELECT trimmed FROM lacuna.journal")
@@ -404,7 +398,6 @@ class PostgresqlJournal:
                     raise fenced(self.name, self._epoch)
 
     async def close(self) -> None:
-        """Finish the current append, and leave the journal to the next writer. Closing again does nothing."""
         if not self._is_open:
             return
         await self._appending.finish()

@@ -127,7 +127,6 @@ class PostgresqlReader:
         self._cluster_id: str | None = None
 
     async def load_snapshot(self) -> Snapshot | None:
-        """Return what `Journal.load_snapshot` does. Raises JournalCorrupt, JournalLoss and JournalUnreachable."""
         if not await self._is_there():
             return None
         return await self._snapshots.load(self._cluster_id, self.fit)
@@ -142,12 +141,10 @@ class PostgresqlReader:
             yield batch
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits. Raises JournalUnreachable."""
         async with self._connected() as connection:
             return await fit(connection, position, seal)
 
     async def leader(self) -> Leader | None:
-        """Return the leader. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
         if not await self._is_there():
             return None
         async with self._connected() as connection:
@@ -155,7 +152,6 @@ class PostgresqlReader:
         return None if leader is None else leader[0]
 
     async def close(self) -> None:
-        """Close the connection. Closing again does nothing."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await disconnect(connection)

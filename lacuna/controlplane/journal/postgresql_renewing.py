@@ -77,9 +77,7 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time has
-    failed.
-    """
+    """Renews over a connection of its own, opened for the first renewal. A renewal not answered in time failed."""
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url
@@ -90,7 +88,6 @@ class PostgresqlRenewer:
         self._connection: Connection | None = None
 
     async def renew(self) -> None:
-        """Renew the lease. Raises JournalFenced, JournalUnreachable, and other JournalErrors of the database."""
         connection = self._connection
         if connection is None:
             connection = self._connection = await connect(self._url)
@@ -110,6 +107,5 @@ class PostgresqlRenewer:
             raise
 
     async def close(self) -> None:
-        """Close the connection."""
         if self._connection is not None and not self._connection.is_closed():
             await disconnect(self._connection)

@@ -10,7 +10,12 @@ from typing import Final, NamedTuple
 from lacuna.controlplane.journal.journal import JournalCorrupt, Judge, Seal, Snapshot
 from lacuna.controlplane.journal.postgresql_connection import Connection, connected, name_of
 from lacuna.controlplane.journal.rows import check_row, checksum, numbered
-from lacuna.controlplane.journal.snapshot_store import KEPT_SNAPSHOTS, fitting, loadable
+from lacuna.controlplane.journal.snapshot_store import (
+    KEPT_SNAPSHOTS,
+    SnapshotStore,
+    fitting,
+    loadable,
+)
 
 #: The part number of the row with the seal.
 _SEAL_PART: Final = -1
@@ -45,10 +50,6 @@ class PostgresqlSnapshots:
         """Do nothing, since a database has one journal with its snapshots."""
 
     async def load(self, _: str | None, judge: Judge | None = None, /) -> Snapshot | None:
-        """Return the newest undamaged snapshot that fits, or None if there is none.
-
-        Raises JournalCorrupt and JournalLoss.
-        """
         async with (
             connected(self._url) as connection,
             # A listed snapshot still exists when it is read, even if another is stored in the meantime.
@@ -78,7 +79,6 @@ class PostgresqlSnapshots:
             return oldest
 
     async def trimmable(self, _: str, judge: Judge | None = None, /) -> int:
-        """Return the position of the older of the newest two that fit, or 0 if there are fewer."""
         async with connected(self._url) as connection:
             return await _oldest_kept(connection, judge)
 
@@ -135,3 +135,40 @@ async def _load(connection: Connection, stored: _Stored) -> Snapshot:
         check_row("a part of the snapshot", position, row["state"], row["crc"]) for row in rows
     )
     return Snapshot(position, parts, stored.seal)
+
+
+class MovedSnapshots:
+    """A SnapshotStore in `now`, which is read together with `earlier`.
+
+    A journal that was copied to a database begins with a snapshot there, and later ones are in the bucket.
+    """
+
+    def __init__(self, now: SnapshotStore, earlier: PostgresqlSnapshots) -> None:
+        self._now = now
+        self._earlier = earlier
+
+    async def check(self, cluster_id: str | None, /) -> None:
+        """Raise JournalForeign if the present place belongs to another cluster."""
+        await self._now.check(cluster_id)
+
+    async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
+        """Return the newest undamaged snapshot of both places that fits, or None if there is none."""
+        snapshot = await self._now.load(cluster_id, judge)
+        position = 0 if snapshot is None else snapshot.position
+        if await self._earlier.newest() > position:
+            earlier = await self._earlier.load(cluster_id, judge)
+            if earlier is not None and earlier.position > position:
+                return earlier
+        return snapshot
+
+    async def store(
+        self, snapshot: Snapshot, cluster_id: str, judge: Judge | None = None, /
+    ) -> int:
+        """Store a snapshot, and delete those in either place that are no longer needed."""
+        trimmable = await self._now.store(snapshot, cluster_id, judge)
+        await self._earlier.delete_up_to(trimmable)
+        return trimmable
+
+    async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
+        """Return the position to trim to, given the snapshots in the present place."""
+        return await self._now.trimmable(cluster_id, judge)

@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from lacuna.controlplane.clock import Clock
 from lacuna.controlplane.journal.journal import JournalError, Renewer
@@ -40,10 +40,7 @@ class LoopWatch:
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Send a question to the loop, once it has answered the last one.
-
-        Raises JournalError if it has not answered for too long.
-        """
+        """Ask the loop, once it has answered the last time. Raises JournalError if that takes too long."""
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
             self._asked_ms = now_ms
@@ -68,19 +65,16 @@ Check: TypeAlias = Callable[[], None]
 """Raises JournalError if the loop that leads is to be given up."""
 
 
-class Beside(Protocol):
-    """A way to run work outside the event loop that leads."""
-
-    def __call__(
-        self, work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
-    ) -> AbstractAsyncContextManager["asyncio.Future[None]"]:
-        """Run `work` while the body runs, and pass the body the future of its end."""
-        ...
+Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
+Beside: TypeAlias = Callable[
+    [Work, Clock, float], AbstractAsyncContextManager["asyncio.Future[None]"]
+]
+"""Runs work outside the event loop that leads, while the body runs, and passes the body the future of its end."""
 
 
 @asynccontextmanager
 async def beside_the_loop(
-    work: Callable[[Check], Coroutine[Any, Any, None]], clock: Clock, lease: float, /
+    work: Work, clock: Clock, lease: float, /
 ) -> AsyncIterator["asyncio.Future[None]"]:
     """Run `work` in the event loop of a separate thread, which ends with the body."""
     loop = asyncio.new_event_loop()

@@ -1,38 +1,25 @@
-"""The state machine's state as of a position to which a journal was replayed, by a starting leader or a following
-standby.
-"""
+"""The state machine's state as of a position to which a starting leader or following standby replayed a journal."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.journal import (
+    Journal,
     JournalBatch,
     JournalCorrupt,
     JournalForeign,
     JournalOfAnotherVersion,
+    JournalReader,
     OpenedJournal,
     Seal,
     Snapshot,
 )
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
-
-
-class Replayed(Protocol):
-    """The source of a replica: a `Journal` or a `JournalReader`."""
-
-    async def load_snapshot(self) -> Snapshot | None:
-        """Return what `Journal.load_snapshot` does."""
-        ...
-
-    def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield what `Journal.read` does."""
-        ...
 
 
 class Replica:
@@ -49,7 +36,7 @@ class Replica:
         self.records = 0
         self.bytes = 0
 
-    async def catch_up(self, journal: Replayed) -> None:
+    async def catch_up(self, journal: Journal | JournalReader) -> None:
         """Replay the journal's records after `position`, beginning with its newest snapshot if that is 0.
 
         Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's
@@ -75,9 +62,7 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
-        cluster's.
-        """
+        """Raise JournalCorrupt unless this is the state at the journal's end, JournalForeign if of another cluster."""
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
                 f"the state is that of cluster {self.state.cluster_id}, but the journal belongs "

@@ -9,17 +9,16 @@ opened, or the new ones have replaced them.
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.eras import first_of_next_era
 from lacuna.controlplane.journal.connections import (
     Connection,
-    configure,
-    connect,
     connect_read_only,
     errors_of,
     transaction,
+    writing,
 )
 from lacuna.controlplane.journal.evidence import Evidence, gather
 from lacuna.controlplane.journal.formats import formats_of
@@ -112,8 +111,7 @@ def _owner(path: str, problems: list[str]) -> tuple[str, int]:
     """Return the cluster id and the last fencing token.
 
     If the journal cannot be read, the id comes from the snapshots and the token is 0. Raises JournalOfAnotherVersion,
-    since a journal of another version is not damaged, and
-    JournalUnfinished.
+    since a journal of another version is not damaged, and JournalUnfinished.
     """
     try:
         with formats_of(path), _reading(path) as connection:
@@ -181,41 +179,28 @@ def _store_snapshot(found: Salvage, snapshot: Snapshot) -> None:
 
 
 def _store(path: str, cluster_id: str, snapshot: Snapshot) -> None:
-    with errors_of(path):
-        database = SnapshotDatabase(path, cluster_id)
-        try:
-            database.store(snapshot)
-        finally:
-            database.close()
+    with errors_of(path), closing(SnapshotDatabase(path, cluster_id)) as database:
+        database.store(snapshot)
 
 
 def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -> None:
     """Write a journal that begins after the snapshot at `position`."""
     with suppress(FileNotFoundError):
         os.unlink(path)
-    connection = connect(path)
-    try:
-        configure(connection)
+    with writing(path) as connection:
         create(connection, found.cluster_id, found.fencing_token, position)
         position += len(records)
         blob = encode_records(records)
         row = (position, len(records), checksum(position, blob), blob)
         connection.execute("INSERT INTO batches VALUES (?, ?, ?, ?)", row)
-    finally:
-        connection.close()  # closing also moves the whole write-ahead log into the database
     sync(path)
 
 
 def _copy_hot(path: str, new: str) -> None:
     """Copy the intact hot segments in one transaction. The others count as lost, as missing objects do."""
-    connection = connect(new)
-    try:
-        configure(connection)
-        with transaction(connection):
-            for segment in _intact_hot(path):
-                insert_hot(connection, [segment])
-    finally:
-        connection.close()
+    with writing(new) as connection, transaction(connection):
+        for segment in _intact_hot(path):
+            insert_hot(connection, [segment])
     sync(new)
 
 
@@ -234,12 +219,8 @@ def _intact_hot(path: str) -> Iterator[HotSegment]:
 
 @contextmanager
 def _reading(path: str) -> Iterator[Connection]:
-    with errors_of(path):
-        connection = connect_read_only(path)
-        try:
-            yield connection
-        finally:
-            connection.close()
+    with errors_of(path), closing(connect_read_only(path)) as connection:
+        yield connection
 
 
 def _sync_directory(path: str) -> None:

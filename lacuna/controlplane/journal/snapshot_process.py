@@ -4,30 +4,18 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from typing import Final, Protocol
+from typing import Final
 
-from lacuna.controlplane.journal.journal import JournalError
+from lacuna.controlplane.journal.journal import JournalError, SharedJournal
+from lacuna.controlplane.journal.sqlite import SqliteJournal
 
 _SHOWN_BYTES: Final = 2000
-
-
-class Trimmed(Protocol):
-    """A journal whose snapshots another process can create."""
-
-    @property
-    def place(self) -> str:
-        """What the snapshot process needs to find the journal."""
-        ...
-
-    async def trim(self) -> None:
-        """Delete the records that no restart needs, after another snapshot was stored. Raises JournalError."""
-        ...
 
 
 class SnapshotProcess:
     """A Snapshotter of `journal`."""
 
-    def __init__(self, journal: Trimmed) -> None:
+    def __init__(self, journal: SqliteJournal | SharedJournal) -> None:
         self._journal = journal
         self._process: Process | None = None
 

@@ -12,7 +12,7 @@ snapshot at POSITION or later is durable.
 import asyncio
 import os
 import sys
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.journal.connections import connect, errors_of
@@ -29,34 +29,26 @@ _NICENESS = 10
 
 
 def make_snapshot(path: str, position: int) -> int:
-    """Make a snapshot of the journal at `path`, at `position` or later, and return its position.
-
-    Raises JournalError.
-    """
-    journal = connect(path)
-    snapshots = None
-    try:
+    """Make a snapshot of a journal, at `position` or later; return its position. Raises JournalError."""
+    with closing(connect(path)) as journal:
         journal.execute("PRAGMA query_only=1")
-        snapshots = SnapshotDatabase(snapshots_path(path), read_cluster_id(journal))
-        last = snapshots.load()
-        state = machine.State() if last is None else restored(last)
-        at = begin = 0 if last is None else last.position
-        while at < position:
-            batches = read_batches(journal, at)
-            if not batches:
-                raise JournalCorrupt(f"the journal ends at position {at}, before {position}")
-            for batch in batches:
-                for record in batch.records:
-                    machine.replay(state, JournalRecord.FromString(record))
-            at = batches[-1].position
-            state.take_changes()
-        if at > begin:
-            snapshots.store(Snapshot(at, machine.snapshot_parts(state)))
-        return at
-    finally:
-        if snapshots is not None:
-            snapshots.close()
-        journal.close()
+        database = SnapshotDatabase(snapshots_path(path), read_cluster_id(journal))
+        with closing(database) as snapshots:
+            last = snapshots.load()
+            state = machine.State() if last is None else restored(last)
+            at = begin = 0 if last is None else last.position
+            while at < position:
+                batches = read_batches(journal, at)
+                if not batches:
+                    raise JournalCorrupt(f"the journal ends at position {at}, before {position}")
+                for batch in batches:
+                    for record in batch.records:
+                        machine.replay(state, JournalRecord.FromString(record))
+                at = batches[-1].position
+                state.take_changes()
+            if at > begin:
+                snapshots.store(Snapshot(at, machine.snapshot_parts(state)))
+            return at
 
 
 async def make_shared_snapshot(place: Place, position: int) -> None:

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import Final, Protocol
+from typing import Final
 
 from lacuna.controlplane.v1.log_pb2 import StableHistory
 
@@ -47,6 +47,10 @@ class Widths:
     def __init__(self) -> None:
         self.thinned_at = 0
 
+    def known_from(self) -> int:
+        """Return the first second for which there is an answer."""
+        raise NotImplementedError
+
     def width(self, second: int) -> int:
         """Return the distance, around a time, of the whole seconds for which the answer is exact."""
         age = self.thinned_at - second
@@ -62,18 +66,6 @@ class Widths:
                 kept.append(index)
         kept.append(len(seconds) - 1)
         return kept
-
-
-class Known(Protocol):
-    """What is known of past seconds."""
-
-    def known_from(self) -> int:
-        """Return the first second for which there is an answer."""
-        ...
-
-    def width(self, second: int) -> int:
-        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
-        ...
 
 
 class History(Widths):
@@ -125,7 +117,6 @@ class History(Widths):
         self.thinned_at = min(self.thinned_at, second)
 
     def known_from(self) -> int:
-        """Return the first second for which there is an answer."""
         return self.seconds[0] if self.seconds else self.settled_ms // 1000
 
     def at(self, second: int, last_stable_offset: int) -> int:
@@ -167,7 +158,7 @@ class History(Widths):
         return found
 
 
-def common_second(histories: Collection[Known], at_ms: int) -> int:
+def common_second(histories: Collection[Widths], at_ms: int) -> int:
     """Return the last second up to a time for which all these histories are exact."""
     second = at_ms // 1000
     while True:
@@ -177,7 +168,7 @@ def common_second(histories: Collection[Known], at_ms: int) -> int:
         second -= second % width
 
 
-def known_from(histories: Collection[Known]) -> int:
+def known_from(histories: Collection[Widths]) -> int:
     """Return the first second from which on all these histories have an answer for `common_second`."""
     first = max((each.known_from() for each in histories), default=0)
     width = max((each.width(first) for each in histories), default=1)

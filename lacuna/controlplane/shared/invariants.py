@@ -1,6 +1,4 @@
-"""Invariants that hold for any request and are checked in production, because continuing would lose or invent
-records.
-"""
+"""Invariants that hold for any request, checked in production because continuing would lose or invent records."""
 
 
 class InvariantBroken(ValueError):

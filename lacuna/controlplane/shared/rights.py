@@ -29,9 +29,7 @@ class Names(Protocol):
 
 
 class Need(NamedTuple):
-    """One of the operations on a resource. Without a name, it applies to any resource of the type; "" is a
-    hidden name.
-    """
+    """One operation on a resource. Without a name, it applies to any resource of the type; "" is a hidden name."""
 
     operations: tuple[Operation, ...]
     resource_type: ResourceType

@@ -25,24 +25,6 @@ from lacuna.controlplane.shared.config_values import (
     whole,
 )
 
-__all__ = [
-    "DELETE",
-    "SET",
-    "TOPIC_CONFIGS",
-    "ConfigType",
-    "InvalidConfig",
-    "TopicConfig",
-    "alter",
-    "check_all",
-    "check_config",
-    "check_together",
-    "effective",
-    "is_compacted",
-    "is_deleted_by_retention",
-    "shorten",
-    "stored_compression",
-]
-
 
 class InvalidConfig(ValueError):
     """A config that cannot be set to this value. The message is for the client."""

@@ -16,13 +16,10 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """The cluster's version. It also changes with the agents, in which case groups check their topics
-        needlessly.
-        """
+        """The cluster's version, which also changes with the agents: groups then check their topics needlessly."""
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:
-        """Return the topic's id and partition count, or None if there is no such topic."""
         topic = self._state.topics_by_name.get(name)
         if topic is not None:
             return topic.topic_id, len(topic.partitions)
@@ -30,7 +27,6 @@ class TopicsOfGroups:
         return None if internal is None else (internal.topic_id, internal.partition_count)
 
     def name_of(self, topic_id: bytes) -> str | None:
-        """Return the topic's name, or None if there is no such topic."""
         topic = self._state.topics.get(topic_id) or internal_by_id(topic_id)
         return None if topic is None else topic.name
 

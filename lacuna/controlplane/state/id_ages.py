@@ -9,9 +9,7 @@ _HOURS_KEPT = PRODUCER_ID_EXPIRATION_MS // HOUR_MS + 2
 
 
 class IdAges:
-    """The first producer id of each hour in which ids were assigned, as columns, for slightly more than the
-    last day.
-    """
+    """The first producer id of each hour in which ids were assigned, as columns, for just over the last day."""
 
     __slots__ = ("firsts", "hours")
 

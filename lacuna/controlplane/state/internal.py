@@ -21,8 +21,7 @@ from lacuna.controlplane.shared.internal_topics import (
     Kind,
     partition_of,
 )
-from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.v1.group_records_pb2 import (
     InternalGroupRecord,
     InternalKey,
@@ -122,7 +121,7 @@ class InternalPartition:
     def delta(self, key: PartitionKey) -> PartitionDelta:
         """Return the delta for watchers. It contains everything that a view shows, so no delta depends on another."""
         return PartitionDelta(
-            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            partition=named(key),
             is_snapshot=True,
             version=self.next_offset,
             high_watermark=self.next_offset,

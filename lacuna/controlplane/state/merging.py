@@ -125,9 +125,7 @@ class Horizons:
         self._notes: deque[tuple[int, dict[PartitionKey, int]]] = deque(maxlen=_NOTES)
 
     def move(self, partitions: Iterable[Partition], min_age_ms: int, now_ms: int) -> None:
-        """Record the current offsets if the last note is at least a quarter of `min_age_ms` old; with 0, record
-        nothing.
-        """
+        """Record the current offsets if the last note is `min_age_ms` / 4 old or older; with 0, record nothing."""
         pause_ms = -(-min_age_ms // (_NOTES - 1))
         if min_age_ms <= 0 or (self._notes and now_ms < self._notes[0][0] + pause_ms):
             return

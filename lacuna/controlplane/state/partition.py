@@ -9,9 +9,8 @@ from typing import Final
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.shared.invariants import InvariantBroken
-from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.state.settings import SHOWN_EXTENTS
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
 REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batches in flight
@@ -94,7 +93,7 @@ class Partition:
         self.history = history
         #: The bound of the history, which is checked for every slice.
         self.settled_ms = history.settled_ms
-        self.message = TopicPartition(topic_id=key[0], partition=key[1])
+        self.message = named(key)
         self.version = 1
         self.log_start_offset = 0
         self.high_watermark = 0
@@ -116,10 +115,7 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest ongoing transaction, or the high watermark without one (S3).
-
-        It is never below the log start.
-        """
+        """The oldest ongoing transaction's first offset, else the high watermark (S3); never below the log start."""
         if not self.ongoing:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)
@@ -207,5 +203,4 @@ def spread_of(key: PartitionKey) -> int:
 
 def deleted_delta(key: PartitionKey) -> PartitionDelta:
     """Return the delta for watchers of a partition that does not exist."""
-    partition = TopicPartition(topic_id=key[0], partition=key[1])
-    return PartitionDelta(partition=partition, is_snapshot=True, is_deleted=True)
+    return PartitionDelta(partition=named(key), is_snapshot=True, is_deleted=True)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from lacuna.controlplane.shared.history import History
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import (
     BATCH_NUMBERS,
@@ -33,7 +33,7 @@ from lacuna.controlplane.state.state import (
 )
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionState
 from lacuna.controlplane.state.unsettled import Spans
-from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.controlplane.v1.snapshot_pb2 import (
     LeaseSnapshot,
@@ -110,10 +110,7 @@ def snapshot(state: State) -> bytes:
 
 
 def restore(parts: Iterable[bytes]) -> State:
-    """Return the state that `snapshot_parts` serialized, without watchers.
-
-    Raises LaterFormatError, and DecodeError if the bytes are malformed.
-    """
+    """Return the state that `snapshot_parts` serialized, without watchers. Raises LaterFormatError and DecodeError."""
     state = State()
     for part in parts:
         restore_part(state, part)
@@ -121,9 +118,7 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state that was empty before the first one. Raises the errors of
-    `restore`.
-    """
+    """Add the next part of a snapshot to a state that began empty. Raises the errors of `restore`."""
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(
@@ -375,10 +370,8 @@ def _transactional_id(found: TransactionalId, principal: str) -> TransactionalId
         principal=principal,
         group_ids=found.group_ids,
         partitions=[
-            TransactionPartitionSnapshot(
-                partition=TopicPartition(topic_id=topic_id, partition=partition), ranges=ranges
-            )
-            for (topic_id, partition), ranges in found.partitions.items()
+            TransactionPartitionSnapshot(partition=named(key), ranges=ranges)
+            for key, ranges in found.partitions.items()
         ],
     )
     for name in _TRANSACTIONAL_FIELDS:
@@ -411,10 +404,8 @@ def _unsettled(transaction: int, spans: Spans) -> UnsettledSnapshot:
     return UnsettledSnapshot(
         transaction=transaction,
         partitions=[
-            TransactionPartitionSnapshot(
-                partition=TopicPartition(topic_id=topic_id, partition=partition), ranges=span
-            )
-            for (topic_id, partition), span in spans.items()
+            TransactionPartitionSnapshot(partition=named(key), ranges=span)
+            for key, span in spans.items()
         ],
     )
 
@@ -422,7 +413,7 @@ def _unsettled(transaction: int, spans: Spans) -> UnsettledSnapshot:
 def _past_cut(second: int, lowered: Lowered) -> PastCutSnapshot:
     return PastCutSnapshot(
         second=second,
-        partitions=[TopicPartition(topic_id=key[0], partition=key[1]) for key in lowered],
+        partitions=map(named, lowered),
         ends=lowered.values(),
     )
 

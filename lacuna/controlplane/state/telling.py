@@ -8,6 +8,7 @@ from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.consumer.member import Subscription
 from lacuna.controlplane.state.groups.streams import Metadata, StreamsGroup
 from lacuna.controlplane.state.state import NO_NODE, State
+from lacuna.controlplane.v1.cluster_pb2 import PartitionCounts
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupStep,
     ConsumerSubscription,
@@ -20,7 +21,6 @@ from lacuna.controlplane.v1.journal_pb2 import (
     AgentJoined,
     JournalRecord,
     LeasesEnded,
-    PartitionsAdded,
     ProducerInitialized,
     TopicsAdded,
     TopicsRemoved,
@@ -49,7 +49,7 @@ def _topics_removed(state: State, _command: Command | None, record: TopicsRemove
     return "deleted " + _some([_topic(state, topic_id) for topic_id in record.topic_ids])
 
 
-def _partitions_added(state: State, _command: Command | None, record: PartitionsAdded) -> str:
+def _partitions_added(state: State, _command: Command | None, record: PartitionCounts) -> str:
     grown = zip(record.topic_ids, record.partition_counts, strict=True)
     return "grew " + _some([f"{_topic(state, topic_id)} to {count}" for topic_id, count in grown])
 

@@ -15,6 +15,30 @@ class TopicPartition(_message.Message):
     partition: int
     def __init__(self, topic_id: _Optional[bytes] = ..., partition: _Optional[int] = ...) -> None: ...
 
+class PartitionCounts(_message.Message):
+    __slots__ = ("topic_ids", "partition_counts")
+    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
+    PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
+    partition_counts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ..., partition_counts: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("error_code", "error_message")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_message: str
+    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
+
+class Outcomes(_message.Message):
+    __slots__ = ("error_code", "error_codes")
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
+    error_code: int
+    error_codes: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
+
 class Agent(_message.Message):
     __slots__ = ("node_id", "host", "port", "zone", "endpoints")
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -230,12 +254,6 @@ class ReleaseLease(_message.Message):
     lease_id: int
     def __init__(self, lease_id: _Optional[int] = ...) -> None: ...
 
-class LeaseReleased(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
-
 class CreateTopic(_message.Message):
     __slots__ = ("name", "partition_count", "configs")
     class ConfigsEntry(_message.Message):
@@ -275,7 +293,7 @@ class TopicResult(_message.Message):
     partition_count: int
     def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[bytes] = ..., error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., partition_count: _Optional[int] = ...) -> None: ...
 
-class TopicsCreated(_message.Message):
+class TopicResults(_message.Message):
     __slots__ = ("topics",)
     TOPICS_FIELD_NUMBER: _ClassVar[int]
     topics: _containers.RepeatedCompositeFieldContainer[TopicResult]
@@ -286,12 +304,6 @@ class DeleteTopics(_message.Message):
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
-class TopicsDeleted(_message.Message):
-    __slots__ = ("topics",)
-    TOPICS_FIELD_NUMBER: _ClassVar[int]
-    topics: _containers.RepeatedCompositeFieldContainer[TopicResult]
-    def __init__(self, topics: _Optional[_Iterable[_Union[TopicResult, _Mapping]]] = ...) -> None: ...
 
 class CreatePartitionsTopic(_message.Message):
     __slots__ = ("name", "partition_count")
@@ -308,12 +320,6 @@ class CreatePartitions(_message.Message):
     topics: _containers.RepeatedCompositeFieldContainer[CreatePartitionsTopic]
     validate_only: bool
     def __init__(self, topics: _Optional[_Iterable[_Union[CreatePartitionsTopic, _Mapping]]] = ..., validate_only: _Optional[bool] = ...) -> None: ...
-
-class PartitionsCreated(_message.Message):
-    __slots__ = ("topics",)
-    TOPICS_FIELD_NUMBER: _ClassVar[int]
-    topics: _containers.RepeatedCompositeFieldContainer[TopicResult]
-    def __init__(self, topics: _Optional[_Iterable[_Union[TopicResult, _Mapping]]] = ...) -> None: ...
 
 class ConfigChange(_message.Message):
     __slots__ = ("name", "operation", "value")
@@ -336,14 +342,6 @@ class AlterTopicConfigs(_message.Message):
     validate_only: bool
     replaces_all: bool
     def __init__(self, name: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replaces_all: _Optional[bool] = ...) -> None: ...
-
-class TopicConfigsAltered(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class AgentReport(_message.Message):
     __slots__ = ("connections", "requests", "requests_failed", "cache_hits", "cache_lookups", "store", "clients", "connections_left_out", "merges", "clock_ms", "store_clock_ms")

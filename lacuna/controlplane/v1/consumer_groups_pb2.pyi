@@ -134,14 +134,6 @@ class DeleteOffsets(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
     def __init__(self, group_id: _Optional[str] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
 
-class OffsetsDeleted(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class GroupConfigs(_message.Message):
     __slots__ = ("group_id", "configs")
     class ConfigsEntry(_message.Message):
@@ -168,14 +160,6 @@ class AlterGroupConfigs(_message.Message):
     validate_only: bool
     replaces_all: bool
     def __init__(self, group_id: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[_cluster_pb2.ConfigChange, _Mapping]]] = ..., validate_only: _Optional[bool] = ..., replaces_all: _Optional[bool] = ...) -> None: ...
-
-class GroupConfigsAltered(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
 
 class DescribeGroupConfigs(_message.Message):
     __slots__ = ("group_ids", "all_groups", "after")
@@ -269,14 +253,6 @@ class ConsumerMember(_message.Message):
     current: ConsumerCurrent
     def __init__(self, member_id: _Optional[str] = ..., subscription: _Optional[_Union[ConsumerSubscription, _Mapping]] = ..., target: _Optional[_Union[ConsumerTarget, _Mapping]] = ..., current: _Optional[_Union[ConsumerCurrent, _Mapping]] = ...) -> None: ...
 
-class SubscribedTopics(_message.Message):
-    __slots__ = ("topic_ids", "partition_counts")
-    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
-    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    partition_counts: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ..., partition_counts: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class ConsumerGroupStep(_message.Message):
     __slots__ = ("group_id", "group_epoch", "assignment_epoch", "removed_member_ids", "members", "topics")
     GROUP_ID_FIELD_NUMBER: _ClassVar[int]
@@ -290,18 +266,10 @@ class ConsumerGroupStep(_message.Message):
     assignment_epoch: int
     removed_member_ids: _containers.RepeatedScalarFieldContainer[str]
     members: _containers.RepeatedCompositeFieldContainer[ConsumerMember]
-    topics: SubscribedTopics
-    def __init__(self, group_id: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., removed_member_ids: _Optional[_Iterable[str]] = ..., members: _Optional[_Iterable[_Union[ConsumerMember, _Mapping]]] = ..., topics: _Optional[_Union[SubscribedTopics, _Mapping]] = ...) -> None: ...
+    topics: _cluster_pb2.PartitionCounts
+    def __init__(self, group_id: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., removed_member_ids: _Optional[_Iterable[str]] = ..., members: _Optional[_Iterable[_Union[ConsumerMember, _Mapping]]] = ..., topics: _Optional[_Union[_cluster_pb2.PartitionCounts, _Mapping]] = ...) -> None: ...
 
 class TaskIds(_message.Message):
-    __slots__ = ("subtopology_id", "partitions")
-    SUBTOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    subtopology_id: str
-    partitions: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, subtopology_id: _Optional[str] = ..., partitions: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class ActiveTaskIds(_message.Message):
     __slots__ = ("subtopology_id", "partitions", "epochs")
     SUBTOPOLOGY_ID_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
@@ -316,10 +284,10 @@ class StreamsTasks(_message.Message):
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
     STANDBY_FIELD_NUMBER: _ClassVar[int]
     WARMUP_FIELD_NUMBER: _ClassVar[int]
-    active: _containers.RepeatedCompositeFieldContainer[ActiveTaskIds]
+    active: _containers.RepeatedCompositeFieldContainer[TaskIds]
     standby: _containers.RepeatedCompositeFieldContainer[TaskIds]
     warmup: _containers.RepeatedCompositeFieldContainer[TaskIds]
-    def __init__(self, active: _Optional[_Iterable[_Union[ActiveTaskIds, _Mapping]]] = ..., standby: _Optional[_Iterable[_Union[TaskIds, _Mapping]]] = ..., warmup: _Optional[_Iterable[_Union[TaskIds, _Mapping]]] = ...) -> None: ...
+    def __init__(self, active: _Optional[_Iterable[_Union[TaskIds, _Mapping]]] = ..., standby: _Optional[_Iterable[_Union[TaskIds, _Mapping]]] = ..., warmup: _Optional[_Iterable[_Union[TaskIds, _Mapping]]] = ...) -> None: ...
 
 class InternalTopicInfo(_message.Message):
     __slots__ = ("name", "partition_count", "replication_factor", "configs")
@@ -561,14 +529,6 @@ class DescribeTopology(_message.Message):
     description: bytes
     def __init__(self, group_id: _Optional[str] = ..., member_id: _Optional[str] = ..., topology_epoch: _Optional[int] = ..., description: _Optional[bytes] = ...) -> None: ...
 
-class TopologyDescribed(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
-
 class StreamsMetadata(_message.Message):
     __slots__ = ("group_instance_id", "rack_id", "client_id", "client_host", "rebalance_timeout_ms", "topology_epoch", "process_id", "endpoint", "client_tags")
     class ClientTagsEntry(_message.Message):
@@ -657,7 +617,7 @@ class StreamsGroupStep(_message.Message):
     rack_tags: str
     removed_member_ids: _containers.RepeatedScalarFieldContainer[str]
     members: _containers.RepeatedCompositeFieldContainer[StreamsMember]
-    topics: SubscribedTopics
+    topics: _cluster_pb2.PartitionCounts
     topology: StreamsTopology
     described: DescribedTopology
-    def __init__(self, group_id: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., validated_epoch: _Optional[int] = ..., endpoint_epoch: _Optional[int] = ..., shut_down_by: _Optional[str] = ..., standby_count: _Optional[int] = ..., rack_tags: _Optional[str] = ..., removed_member_ids: _Optional[_Iterable[str]] = ..., members: _Optional[_Iterable[_Union[StreamsMember, _Mapping]]] = ..., topics: _Optional[_Union[SubscribedTopics, _Mapping]] = ..., topology: _Optional[_Union[StreamsTopology, _Mapping]] = ..., described: _Optional[_Union[DescribedTopology, _Mapping]] = ...) -> None: ...
+    def __init__(self, group_id: _Optional[str] = ..., group_epoch: _Optional[int] = ..., assignment_epoch: _Optional[int] = ..., validated_epoch: _Optional[int] = ..., endpoint_epoch: _Optional[int] = ..., shut_down_by: _Optional[str] = ..., standby_count: _Optional[int] = ..., rack_tags: _Optional[str] = ..., removed_member_ids: _Optional[_Iterable[str]] = ..., members: _Optional[_Iterable[_Union[StreamsMember, _Mapping]]] = ..., topics: _Optional[_Union[_cluster_pb2.PartitionCounts, _Mapping]] = ..., topology: _Optional[_Union[StreamsTopology, _Mapping]] = ..., described: _Optional[_Union[DescribedTopology, _Mapping]] = ...) -> None: ...

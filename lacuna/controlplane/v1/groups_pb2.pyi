@@ -123,12 +123,6 @@ class Heartbeat(_message.Message):
     group_instance_id: str
     def __init__(self, group_id: _Optional[str] = ..., generation_id: _Optional[int] = ..., member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ...) -> None: ...
 
-class HeartbeatAnswered(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
-
 class LeavingMember(_message.Message):
     __slots__ = ("member_id", "group_instance_id", "reason")
     MEMBER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -146,14 +140,6 @@ class LeaveGroup(_message.Message):
     group_id: str
     members: _containers.RepeatedCompositeFieldContainer[LeavingMember]
     def __init__(self, group_id: _Optional[str] = ..., members: _Optional[_Iterable[_Union[LeavingMember, _Mapping]]] = ...) -> None: ...
-
-class GroupLeft(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CommittedOffset(_message.Message):
     __slots__ = ("partition", "offset", "leader_epoch", "metadata", "error_code", "retention_ms")
@@ -186,14 +172,6 @@ class OffsetCommit(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[CommittedOffset]
     knows_member_epochs: bool
     def __init__(self, group_id: _Optional[str] = ..., generation_id: _Optional[int] = ..., member_id: _Optional[str] = ..., group_instance_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[CommittedOffset, _Mapping]]] = ..., knows_member_epochs: _Optional[bool] = ...) -> None: ...
-
-class OffsetsCommitted(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class TxnOffsetCommit(_message.Message):
     __slots__ = ("transactional_id", "group_id", "producer_id", "producer_epoch", "generation_id", "member_id", "group_instance_id", "offsets", "adds_group")

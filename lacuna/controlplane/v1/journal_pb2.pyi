@@ -49,11 +49,11 @@ class JournalRecord(_message.Message):
     leases_ended: LeasesEnded
     job_lease_opened: JobLeaseOpened
     loss_accepted: LossAccepted
-    leases_used_late: LeasesUsedLate
+    leases_used_late: LeasesEnded
     time_set: TimeSet
     topics_added: TopicsAdded
     topics_removed: TopicsRemoved
-    partitions_added: PartitionsAdded
+    partitions_added: _cluster_pb2.PartitionCounts
     configs_changed: ConfigsChanged
     segment_recorded: SegmentRecorded
     log_starts_moved: LogStartsMoved
@@ -61,7 +61,7 @@ class JournalRecord(_message.Message):
     segments_collected: SegmentsCollected
     pin_taken: PinTaken
     pins_ended: PinsEnded
-    pin_prolonged: PinProlonged
+    pin_prolonged: PinTaken
     segments_released: SegmentsReleased
     import_recorded: ImportRecorded
     partition_cleaned: PartitionCleaned
@@ -72,7 +72,7 @@ class JournalRecord(_message.Message):
     producers_expired: ProducersExpired
     security_changed: _security_pb2.SecurityChanges
     group: _group_records_pb2.GroupRecord
-    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesUsedLate, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[PartitionsAdded, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinProlonged, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., import_recorded: _Optional[_Union[ImportRecorded, _Mapping]] = ..., partition_cleaned: _Optional[_Union[PartitionCleaned, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
+    def __init__(self, now_ms: _Optional[int] = ..., format_version: _Optional[int] = ..., cluster_founded: _Optional[_Union[ClusterFounded, _Mapping]] = ..., agent_joined: _Optional[_Union[AgentJoined, _Mapping]] = ..., leases_ended: _Optional[_Union[LeasesEnded, _Mapping]] = ..., job_lease_opened: _Optional[_Union[JobLeaseOpened, _Mapping]] = ..., loss_accepted: _Optional[_Union[LossAccepted, _Mapping]] = ..., leases_used_late: _Optional[_Union[LeasesEnded, _Mapping]] = ..., time_set: _Optional[_Union[TimeSet, _Mapping]] = ..., topics_added: _Optional[_Union[TopicsAdded, _Mapping]] = ..., topics_removed: _Optional[_Union[TopicsRemoved, _Mapping]] = ..., partitions_added: _Optional[_Union[_cluster_pb2.PartitionCounts, _Mapping]] = ..., configs_changed: _Optional[_Union[ConfigsChanged, _Mapping]] = ..., segment_recorded: _Optional[_Union[SegmentRecorded, _Mapping]] = ..., log_starts_moved: _Optional[_Union[LogStartsMoved, _Mapping]] = ..., extents_replaced: _Optional[_Union[ExtentsReplaced, _Mapping]] = ..., segments_collected: _Optional[_Union[SegmentsCollected, _Mapping]] = ..., pin_taken: _Optional[_Union[PinTaken, _Mapping]] = ..., pins_ended: _Optional[_Union[PinsEnded, _Mapping]] = ..., pin_prolonged: _Optional[_Union[PinTaken, _Mapping]] = ..., segments_released: _Optional[_Union[SegmentsReleased, _Mapping]] = ..., import_recorded: _Optional[_Union[ImportRecorded, _Mapping]] = ..., partition_cleaned: _Optional[_Union[PartitionCleaned, _Mapping]] = ..., producer_initialized: _Optional[_Union[ProducerInitialized, _Mapping]] = ..., transaction_joined: _Optional[_Union[TransactionJoined, _Mapping]] = ..., transaction_ended: _Optional[_Union[TransactionEnded, _Mapping]] = ..., transactional_ids_expired: _Optional[_Union[TransactionalIdsExpired, _Mapping]] = ..., producers_expired: _Optional[_Union[ProducersExpired, _Mapping]] = ..., security_changed: _Optional[_Union[_security_pb2.SecurityChanges, _Mapping]] = ..., group: _Optional[_Union[_group_records_pb2.GroupRecord, _Mapping]] = ...) -> None: ...
 
 class ClusterFounded(_message.Message):
     __slots__ = ("cluster_id",)
@@ -126,12 +126,6 @@ class TimeSet(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class LeasesUsedLate(_message.Message):
-    __slots__ = ("lease_ids",)
-    LEASE_IDS_FIELD_NUMBER: _ClassVar[int]
-    lease_ids: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class TopicsAdded(_message.Message):
     __slots__ = ("topics", "principal")
     TOPICS_FIELD_NUMBER: _ClassVar[int]
@@ -145,14 +139,6 @@ class TopicsRemoved(_message.Message):
     TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
-class PartitionsAdded(_message.Message):
-    __slots__ = ("topic_ids", "partition_counts")
-    TOPIC_IDS_FIELD_NUMBER: _ClassVar[int]
-    PARTITION_COUNTS_FIELD_NUMBER: _ClassVar[int]
-    topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
-    partition_counts: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, topic_ids: _Optional[_Iterable[bytes]] = ..., partition_counts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ConfigsChanged(_message.Message):
     __slots__ = ("topic_id", "configs")
@@ -276,14 +262,6 @@ class PinsEnded(_message.Message):
     PIN_IDS_FIELD_NUMBER: _ClassVar[int]
     pin_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, pin_ids: _Optional[_Iterable[int]] = ...) -> None: ...
-
-class PinProlonged(_message.Message):
-    __slots__ = ("pin_id", "ends_ms")
-    PIN_ID_FIELD_NUMBER: _ClassVar[int]
-    ENDS_MS_FIELD_NUMBER: _ClassVar[int]
-    pin_id: int
-    ends_ms: int
-    def __init__(self, pin_id: _Optional[int] = ..., ends_ms: _Optional[int] = ...) -> None: ...
 
 class ProducerInitialized(_message.Message):
     __slots__ = ("producer_id", "producer_epoch", "has_transactional_id", "transactional_id", "transaction_timeout_ms", "last_producer_epoch", "previous_producer_id", "principal")

@@ -269,12 +269,6 @@ class AsOfRead(_message.Message):
     partitions: _containers.RepeatedCompositeFieldContainer[PartitionAsOf]
     def __init__(self, as_of_ms: _Optional[int] = ..., known_from_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionAsOf, _Mapping]]] = ...) -> None: ...
 
-class ReadCut(_message.Message):
-    __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
-
 class PartitionCut(_message.Message):
     __slots__ = ("error_code", "end_offset", "last_stable_offset", "holder")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
@@ -311,12 +305,6 @@ class CutRead(_message.Message):
     holders: _containers.RepeatedCompositeFieldContainer[CutHolder]
     def __init__(self, at_ms: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[PartitionCut, _Mapping]]] = ..., holders: _Optional[_Iterable[_Union[CutHolder, _Mapping]]] = ...) -> None: ...
 
-class ReadHistories(_message.Message):
-    __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[_cluster_pb2.TopicPartition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ...) -> None: ...
-
 class HistoriesRead(_message.Message):
     __slots__ = ("histories",)
     HISTORIES_FIELD_NUMBER: _ClassVar[int]
@@ -336,12 +324,6 @@ class DeleteRecords(_message.Message):
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[DeleteRecordsPartition]
     def __init__(self, partitions: _Optional[_Iterable[_Union[DeleteRecordsPartition, _Mapping]]] = ...) -> None: ...
-
-class RecordsDeleted(_message.Message):
-    __slots__ = ("partitions",)
-    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
-    partitions: _containers.RepeatedCompositeFieldContainer[PartitionState]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[PartitionState, _Mapping]]] = ...) -> None: ...
 
 class PlanMerge(_message.Message):
     __slots__ = ("lease_id", "max_bytes", "small_bytes", "min_extents", "min_age_ms", "avoided")
@@ -469,14 +451,6 @@ class SwapExtents(_message.Message):
     segments: _containers.RepeatedCompositeFieldContainer[SwapSegment]
     def __init__(self, is_compaction: _Optional[bool] = ..., partitions: _Optional[_Iterable[_Union[SwapPartition, _Mapping]]] = ..., segments: _Optional[_Iterable[_Union[SwapSegment, _Mapping]]] = ...) -> None: ...
 
-class ExtentsSwapped(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class PlanCleaning(_message.Message):
     __slots__ = ("lease_id", "min_age_ms", "min_bytes", "avoided")
     LEASE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -540,12 +514,6 @@ class FinishCleaning(_message.Message):
     cleaned_to: int
     clean_again_ms: int
     def __init__(self, lease_id: _Optional[int] = ..., partition: _Optional[_Union[_cluster_pb2.TopicPartition, _Mapping]] = ..., cleaned_to: _Optional[int] = ..., clean_again_ms: _Optional[int] = ...) -> None: ...
-
-class CleaningFinished(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class DescribeMerges(_message.Message):
     __slots__ = ("topic_ids",)
@@ -667,12 +635,6 @@ class ConfirmCollection(_message.Message):
     swept_lease_ids: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, segments: _Optional[_Iterable[_Union[SegmentId, _Mapping]]] = ..., swept_lease_ids: _Optional[_Iterable[int]] = ...) -> None: ...
 
-class CollectionConfirmed(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
-
 class PinReads(_message.Message):
     __slots__ = ("duration_ms", "pin_id")
     DURATION_MS_FIELD_NUMBER: _ClassVar[int]
@@ -694,12 +656,6 @@ class UnpinReads(_message.Message):
     PIN_ID_FIELD_NUMBER: _ClassVar[int]
     pin_id: int
     def __init__(self, pin_id: _Optional[int] = ...) -> None: ...
-
-class ReadsUnpinned(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class StoredPartition(_message.Message):
     __slots__ = ("partition", "part", "position", "size", "crc")

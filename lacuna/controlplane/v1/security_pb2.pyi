@@ -116,14 +116,6 @@ class AlterSecurity(_message.Message):
     changes: SecurityChanges
     def __init__(self, changes: _Optional[_Union[SecurityChanges, _Mapping]] = ...) -> None: ...
 
-class SecurityAltered(_message.Message):
-    __slots__ = ("error_code", "error_message")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ...) -> None: ...
-
 class QuotaUse(_message.Message):
     __slots__ = ("key", "entity", "used", "is_short")
     KEY_FIELD_NUMBER: _ClassVar[int]

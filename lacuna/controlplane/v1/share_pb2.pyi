@@ -184,7 +184,7 @@ class AlterShareOffsets(_message.Message):
     offsets: _containers.RepeatedCompositeFieldContainer[ShareOffset]
     def __init__(self, group_id: _Optional[str] = ..., offsets: _Optional[_Iterable[_Union[ShareOffset, _Mapping]]] = ...) -> None: ...
 
-class ShareOffsetsAltered(_message.Message):
+class ShareOffsetsChanged(_message.Message):
     __slots__ = ("error_code", "error_message", "error_codes")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
@@ -201,16 +201,6 @@ class DeleteShareOffsets(_message.Message):
     group_id: str
     topic_ids: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, group_id: _Optional[str] = ..., topic_ids: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
-class ShareOffsetsDeleted(_message.Message):
-    __slots__ = ("error_code", "error_message", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_MESSAGE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_message: str
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_message: _Optional[str] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ShareRun(_message.Message):
     __slots__ = ("first_offset", "end_offset", "state", "delivery_count", "member_id", "locked_until_ms", "is_rejected")

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from lacuna.controlplane.v1 import cluster_pb2 as lacuna_dot_controlplane_dot_v1_dot_cluster__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lacuna/controlplane/v1/transactions.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\"\x95\x01\n\x0eInitProducerId\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1c\n\x14has_transactional_id\x18\x02 \x01(\x08\x12\x1e\n\x16transaction_timeout_ms\x18\x03 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x04 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x05 \x01(\x05\"X\n\x15ProducerIdInitialized\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"\xa5\x01\n\x12\x41\x64\x64PartitionsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x33\n\npartitions\x18\x04 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x13\n\x0bverify_only\x18\x05 \x01(\x08\"?\n\x14PartitionsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0b\x65rror_codes\x18\x02 \x03(\x05\"j\n\x0f\x41\x64\x64OffsetsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x10\n\x08group_id\x18\x04 \x01(\t\"\'\n\x11OffsetsAddedToTxn\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"\x89\x01\n\x06\x45ndTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x11\n\tcommitted\x18\x04 \x01(\x08\x12\x13\n\x0b\x62umps_epoch\x18\x05 \x01(\x08\x12\x10\n\x08lease_id\x18\x06 \x01(\x03\"K\n\x08TxnEnded\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"Q\n\x08\x41\x62ortTxn\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\" \n\nTxnAborted\x12\x12\n\nerror_code\x18\x01 \x01(\x05\"f\n\x11\x44\x65scribeProducers\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_after\"\x8e\x01\n\x0e\x41\x63tiveProducer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x05\x12\x16\n\x0elast_timestamp\x18\x04 \x01(\x03\x12 \n\x18\x63urrent_txn_start_offset\x18\x05 \x01(\x03\"\x84\x01\n\x12PartitionProducers\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x32\n\tproducers\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.ActiveProducer\x12\x17\n\nnext_after\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_next_after\"M\n\x12ProducersDescribed\x12\x37\n\npartitions\x18\x01 \x03(\x0b\x32#.controlplane.v1.PartitionProducers\"1\n\x14\x44\x65scribeTransactions\x12\x19\n\x11transactional_ids\x18\x01 \x03(\t\"\x8a\x02\n\x16TransactionDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\x15\n\rstart_time_ms\x18\x05 \x01(\x03\x12\x13\n\x0bproducer_id\x18\x06 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x07 \x01(\x05\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x1a\n\x12offsets_partitions\x18\t \x03(\x05\"V\n\x15TransactionsDescribed\x12=\n\x0ctransactions\x18\x01 \x03(\x0b\x32\'.controlplane.v1.TransactionDescription\"k\n\x10ListTransactions\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\x14\n\x0cproducer_ids\x18\x02 \x03(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\x12\x12\n\x05\x61\x66ter\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_after\"R\n\x12TransactionListing\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\t\"\x8f\x01\n\x12TransactionsListed\x12\x39\n\x0ctransactions\x18\x01 \x03(\x0b\x32#.controlplane.v1.TransactionListing\x12\x16\n\x0eunknown_states\x18\x02 \x03(\t\x12\x17\n\nnext_after\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_next_afterb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n)lacuna/controlplane/v1/transactions.proto\x12\x0f\x63ontrolplane.v1\x1a$lacuna/controlplane/v1/cluster.proto\"\x95\x01\n\x0eInitProducerId\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x1c\n\x14has_transactional_id\x18\x02 \x01(\x08\x12\x1e\n\x16transaction_timeout_ms\x18\x03 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x04 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x05 \x01(\x05\"S\n\x10ProducerIdentity\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\"\xa5\x01\n\x12\x41\x64\x64PartitionsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x33\n\npartitions\x18\x04 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x13\n\x0bverify_only\x18\x05 \x01(\x08\"j\n\x0f\x41\x64\x64OffsetsToTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x10\n\x08group_id\x18\x04 \x01(\t\"\x89\x01\n\x06\x45ndTxn\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x03 \x01(\x05\x12\x11\n\tcommitted\x18\x04 \x01(\x08\x12\x13\n\x0b\x62umps_epoch\x18\x05 \x01(\x08\x12\x10\n\x08lease_id\x18\x06 \x01(\x03\"Q\n\x08\x41\x62ortTxn\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x18\n\x10transactional_id\x18\x03 \x01(\t\"f\n\x11\x44\x65scribeProducers\x12\x33\n\npartitions\x18\x01 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x12\n\x05\x61\x66ter\x18\x02 \x01(\x03H\x00\x88\x01\x01\x42\x08\n\x06_after\"\x8e\x01\n\x0e\x41\x63tiveProducer\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x02 \x01(\x05\x12\x15\n\rlast_sequence\x18\x03 \x01(\x05\x12\x16\n\x0elast_timestamp\x18\x04 \x01(\x03\x12 \n\x18\x63urrent_txn_start_offset\x18\x05 \x01(\x03\"\x84\x01\n\x12PartitionProducers\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x32\n\tproducers\x18\x02 \x03(\x0b\x32\x1f.controlplane.v1.ActiveProducer\x12\x17\n\nnext_after\x18\x03 \x01(\x03H\x00\x88\x01\x01\x42\r\n\x0b_next_after\"M\n\x12ProducersDescribed\x12\x37\n\npartitions\x18\x01 \x03(\x0b\x32#.controlplane.v1.PartitionProducers\"1\n\x14\x44\x65scribeTransactions\x12\x19\n\x11transactional_ids\x18\x01 \x03(\t\"\x8a\x02\n\x16TransactionDescription\x12\x12\n\nerror_code\x18\x01 \x01(\x05\x12\x18\n\x10transactional_id\x18\x02 \x01(\t\x12\r\n\x05state\x18\x03 \x01(\t\x12\x1e\n\x16transaction_timeout_ms\x18\x04 \x01(\x05\x12\x15\n\rstart_time_ms\x18\x05 \x01(\x03\x12\x13\n\x0bproducer_id\x18\x06 \x01(\x03\x12\x16\n\x0eproducer_epoch\x18\x07 \x01(\x05\x12\x33\n\npartitions\x18\x08 \x03(\x0b\x32\x1f.controlplane.v1.TopicPartition\x12\x1a\n\x12offsets_partitions\x18\t \x03(\x05\"V\n\x15TransactionsDescribed\x12=\n\x0ctransactions\x18\x01 \x03(\x0b\x32\'.controlplane.v1.TransactionDescription\"k\n\x10ListTransactions\x12\x0e\n\x06states\x18\x01 \x03(\t\x12\x14\n\x0cproducer_ids\x18\x02 \x03(\x03\x12\x13\n\x0b\x64uration_ms\x18\x03 \x01(\x03\x12\x12\n\x05\x61\x66ter\x18\x04 \x01(\tH\x00\x88\x01\x01\x42\x08\n\x06_after\"R\n\x12TransactionListing\x12\x18\n\x10transactional_id\x18\x01 \x01(\t\x12\x13\n\x0bproducer_id\x18\x02 \x01(\x03\x12\r\n\x05state\x18\x03 \x01(\t\"\x8f\x01\n\x12TransactionsListed\x12\x39\n\x0ctransactions\x18\x01 \x03(\x0b\x32#.controlplane.v1.TransactionListing\x12\x16\n\x0eunknown_states\x18\x02 \x03(\t\x12\x17\n\nnext_after\x18\x03 \x01(\tH\x00\x88\x01\x01\x42\r\n\x0b_next_afterb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,42 +34,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_INITPRODUCERID']._serialized_start=101
   _globals['_INITPRODUCERID']._serialized_end=250
-  _globals['_PRODUCERIDINITIALIZED']._serialized_start=252
-  _globals['_PRODUCERIDINITIALIZED']._serialized_end=340
-  _globals['_ADDPARTITIONSTOTXN']._serialized_start=343
-  _globals['_ADDPARTITIONSTOTXN']._serialized_end=508
-  _globals['_PARTITIONSADDEDTOTXN']._serialized_start=510
-  _globals['_PARTITIONSADDEDTOTXN']._serialized_end=573
-  _globals['_ADDOFFSETSTOTXN']._serialized_start=575
-  _globals['_ADDOFFSETSTOTXN']._serialized_end=681
-  _globals['_OFFSETSADDEDTOTXN']._serialized_start=683
-  _globals['_OFFSETSADDEDTOTXN']._serialized_end=722
-  _globals['_ENDTXN']._serialized_start=725
-  _globals['_ENDTXN']._serialized_end=862
-  _globals['_TXNENDED']._serialized_start=864
-  _globals['_TXNENDED']._serialized_end=939
-  _globals['_ABORTTXN']._serialized_start=941
-  _globals['_ABORTTXN']._serialized_end=1022
-  _globals['_TXNABORTED']._serialized_start=1024
-  _globals['_TXNABORTED']._serialized_end=1056
-  _globals['_DESCRIBEPRODUCERS']._serialized_start=1058
-  _globals['_DESCRIBEPRODUCERS']._serialized_end=1160
-  _globals['_ACTIVEPRODUCER']._serialized_start=1163
-  _globals['_ACTIVEPRODUCER']._serialized_end=1305
-  _globals['_PARTITIONPRODUCERS']._serialized_start=1308
-  _globals['_PARTITIONPRODUCERS']._serialized_end=1440
-  _globals['_PRODUCERSDESCRIBED']._serialized_start=1442
-  _globals['_PRODUCERSDESCRIBED']._serialized_end=1519
-  _globals['_DESCRIBETRANSACTIONS']._serialized_start=1521
-  _globals['_DESCRIBETRANSACTIONS']._serialized_end=1570
-  _globals['_TRANSACTIONDESCRIPTION']._serialized_start=1573
-  _globals['_TRANSACTIONDESCRIPTION']._serialized_end=1839
-  _globals['_TRANSACTIONSDESCRIBED']._serialized_start=1841
-  _globals['_TRANSACTIONSDESCRIBED']._serialized_end=1927
-  _globals['_LISTTRANSACTIONS']._serialized_start=1929
-  _globals['_LISTTRANSACTIONS']._serialized_end=2036
-  _globals['_TRANSACTIONLISTING']._serialized_start=2038
-  _globals['_TRANSACTIONLISTING']._serialized_end=2120
-  _globals['_TRANSACTIONSLISTED']._serialized_start=2123
-  _globals['_TRANSACTIONSLISTED']._serialized_end=2266
+  _globals['_PRODUCERIDENTITY']._serialized_start=252
+  _globals['_PRODUCERIDENTITY']._serialized_end=335
+  _globals['_ADDPARTITIONSTOTXN']._serialized_start=338
+  _globals['_ADDPARTITIONSTOTXN']._serialized_end=503
+  _globals['_ADDOFFSETSTOTXN']._serialized_start=505
+  _globals['_ADDOFFSETSTOTXN']._serialized_end=611
+  _globals['_ENDTXN']._serialized_start=614
+  _globals['_ENDTXN']._serialized_end=751
+  _globals['_ABORTTXN']._serialized_start=753
+  _globals['_ABORTTXN']._serialized_end=834
+  _globals['_DESCRIBEPRODUCERS']._serialized_start=836
+  _globals['_DESCRIBEPRODUCERS']._serialized_end=938
+  _globals['_ACTIVEPRODUCER']._serialized_start=941
+  _globals['_ACTIVEPRODUCER']._serialized_end=1083
+  _globals['_PARTITIONPRODUCERS']._serialized_start=1086
+  _globals['_PARTITIONPRODUCERS']._serialized_end=1218
+  _globals['_PRODUCERSDESCRIBED']._serialized_start=1220
+  _globals['_PRODUCERSDESCRIBED']._serialized_end=1297
+  _globals['_DESCRIBETRANSACTIONS']._serialized_start=1299
+  _globals['_DESCRIBETRANSACTIONS']._serialized_end=1348
+  _globals['_TRANSACTIONDESCRIPTION']._serialized_start=1351
+  _globals['_TRANSACTIONDESCRIPTION']._serialized_end=1617
+  _globals['_TRANSACTIONSDESCRIBED']._serialized_start=1619
+  _globals['_TRANSACTIONSDESCRIBED']._serialized_end=1705
+  _globals['_LISTTRANSACTIONS']._serialized_start=1707
+  _globals['_LISTTRANSACTIONS']._serialized_end=1814
+  _globals['_TRANSACTIONLISTING']._serialized_start=1816
+  _globals['_TRANSACTIONLISTING']._serialized_end=1898
+  _globals['_TRANSACTIONSLISTED']._serialized_start=1901
+  _globals['_TRANSACTIONSLISTED']._serialized_end=2044
 # @@protoc_insertion_point(module_scope)

@@ -21,7 +21,7 @@ class InitProducerId(_message.Message):
     producer_epoch: int
     def __init__(self, transactional_id: _Optional[str] = ..., has_transactional_id: _Optional[bool] = ..., transaction_timeout_ms: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
 
-class ProducerIdInitialized(_message.Message):
+class ProducerIdentity(_message.Message):
     __slots__ = ("error_code", "producer_id", "producer_epoch")
     ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -45,14 +45,6 @@ class AddPartitionsToTxn(_message.Message):
     verify_only: bool
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[_cluster_pb2.TopicPartition, _Mapping]]] = ..., verify_only: _Optional[bool] = ...) -> None: ...
 
-class PartitionsAddedToTxn(_message.Message):
-    __slots__ = ("error_code", "error_codes")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_CODES_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    error_codes: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, error_code: _Optional[int] = ..., error_codes: _Optional[_Iterable[int]] = ...) -> None: ...
-
 class AddOffsetsToTxn(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "group_id")
     TRANSACTIONAL_ID_FIELD_NUMBER: _ClassVar[int]
@@ -64,12 +56,6 @@ class AddOffsetsToTxn(_message.Message):
     producer_epoch: int
     group_id: str
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., group_id: _Optional[str] = ...) -> None: ...
-
-class OffsetsAddedToTxn(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class EndTxn(_message.Message):
     __slots__ = ("transactional_id", "producer_id", "producer_epoch", "committed", "bumps_epoch", "lease_id")
@@ -87,16 +73,6 @@ class EndTxn(_message.Message):
     lease_id: int
     def __init__(self, transactional_id: _Optional[str] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., committed: _Optional[bool] = ..., bumps_epoch: _Optional[bool] = ..., lease_id: _Optional[int] = ...) -> None: ...
 
-class TxnEnded(_message.Message):
-    __slots__ = ("error_code", "producer_id", "producer_epoch")
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
-    PRODUCER_EPOCH_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    producer_id: int
-    producer_epoch: int
-    def __init__(self, error_code: _Optional[int] = ..., producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ...) -> None: ...
-
 class AbortTxn(_message.Message):
     __slots__ = ("producer_id", "producer_epoch", "transactional_id")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -106,12 +82,6 @@ class AbortTxn(_message.Message):
     producer_epoch: int
     transactional_id: str
     def __init__(self, producer_id: _Optional[int] = ..., producer_epoch: _Optional[int] = ..., transactional_id: _Optional[str] = ...) -> None: ...
-
-class TxnAborted(_message.Message):
-    __slots__ = ("error_code",)
-    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
-    error_code: int
-    def __init__(self, error_code: _Optional[int] = ...) -> None: ...
 
 class DescribeProducers(_message.Message):
     __slots__ = ("partitions", "after")

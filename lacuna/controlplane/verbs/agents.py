@@ -19,9 +19,9 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     AgentReport,
     ImportReport,
     LeaseOpened,
-    LeaseReleased,
     LeaseRenewed,
     OpenLease,
+    Outcome,
     RegisterAgent,
     ReleaseLease,
     RenewLease,
@@ -32,7 +32,6 @@ from lacuna.controlplane.v1.journal_pb2 import (
     JobLeaseOpened,
     JournalRecord,
     LeasesEnded,
-    LeasesUsedLate,
 )
 from lacuna.controlplane.verbs import presence
 from lacuna.controlplane.verbs.needs import of_lease
@@ -121,11 +120,11 @@ def release_lease(turn: Turn, command: ReleaseLease) -> Reply:
     """End a lease after a clean stop. Its agent still counts as departed, since some clients keep contacting it."""
     if command.lease_id not in turn.state.leases:
         used_late(turn, [command.lease_id])
-        answer = LeaseReleased(error_code=ErrorCode.LEASE_EXPIRED)
+        answer = Outcome(error_code=ErrorCode.LEASE_EXPIRED)
         return Reply(lease_released=answer)
     presence.miss(turn.state, [command.lease_id], turn.now_ms)
     turn.journal(leases_ended([command.lease_id]))
-    return Reply(lease_released=LeaseReleased())
+    return Reply(lease_released=Outcome())
 
 
 def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
@@ -146,7 +145,7 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
         if 0 < lease_id < state.next_lease_id and lease_id not in state.leases
     )
     if ended:
-        turn.journal(JournalRecord(leases_used_late=LeasesUsedLate(lease_ids=ended)))
+        turn.journal(JournalRecord(leases_used_late=LeasesEnded(lease_ids=ended)))
 
 
 def tick_leases(turn: Turn) -> None:
@@ -195,7 +194,7 @@ def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
     presence.tell(state, before)
 
 
-def replay_leases_used_late(state: State, record: LeasesUsedLate, now_ms: int) -> None:
+def replay_leases_used_late(state: State, record: LeasesEnded, now_ms: int) -> None:
     """Count the time until the sweep of ended leases from now on, whether or not they were swept."""
     for lease_id in record.lease_ids:
         state.ended_leases[lease_id] = now_ms

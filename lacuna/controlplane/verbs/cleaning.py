@@ -14,10 +14,10 @@ from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import CLEANING_EXTENTS, CLEANING_SCAN, CLEANING_TOPICS
 from lacuna.controlplane.state.state import State, TopicState
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, PartitionCleaned
 from lacuna.controlplane.v1.log_pb2 import (
-    CleaningFinished,
     CleaningPlan,
     CleaningRange,
     FinishCleaning,
@@ -190,13 +190,13 @@ def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
     """Record up to where a pass has cleaned a partition. What others have cleaned further stays so."""
     state = turn.state
     if command.lease_id not in state.leases:
-        return Reply(cleaning_finished=CleaningFinished(error_code=ErrorCode.LEASE_EXPIRED))
+        return Reply(cleaning_finished=Outcome(error_code=ErrorCode.LEASE_EXPIRED))
     if command.cleaned_to < 0 or command.clean_again_ms < 0:
         raise MalformedCommand("a cleaning's offset and time must not be negative")
     partition = state.partitions.get(key_of(command.partition))
     if partition is None:
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        return Reply(cleaning_finished=CleaningFinished(error_code=code))
+        return Reply(cleaning_finished=Outcome(error_code=code))
     state.cleanings.end(partition.key)
     cleaned_to = min(command.cleaned_to, partition.last_stable_offset)
     new = cleaned_to, command.clean_again_ms
@@ -210,7 +210,7 @@ def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
             compact_again_ms=command.clean_again_ms,
         )
         turn.journal(JournalRecord(partition_cleaned=cleaned))
-    return Reply(cleaning_finished=CleaningFinished())
+    return Reply(cleaning_finished=Outcome())
 
 
 def replay_partition_cleaned(state: State, record: PartitionCleaned, _now_ms: int) -> None:

@@ -27,14 +27,13 @@ from lacuna.logstore.segments.hot import MOST_HOT_BYTES, is_hot, lease_of
 
 def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
     """Decide one commit. A segment that is committed again gets the same answer."""
-    known = answered(turn, command.segment)
+    known = answered(turn, command.segment, lease_of(command.segment.lease_id))
     return _decide(turn, command) if known is None else Reply(segment_committed=known)
 
 
-def answered(turn: Turn, segment: SegmentId) -> SegmentCommitted | None:
-    """Return the answer for a segment that was committed before or can no longer be, or None."""
+def answered(turn: Turn, segment: SegmentId, lease_id: int) -> SegmentCommitted | None:
+    """Return the answer for a segment of this lease that was committed before or can no longer be, or None."""
     state = turn.state
-    lease_id = lease_of(segment.lease_id)
     lease = state.leases.get(lease_id)
     if lease is None:
         used_late(turn, [lease_id])

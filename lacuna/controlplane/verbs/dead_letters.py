@@ -23,13 +23,12 @@ from lacuna.controlplane.shared.broker_configs import (
 )
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import DEAD_LETTER_COPIES, DEAD_LETTER_TOPIC
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.shared.topic_configs import DEAD_LETTERS
 from lacuna.controlplane.state.groups.share import RecordState, Run, overlapping
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.state.state import TopicState
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import SegmentCommitted
 from lacuna.controlplane.v1.share_pb2 import (
@@ -48,6 +47,7 @@ from lacuna.controlplane.verbs.groups.share_records import (
 )
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
+from lacuna.logstore.segments.hot import lease_of
 
 #: How long other agents leave the letters of a group to the agent that has planned them.
 _HELD_MS: Final = 10_000
@@ -175,7 +175,7 @@ class _Plan:
                     letters.append(
                         DeadLetters(
                             group_id=group_id,
-                            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+                            partition=named(key),
                             first_offset=first,
                             end_offset=end,
                             delivery_count=run.delivery_count,
@@ -227,7 +227,8 @@ def _archive(progress: Progress, runs: Iterable[Run], what: str) -> None:
 def bury_records(turn: Turn, command: BuryRecords) -> Reply:
     """Commit letters, and archive the records that they are about. Nothing happens if any of them no longer waits."""
     has_commit = command.HasField("commit")
-    known = answered(turn, command.commit.segment) if has_commit else None
+    segment = command.commit.segment
+    known = answered(turn, segment, lease_of(segment.lease_id)) if has_commit else None
     if known is not None:
         return Reply(segment_committed=known)
     if not all(_waits(turn, each) for each in command.letters):

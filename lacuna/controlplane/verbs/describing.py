@@ -21,9 +21,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Extents, objects and dead ranges in the index, partitions that wait for a transaction, and the oldest
-    one's age.
-    """
+    """Extents, objects and dead ranges in the index; partitions waiting for a transaction; the oldest one's age."""
 
     extents: int
     objects: int
@@ -103,9 +101,7 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add the waiting extents of partitions to a description, and return how many extents were examined, at most about
-    `room`.
-    """
+    """Add partitions' waiting extents to a description; return how many extents were examined, about `room` at most."""
     looked = 0
     for partition in partitions:
         if looked >= room:

@@ -21,29 +21,27 @@ from lacuna.controlplane.state.settings import (
     RELEASED_PER_TICK,
 )
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import (
     JournalRecord,
     LogStartMove,
     LogStartsMoved,
-    PinProlonged,
     PinsEnded,
     PinTaken,
     SegmentsCollected,
     SegmentsReleased,
 )
 from lacuna.controlplane.v1.log_pb2 import (
-    CollectionConfirmed,
     CollectionPlan,
     ConfirmCollection,
     DeleteRecords,
     FilterUncommitted,
+    PartitionsRead,
     PartitionState,
     PinReads,
     PlanCollection,
     ReadsPinned,
-    ReadsUnpinned,
-    RecordsDeleted,
     SegmentId,
     UncommittedFiltered,
     UnpinReads,
@@ -88,7 +86,7 @@ def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
         answers.append(answer)
     if moves:
         turn.journal(log_starts_moved(moves.values()))
-    return Reply(records_deleted=RecordsDeleted(partitions=answers))
+    return Reply(records_deleted=PartitionsRead(partitions=answers))
 
 
 def partition_state(partition: Partition) -> PartitionState:
@@ -219,7 +217,7 @@ def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
         )
         record = SegmentsCollected(segments=segments, swept_lease_ids=swept)
         turn.journal(JournalRecord(segments_collected=record))
-    return Reply(collection_confirmed=CollectionConfirmed())
+    return Reply(collection_confirmed=Outcome())
 
 
 def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: int) -> None:
@@ -254,7 +252,7 @@ def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
     if pin is None:
         answer.error_code = ErrorCode.PIN_EXPIRED
         return Reply(reads_pinned=answer)
-    record = PinProlonged(pin_id=pin_id, ends_ms=max(ends_ms, pin.ends_ms))
+    record = PinTaken(pin_id=pin_id, ends_ms=max(ends_ms, pin.ends_ms))
     turn.journal(JournalRecord(pin_prolonged=record))
     return Reply(reads_pinned=answer)
 
@@ -262,17 +260,17 @@ def _prolong_pin(turn: Turn, pin_id: int, ends_ms: int) -> Reply:
 def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
     """End a job's pin. If it had already ended, the answer is INVALID_REQUEST, since the job's data may be gone."""
     if command.pin_id not in turn.state.segments.pins:
-        answer = ReadsUnpinned(error_code=ErrorCode.INVALID_REQUEST)
+        answer = Outcome(error_code=ErrorCode.INVALID_REQUEST)
         return Reply(reads_unpinned=answer)
     _end_pins(turn, [command.pin_id])
-    return Reply(reads_unpinned=ReadsUnpinned())
+    return Reply(reads_unpinned=Outcome())
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
     """Extend the pins that end first by a time in which nothing could be received."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
-        record = PinProlonged(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)
+        record = PinTaken(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)
         turn.journal(JournalRecord(pin_prolonged=record))
 
 
@@ -294,7 +292,7 @@ def replay_pin_taken(state: State, record: PinTaken, now_ms: int) -> None:
     state.next_pin_id = max(state.next_pin_id, record.pin_id + 1)
 
 
-def replay_pin_prolonged(state: State, record: PinProlonged, _now_ms: int) -> None:
+def replay_pin_prolonged(state: State, record: PinTaken, _now_ms: int) -> None:
     """Move the end of a pin."""
     pins = state.segments.pins
     pins[record.pin_id] = Pin(pins[record.pin_id].starts_ms, min(record.ends_ms, NEVER))

@@ -31,7 +31,7 @@ from lacuna.controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUC
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import ImportRecorded, JournalRecord
 from lacuna.controlplane.v1.log_pb2 import ImportedSlice, ImportSegment, SegmentCommitted
-from lacuna.controlplane.verbs.agents import used_late
+from lacuna.controlplane.verbs.commits import answered
 from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
@@ -50,25 +50,12 @@ _Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 def import_segment(turn: Turn, command: ImportSegment) -> Reply:
     """Append the slices that begin at the end of their partition. A repeated command gets the same answer."""
-    state, segment = turn.state, command.segment
-    lease = state.leases.get(segment.lease_id)
-    if lease is None:
-        used_late(turn, [segment.lease_id])
-        return _answer(SegmentCommitted(error_code=ErrorCode.LEASE_EXPIRED))
-    known = lease.recent.get(segment.sequence)
-    if known is not None:
-        return _answer(SegmentCommitted.FromString(known))
-    key = (segment.lease_id, segment.sequence)
-    if segment.sequence <= lease.forgotten_sequence or key in state.segments:
-        return _answer(SegmentCommitted(error_code=ErrorCode.INVALID_REQUEST))
-    return _decide(turn, command)
+    # A hot segment cannot be imported, so its lease id is not one of a lease here.
+    known = answered(turn, command.segment, command.segment.lease_id)
+    return Reply(segment_committed=_decide(turn, command) if known is None else known)
 
 
-def _answer(committed: SegmentCommitted) -> Reply:
-    return Reply(segment_committed=committed)
-
-
-def _decide(turn: Turn, command: ImportSegment) -> Reply:
+def _decide(turn: Turn, command: ImportSegment) -> SegmentCommitted:
     record = ImportRecorded(segment=command.segment, object_size=command.object_size)
     verdicts = []
     seen: set[PartitionKey] = set()
@@ -80,7 +67,7 @@ def _decide(turn: Turn, command: ImportSegment) -> Reply:
         verdicts.append(SLICE_VERDICT.pack(code, 0, 0))
     record.verdicts.slices = b"".join(verdicts)
     turn.journal(JournalRecord(import_recorded=record))
-    return _answer(record.verdicts)
+    return record.verdicts
 
 
 def _check(command: ImportSegment, wanted: ImportedSlice, seen: set[PartitionKey]) -> None:

@@ -16,9 +16,10 @@ from lacuna.controlplane.state.transactional import (
     TransactionEvent,
     TransactionState,
 )
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
-from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, EndTxn, TxnAborted, TxnEnded
+from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, EndTxn, ProducerIdentity
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -39,7 +40,7 @@ def end_txn(turn: Turn, command: EndTxn) -> Reply:
             raise Refused(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         record = decide(state, found, command)
     except Refused as refused:
-        answer = TxnEnded(
+        answer = ProducerIdentity(
             error_code=refused.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
         )
         return Reply(txn_ended=answer)
@@ -133,9 +134,9 @@ def abort_txn(turn: Turn, command: AbortTxn) -> Reply:
     try:
         found = _find_for_abort(turn.state, command)
     except Refused as refused:
-        return Reply(txn_aborted=TxnAborted(error_code=refused.code))
+        return Reply(txn_aborted=Outcome(error_code=refused.code))
     _abort(turn, found)
-    return Reply(txn_aborted=TxnAborted())
+    return Reply(txn_aborted=Outcome())
 
 
 def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:

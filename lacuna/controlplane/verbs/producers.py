@@ -26,7 +26,7 @@ from lacuna.controlplane.v1.journal_pb2 import (
     ProducerInitialized,
     TransactionalIdsExpired,
 )
-from lacuna.controlplane.v1.transactions_pb2 import InitProducerId, ProducerIdInitialized
+from lacuna.controlplane.v1.transactions_pb2 import InitProducerId, ProducerIdentity
 from lacuna.controlplane.verbs.outcomes import flip, go_on_as
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
@@ -38,14 +38,12 @@ def init_producer_id(turn: Turn, command: InitProducerId) -> Reply:
     try:
         record = _initialize(turn, command)
     except Refused as refused:
-        answer = ProducerIdInitialized(
+        answer = ProducerIdentity(
             error_code=refused.code, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
         )
         return Reply(producer_id_initialized=answer)
     turn.journal(JournalRecord(producer_initialized=record))
-    answer = ProducerIdInitialized(
-        producer_id=record.producer_id, producer_epoch=record.producer_epoch
-    )
+    answer = ProducerIdentity(producer_id=record.producer_id, producer_epoch=record.producer_epoch)
     return Reply(producer_id_initialized=answer)
 
 

@@ -6,9 +6,9 @@ from typing import Final
 
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.history import Known, common_second, known_from
+from lacuna.controlplane.shared.history import Widths, common_second, known_from
 from lacuna.controlplane.shared.internal_topics import partition_of
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.partitions import key_of, named
 from lacuna.controlplane.shared.parts import MOST_LISTED
 from lacuna.controlplane.shared.rights import QUESTIONS, Need
 from lacuna.controlplane.state.partition import Partition
@@ -16,7 +16,6 @@ from lacuna.controlplane.state.past_cuts import Lowered
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import TransactionalId
 from lacuna.controlplane.state.unsettled import cut_of
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.log_pb2 import (
     AsOfRead,
@@ -26,8 +25,6 @@ from lacuna.controlplane.v1.log_pb2 import (
     PartitionsRead,
     PartitionState,
     ReadAsOf,
-    ReadCut,
-    ReadHistories,
     ReadHot,
     ReadPartitions,
     StableHistory,
@@ -88,7 +85,7 @@ def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
     """
     state = turn.state
     found = [state.partitions.get(key_of(wanted)) for wanted in command.partitions]
-    pasts: list[Known] = [each.history for each in found if each is not None]
+    pasts: list[Widths] = [each.history for each in found if each is not None]
     if command.is_cut:
         pasts.append(state.past_cuts)
     known = known_from(pasts)
@@ -113,7 +110,7 @@ def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> Partit
     )
 
 
-def read_cut(turn: Turn, command: ReadCut) -> Reply:
+def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
     """Return the largest ends of partitions that split no transaction, and the open transactions that hold them."""
     state = turn.state
     keys = [key_of(wanted) for wanted in command.partitions]
@@ -151,7 +148,7 @@ def read_cut(turn: Turn, command: ReadCut) -> Reply:
     return Reply(cut_read=answer)
 
 
-def read_histories(turn: Turn, command: ReadHistories) -> Reply:
+def read_histories(turn: Turn, command: ReadPartitions) -> Reply:
     """Return the histories of partitions."""
     found = (turn.state.partitions.get(key_of(wanted)) for wanted in command.partitions)
     answers = until_full(
@@ -229,11 +226,7 @@ def _description(state: State, found: TransactionalId) -> TransactionDescription
         start_time_ms=found.start_time_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
-        partitions=[
-            TopicPartition(topic_id=topic_id, partition=partition)
-            for topic_id, partition in found.partitions
-            if (topic_id, partition) in state.partitions
-        ],
+        partitions=[named(key) for key in found.partitions if key in state.partitions],
         offsets_partitions=sorted(set(map(partition_of, found.group_ids))),
     )
 

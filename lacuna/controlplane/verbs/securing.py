@@ -13,12 +13,12 @@ from lacuna.controlplane.shared.security import entity_of
 from lacuna.controlplane.shared.topic_configs import SET, InvalidConfig
 from lacuna.controlplane.state.settings import MAX_PER_TICK
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.security_pb2 import (
     AlterSecurity,
     QuotasShared,
-    SecurityAltered,
     SecurityChanges,
     ShareQuotas,
 )
@@ -40,7 +40,7 @@ def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
         return _refused(ErrorCode.POLICY_VIOLATION, excess)
     if changes.ByteSize():
         turn.journal(JournalRecord(security_changed=changes))
-    return Reply(security_altered=SecurityAltered())
+    return Reply(security_altered=Outcome())
 
 
 def _wrong(changes: SecurityChanges) -> str:
@@ -61,7 +61,7 @@ def _wrong(changes: SecurityChanges) -> str:
 
 
 def _refused(code: ErrorCode, message: str) -> Reply:
-    return Reply(security_altered=SecurityAltered(error_code=code, error_message=message))
+    return Reply(security_altered=Outcome(error_code=code, error_message=message))
 
 
 def tick_tokens(turn: Turn) -> None:

@@ -22,16 +22,10 @@ from lacuna.controlplane.state.rewriting import add
 from lacuna.controlplane.state.segments import References, SegmentKey
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.state.transactional import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import ExtentsReplaced, JournalRecord, PartitionSwap
-from lacuna.controlplane.v1.log_pb2 import (
-    Extents,
-    ExtentsSwapped,
-    MergeRun,
-    Rewritten,
-    SwapExtents,
-    SwapPartition,
-)
+from lacuna.controlplane.v1.log_pb2 import Extents, MergeRun, Rewritten, SwapExtents, SwapPartition
 from lacuna.controlplane.verbs.agents import used_late
 from lacuna.controlplane.verbs.needs import own_leases
 from lacuna.controlplane.verbs.refusals import MalformedCommand
@@ -56,7 +50,7 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
     is_known = any(key in state.segments for key in object_sizes)
     if not is_known and any(lease_id not in state.leases for lease_id, _ in object_sizes):
         used_late(turn, [lease_id for lease_id, _ in object_sizes])
-        answer = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
+        answer = Outcomes(error_code=ErrorCode.LEASE_EXPIRED)
         return Reply(extents_swapped=answer)
     journalled = JournalRecord()
     record: ExtentsReplaced = journalled.extents_replaced
@@ -73,7 +67,7 @@ def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
     if record.partitions or (object_sizes and not is_known):
         _count(turn, command, record, codes)
         turn.journal(journalled)
-    return Reply(extents_swapped=ExtentsSwapped(error_codes=codes))
+    return Reply(extents_swapped=Outcomes(error_codes=codes))
 
 
 def _count(turn: Turn, command: SwapExtents, record: ExtentsReplaced, codes: Sequence[int]) -> None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from typing import Final
 
+from lacuna.controlplane.shared.config_values import shorten
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.history import next_second_ms
 from lacuna.controlplane.shared.internal_topics import (
@@ -18,7 +19,6 @@ from lacuna.controlplane.shared.topic_configs import (
     alter,
     check_all,
     check_together,
-    shorten,
 )
 from lacuna.controlplane.state.owners import NOBODY
 from lacuna.controlplane.state.partition import Partition, deleted_delta, history_of
@@ -38,18 +38,16 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     CreateTopic,
     CreateTopics,
     DeleteTopics,
-    PartitionsCreated,
+    Outcome,
+    PartitionCounts,
     Topic,
-    TopicConfigsAltered,
     TopicResult,
-    TopicsCreated,
-    TopicsDeleted,
+    TopicResults,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import (
     ConfigsChanged,
     JournalRecord,
-    PartitionsAdded,
     TopicsAdded,
     TopicsRemoved,
 )
@@ -88,7 +86,7 @@ def create_topics(turn: Turn, command: CreateTopics) -> Reply:
     if created and not command.validate_only:
         added = TopicsAdded(topics=created.values(), principal=turn.principal)
         turn.journal(JournalRecord(topics_added=added))
-    return Reply(topics_created=TopicsCreated(topics=results))
+    return Reply(topics_created=TopicResults(topics=results))
 
 
 def _count(wanted: CreateTopic) -> int:
@@ -199,7 +197,7 @@ def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
         results.append(TopicResult(name=topic.name, topic_id=topic_id, partition_count=count))
     if removed:
         turn.journal(JournalRecord(topics_removed=TopicsRemoved(topic_ids=removed)))
-    return Reply(topics_deleted=TopicsDeleted(topics=results))
+    return Reply(topics_deleted=TopicResults(topics=results))
 
 
 # CreatePartitions
@@ -210,7 +208,7 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
     times = Counter(topic.name for topic in command.topics)
     total = sum(_increase(turn.state, wanted) for wanted in command.topics)
     charged: Counter[str] = Counter()
-    record = PartitionsAdded()
+    record = PartitionCounts()
     results = []
     for wanted in command.topics:
         try:
@@ -231,7 +229,7 @@ def create_partitions(turn: Turn, command: CreatePartitions) -> Reply:
         results.append(TopicResult(name=topic.name, topic_id=topic.topic_id, partition_count=count))
     if record.topic_ids and not command.validate_only:
         turn.journal(JournalRecord(partitions_added=record))
-    return Reply(partitions_created=PartitionsCreated(topics=results))
+    return Reply(partitions_created=TopicResults(topics=results))
 
 
 def _increase(state: State, wanted: CreatePartitionsTopic) -> int:
@@ -281,16 +279,16 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
             configs = alter(configs, change.name, change.operation, change.value)
         check_together(configs)
     except Refused as refused:
-        answer = TopicConfigsAltered(error_code=refused.code, error_message=refused.message)
+        answer = Outcome(error_code=refused.code, error_message=refused.message)
         return Reply(topic_configs_altered=answer)
     except InvalidConfig as invalid:
         code = ErrorCode.INVALID_CONFIG
-        answer = TopicConfigsAltered(error_code=code, error_message=str(invalid))
+        answer = Outcome(error_code=code, error_message=str(invalid))
         return Reply(topic_configs_altered=answer)
     if configs != topic.own and not command.validate_only:
         record = ConfigsChanged(topic_id=topic.topic_id, configs=configs)
         turn.journal(JournalRecord(configs_changed=record))
-    return Reply(topic_configs_altered=TopicConfigsAltered())
+    return Reply(topic_configs_altered=Outcome())
 
 
 def _kept(topic: TopicState) -> dict[str, str]:
@@ -358,7 +356,7 @@ def _remove_partition(state: State, partition: Partition) -> References:
     return References(partition.extents.lease_ids, partition.extents.sequences)
 
 
-def replay_partitions_added(state: State, record: PartitionsAdded, now_ms: int) -> None:
+def replay_partitions_added(state: State, record: PartitionCounts, now_ms: int) -> None:
     """Add partitions to topics."""
     delta = state.cluster_changed()
     for topic_id, count in zip(record.topic_ids, record.partition_counts, strict=True):

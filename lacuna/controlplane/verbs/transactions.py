@@ -11,15 +11,11 @@ from lacuna.controlplane.shared.rights import Need, of_transaction, on_topics
 from lacuna.controlplane.state.settings import MOST_GROUPS_OF_TRANSACTION
 from lacuna.controlplane.state.state import State, size_of_group_of_transaction
 from lacuna.controlplane.state.transactional import TransactionalId, TransactionEvent
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.groups_pb2 import OffsetsCommitted, TxnOffsetCommit
+from lacuna.controlplane.v1.groups_pb2 import TxnOffsetCommit
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionJoined
-from lacuna.controlplane.v1.transactions_pb2 import (
-    AddOffsetsToTxn,
-    AddPartitionsToTxn,
-    OffsetsAddedToTxn,
-)
+from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn, AddPartitionsToTxn
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
@@ -102,13 +98,13 @@ def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
             turn.state, command.transactional_id, command.producer_id, command.producer_epoch
         )
     except Refused as refused:
-        return Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=refused.code))
+        return Reply(offsets_added_to_txn=Outcome(error_code=refused.code))
     if not (found.is_ongoing and command.group_id in found.group_ids):
         if not _has_room_for_group(turn, found, command.group_id):
-            answer = OffsetsAddedToTxn(error_code=ErrorCode.POLICY_VIOLATION)
+            answer = Outcome(error_code=ErrorCode.POLICY_VIOLATION)
             return Reply(offsets_added_to_txn=answer)
         _join_group(turn, found, command.group_id)
-    return Reply(offsets_added_to_txn=OffsetsAddedToTxn())
+    return Reply(offsets_added_to_txn=Outcome())
 
 
 def _has_room_for_group(turn: Turn, found: TransactionalId, group_id: str) -> bool:
@@ -143,7 +139,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
         code = refused.code
         if code is ErrorCode.PRODUCER_FENCED:  # as Kafka answers after verification
             code = ErrorCode.INVALID_PRODUCER_EPOCH
-        answer = OffsetsCommitted(error_code=code, error_codes=[code] * len(command.offsets))
+        answer = Outcomes(error_code=code, error_codes=[code] * len(command.offsets))
         return Reply(offsets_committed=answer)
     if command.group_id and not is_added:
         _join_group(turn, found, command.group_id)
@@ -191,9 +187,7 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Return the needs. Kafka requires READ on the topics; the sink stores its progress under topics that it only
-    writes to.
-    """
+    """Return the needs. Kafka requires READ on the topics; the sink stores progress under topics it only writes."""
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)
 

@@ -5,11 +5,10 @@ from heapq import nsmallest
 from itertools import islice
 from typing import Final
 
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.partition import Partition, ProducerWindow
 from lacuna.controlplane.state.settings import HOUR_MS, MAX_PER_TICK, PRODUCER_ID_EXPIRATION_MS
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.journal_pb2 import (
     JournalRecord,
     PartitionProducersExpired,
@@ -101,11 +100,8 @@ def _drop(turn: Turn, dropped: Iterable[ProducerWindow]) -> None:
         return
     record = ProducersExpired(
         partitions=[
-            PartitionProducersExpired(
-                partition=TopicPartition(topic_id=topic_id, partition=index),
-                producer_ids=sorted(producer_ids),
-            )
-            for (topic_id, index), producer_ids in sorted(by_partition.items())
+            PartitionProducersExpired(partition=named(key), producer_ids=sorted(producer_ids))
+            for key, producer_ids in sorted(by_partition.items())
         ]
     )
     turn.journal(JournalRecord(producers_expired=record))

@@ -9,10 +9,9 @@ from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import COLUMNS, ExtentTable
 from lacuna.controlplane.shared.partitions import PartitionKey
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
-    ExtentsSwapped,
     ExtentSwap,
     SegmentId,
     SwapExtents,
@@ -99,7 +98,7 @@ def _reason(code: int) -> str:
     return f"the control plane answered error {code}"
 
 
-def _swap(control: JobClient, command: SwapExtents) -> ExtentsSwapped:
+def _swap(control: JobClient, command: SwapExtents) -> Outcomes:
     """Sends the swap, again if the answer is lost, since a repeated command gets the same answer."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:

@@ -9,13 +9,7 @@ import pytest
 from lacuna.agent.admin import operations
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import ControlPlaneUnavailable, InProcessClient
-from lacuna.controlplane.v1.cluster_pb2 import (
-    Agent,
-    ClusterDelta,
-    Topic,
-    TopicResult,
-    TopicsCreated,
-)
+from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, TopicResult, TopicResults
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
 from lacuna.wire.layout import ZERO_UUID
@@ -205,7 +199,7 @@ def created(control: ScriptedControl) -> Callable[[Command], Reply]:
         ]
         control.cluster.apply(ClusterDelta(version=2, topics=topics))
         return Reply(
-            topics_created=TopicsCreated(topics=[TopicResult(name=topic.name) for topic in topics])
+            topics_created=TopicResults(topics=[TopicResult(name=topic.name) for topic in topics])
         )
 
     return answer

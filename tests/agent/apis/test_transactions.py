@@ -8,16 +8,10 @@ from typing import Any
 import pytest
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
-from lacuna.controlplane.v1.transactions_pb2 import (
-    OffsetsAddedToTxn,
-    PartitionsAddedToTxn,
-    ProducerIdInitialized,
-    TxnAborted,
-    TxnEnded,
-)
+from lacuna.controlplane.v1.transactions_pb2 import ProducerIdentity
 from tests.agent.apis.groups import TXN_COMMIT, running
 from tests.agent.apis.scripted import TRANSACTION, Setup, fences
 from tests.agent.harness import TOPIC_ID, snapshot
@@ -27,7 +21,7 @@ from tests.messages import nested
 @pytest.mark.parametrize("version", range(6))
 async def test_init_producer_id(version: int) -> None:
     """S8: a producer can pass its id and epoch from v3 on (KIP-360)."""
-    initialized = ProducerIdInitialized(producer_id=5, producer_epoch=4)
+    initialized = ProducerIdentity(producer_id=5, producer_epoch=4)
     setup = Setup(init_producer_id=Reply(producer_id_initialized=initialized))
     fields: dict[str, Any] = {
         "transactional_id": "x",
@@ -43,7 +37,7 @@ async def test_init_producer_id(version: int) -> None:
     assert command.has_transactional_id
     code = int(ErrorCode.PRODUCER_FENCED)
     failed = Setup(
-        init_producer_id=Reply(producer_id_initialized=ProducerIdInitialized(error_code=code))
+        init_producer_id=Reply(producer_id_initialized=ProducerIdentity(error_code=code))
     )
     answer = await failed.ask(22, version, **fields)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
@@ -64,9 +58,7 @@ def codes_of(topics: Any) -> list[tuple[str, int, int]]:
 @pytest.mark.parametrize("version", range(4))
 async def test_add_partitions_to_txn(version: int) -> None:
     code = int(ErrorCode.PRODUCER_FENCED)
-    setup = Setup(
-        add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_code=code))
-    )
+    setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=Outcomes(error_code=code)))
 
     def fields(*topics: tuple[str, tuple[int, ...]]) -> dict[str, Any]:
         return {
@@ -98,7 +90,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
 
 async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
     """librdkafka gives up a transaction if one of its new partitions is unknown."""
-    setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn()))
+    setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=Outcomes()))
 
     def come(_: Command) -> Reply:
         topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=3)
@@ -127,7 +119,7 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
     def decide(command: Command) -> Reply:
         asked = command.add_partitions_to_txn
         codes = [120 if asked.verify_only else 0] * len(asked.partitions)
-        return Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_codes=codes))
+        return Reply(partitions_added_to_txn=Outcomes(error_codes=codes))
 
     setup = Setup(add_partitions_to_txn=decide)
     topics = (nested(24, version, "AddPartitionsToTxnTopic", name="t", partitions=(1,)),)
@@ -155,7 +147,7 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
 @pytest.mark.parametrize("version", range(5))
 async def test_add_offsets_to_txn(version: int) -> None:
     code = int(ErrorCode.PRODUCER_FENCED)
-    setup = Setup(add_offsets_to_txn=Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=code)))
+    setup = Setup(add_offsets_to_txn=Reply(offsets_added_to_txn=Outcome(error_code=code)))
     answer = await setup.ask(25, version, **TRANSACTION, group_id="g")
     assert answer.error_code == fences(2, version)
     assert setup.commands("add_offsets_to_txn")[0].group_id == "g"
@@ -165,7 +157,7 @@ async def test_add_offsets_to_txn(version: int) -> None:
 @pytest.mark.parametrize("version", range(6))
 async def test_end_txn(version: int, code: int) -> None:
     """S9: v5 bumps the epoch and returns the new one, or -1 and -1 with an error."""
-    ended = TxnEnded(producer_id=5, producer_epoch=4)
+    ended = ProducerIdentity(producer_id=5, producer_epoch=4)
     setup = Setup(end_txn=Reply(txn_ended=ended))
     answer = await setup.ask(26, version, **TRANSACTION, committed=True)
     (command,) = setup.commands("end_txn")
@@ -174,7 +166,7 @@ async def test_end_txn(version: int, code: int) -> None:
     assert answer.error_code == 0
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (5, 4)
-    failed = Setup(end_txn=Reply(txn_ended=TxnEnded(error_code=code, producer_id=5)))
+    failed = Setup(end_txn=Reply(txn_ended=ProducerIdentity(error_code=code, producer_id=5)))
     answer = await failed.ask(26, version, **TRANSACTION, committed=False)
     assert answer.error_code == fences(2, version)
     if version >= 5:
@@ -183,7 +175,7 @@ async def test_end_txn(version: int, code: int) -> None:
 
 async def test_markers_from_outside_abort_and_never_commit() -> None:
     """Tests rule S21."""
-    setup = Setup(abort_txn=Reply(txn_aborted=TxnAborted()))
+    setup = Setup(abort_txn=Reply(txn_aborted=Outcome()))
 
     async def mark(commit: bool, name: str = "t") -> int:
         topic = nested(27, 1, "WritableTxnMarkerTopic", name=name, partition_indexes=(0,))

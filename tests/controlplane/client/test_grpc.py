@@ -96,6 +96,11 @@ async def stale(client: GrpcClient) -> None:
         await asyncio.sleep(0.001)
 
 
+async def current(client: GrpcClient) -> None:
+    while not client.cluster.is_current:
+        await asyncio.sleep(0.001)
+
+
 async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) -> None:
     """It waits until the journal contains or passes the client's last answer."""
     await wire.up()
@@ -118,8 +123,7 @@ async def test_a_client_does_not_go_on_with_a_journal_that_is_older(wire: Wire) 
     await wire.down()
     put_back(wire.rig, whole)
     await wire.up()
-    while not client.cluster.is_current:
-        await asyncio.sleep(0.001)
+    await current(client)
     await client.call(heartbeat())
 
 
@@ -139,8 +143,7 @@ async def test_a_control_plane_of_a_later_contract_is_left(
         )
         while expected not in await refusal(client):
             await asyncio.sleep(0.001)
-    while not client.cluster.is_current:
-        await asyncio.sleep(0.001)
+    await current(client)
 
 
 async def test_a_client_of_an_earlier_contract_is_told_so(
@@ -261,9 +264,7 @@ async def test_calls_that_were_sent_fail_and_later_ones_wait(wire: Wire) -> None
 
 
 async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
-    """An agent that was hidden must not run requests that clients have since sent to others. Sent calls stay
-    in flight.
-    """
+    """A hidden agent must not run requests that clients have since sent to others. Sent calls stay in flight."""
     await wire.up()
     client = await wire.connected()
     topic_id = await created(client)
@@ -282,9 +283,7 @@ async def test_what_waits_for_a_session_can_be_given_up(wire: Wire) -> None:
 async def test_nothing_is_sent_before_the_snapshot(
     wire: Wire, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A slow journal delays the snapshot, and beats precede it. An agent that beats report as hidden drops its waiting
-    calls (ADR 18).
-    """
+    """Beats precede the snapshot of a slow journal. An agent that hears it is hidden drops waiting calls (ADR 18)."""
     await wire.up()
     heard: list[SessionResponse] = []
     submitted: list[str | None] = []
@@ -328,8 +327,7 @@ async def test_calls_do_not_wait_for_ever_for_a_journal(
         async with asyncio.timeout(60):
             while "leads, but waits for its journal" not in await refusal(client):
                 await asyncio.sleep(0.001)
-    while not client.cluster.is_current:
-        await asyncio.sleep(0.001)
+    await current(client)
     await client.call(heartbeat())
 
 
@@ -380,8 +378,7 @@ async def test_without_a_control_plane_for_long_calls_fail_at_once(wire: Wire) -
     with pytest.raises(ControlPlaneUnavailable, match="no control plane answers at unix:"):
         await client.call(heartbeat())
     await wire.up()
-    while not client.cluster.is_current:
-        await asyncio.sleep(0.001)
+    await current(client)
     await client.call(heartbeat())
     await client.partition(bytes(16), 0).ready()
 

@@ -14,34 +14,24 @@ from lacuna.controlplane.client import parts as client_parts
 from lacuna.controlplane.client.parts import call_in_parts
 from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, DeleteTopics, TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, TopicPartition
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     AlterGroupConfigs,
-    DeleteOffsets,
-    DescribeGroupConfigs,
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from lacuna.controlplane.v1.groups_pb2 import (
     CommittedOffset,
-    DeleteGroups,
     DescribeGroups,
     ListGroups,
     OffsetCommit,
     OffsetFetch,
     OffsetFetchGroup,
 )
-from lacuna.controlplane.v1.log_pb2 import ReadHistories, ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import (
-    DescribeProducers,
-    DescribeTransactions,
-    InitProducerId,
-    ListTransactions,
-)
 from lacuna.controlplane.verbs import parts as server_parts
 from lacuna.controlplane.verbs import reading
 from lacuna.controlplane.verbs.groups import admin, committing, configuring
 from tests.controlplane.runtime.rig import heartbeat
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import Cluster, init_of
 from tests.doubles.clock import iterations
 
 
@@ -51,6 +41,10 @@ class Door:
     def __init__(self) -> None:
         self.said: asyncio.Queue[SessionResponse | None] = asyncio.Queue()
         self.heard: asyncio.Queue[SessionRequest] = asyncio.Queue()
+
+    @asynccontextmanager
+    async def connect(self, _: str) -> AsyncIterator["Door"]:
+        yield self
 
     async def read(self) -> SessionResponse | None:
         return await self.said.get()
@@ -85,14 +79,15 @@ async def test_what_may_have_silenced_a_leader_is_not_sent_to_the_next_one(
     for door in doors:
         door.said.put_nowait(SessionResponse(contract=own_contract(), epoch=1, cluster=[snapshot]))
     closed = iter(doors)
-
-    @asynccontextmanager
-    async def connect(_: str) -> AsyncIterator[Door]:
-        yield next(closed)
-
     limits = SessionLimits(suspect_after=suspect_after)
     sleep = partial(asyncio.sleep, 0.001)
-    client = SessionClient(["a"], connect, lambda: 0.0, limits, sleep=lambda _: sleep())
+    client = SessionClient(
+        ["a"],
+        lambda address: next(closed).connect(address),
+        lambda: 0.0,
+        limits,
+        sleep=lambda _: sleep(),
+    )
     client.start()
     calling = asyncio.ensure_future(client.call(command))
     await doors[0].heard.get()
@@ -110,12 +105,7 @@ async def test_what_may_have_silenced_a_leader_is_not_sent_to_the_next_one(
 async def test_nothing_is_sent_before_the_cluster_is_current() -> None:
     """A leader with a slow journal begins with an empty message to show that it is alive."""
     door = Door()
-
-    @asynccontextmanager
-    async def connect(_: str) -> AsyncIterator[Door]:
-        yield door
-
-    client = SessionClient(["a"], connect, lambda: 0.5)
+    client = SessionClient(["a"], door.connect, lambda: 0.5)
     client.start()
     calling = asyncio.ensure_future(client.call(heartbeat()))
     door.said.put_nowait(SessionResponse(contract=own_contract(), epoch=1))
@@ -135,13 +125,8 @@ async def test_nothing_is_sent_before_the_cluster_is_current() -> None:
 
 async def test_many_partitions_are_subscribed_and_unsubscribed_by_several_messages() -> None:
     door = Door()
-
-    @asynccontextmanager
-    async def connect(_: str) -> AsyncIterator[Door]:
-        yield door
-
     limits = SessionLimits(max_message_wishes=10, max_partitions=5)
-    client = SessionClient(["a"], connect, lambda: 0.5, limits)
+    client = SessionClient(["a"], door.connect, lambda: 0.5, limits)
     client.start()
     snapshot = ClusterDelta(is_snapshot=True, cluster_id="c", version=1)
     door.said.put_nowait(SessionResponse(contract=own_contract(), epoch=1, cluster=[snapshot]))
@@ -185,13 +170,7 @@ def cluster() -> Cluster:
         change = {"name": "consumer.session.timeout.ms", "value": "50000"}
         cluster.do("alter_group_configs", AlterGroupConfigs(group_id=f"g{group}", changes=[change]))
     for number in range(5):
-        wanted_id = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=f"t{number}",
-            transaction_timeout_ms=9_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        wanted_id = init_of(f"t{number}", 9_000)
         cluster.do("init_producer_id", wanted_id)
         for each in range(3):
             cluster.put(f"a-{each}", producer=(number + 100, 0), sequence=0)
@@ -203,27 +182,28 @@ def _all(cluster: Cluster, count: int = PARTITIONS) -> list[TopicPartition]:
     return [TopicPartition(topic_id=topic_id, partition=index) for index in range(count)]
 
 
+#: The fields of a command of each verb.
 COMMANDS: dict[str, Callable[[Cluster], Any]] = {
-    "read_partitions": lambda c: ReadPartitions(partitions=_all(c, 9)),
-    "read_histories": lambda c: ReadHistories(partitions=_all(c, 9)),
-    "describe_groups": lambda c: DescribeGroups(group_ids=["g0", "no", "g1", "g0"]),
-    "describe_transactions": lambda c: DescribeTransactions(transactional_ids=["t1", "no", "t0"]),
-    "describe_producers": lambda c: DescribeProducers(partitions=_all(c, 9)),
-    "list_groups": lambda c: ListGroups(types=["classic"]),
-    "list_transactions": lambda c: ListTransactions(states=["Empty", "odd"]),
-    "describe_group_configs": lambda c: DescribeGroupConfigs(all_groups=True),
-    "offset_fetch": lambda c: OffsetFetch(
-        groups=[
-            OffsetFetchGroup(group_id="g1", all_partitions=True),
-            OffsetFetchGroup(group_id="g0", partitions=_all(c, 9)),
-            OffsetFetchGroup(group_id="no", all_partitions=True),
-            OffsetFetchGroup(group_id="g2", all_partitions=True),
-            OffsetFetchGroup(group_id="g0"),
+    "read_partitions": lambda c: {"partitions": _all(c, 9)},
+    "read_histories": lambda c: {"partitions": _all(c, 9)},
+    "describe_groups": lambda c: {"group_ids": ["g0", "no", "g1", "g0"]},
+    "describe_transactions": lambda c: {"transactional_ids": ["t1", "no", "t0"]},
+    "describe_producers": lambda c: {"partitions": _all(c, 9)},
+    "list_groups": lambda c: {"types": ["classic"]},
+    "list_transactions": lambda c: {"states": ["Empty", "odd"]},
+    "describe_group_configs": lambda c: {"all_groups": True},
+    "offset_fetch": lambda c: {
+        "groups": [
+            {"group_id": "g1", "all_partitions": True},
+            {"group_id": "g0", "partitions": _all(c, 9)},
+            {"group_id": "no", "all_partitions": True},
+            {"group_id": "g2", "all_partitions": True},
+            {"group_id": "g0"},
         ]
-    ),
-    "delete_offsets": lambda c: DeleteOffsets(group_id="no", partitions=_all(c)),
-    "delete_topics": lambda c: DeleteTopics(topic_ids=[bytes(16)] * 5),
-    "delete_groups": lambda c: DeleteGroups(group_ids=["no", "none", "nowhere", "no"]),
+    },
+    "delete_offsets": lambda c: {"group_id": "no", "partitions": _all(c)},
+    "delete_topics": lambda c: {"topic_ids": [bytes(16)] * 5},
+    "delete_groups": lambda c: {"group_ids": ["no", "none", "nowhere", "no"]},
 }
 
 

@@ -10,7 +10,7 @@ from lacuna.controlplane.client import CommandRefused, ControlClient, ControlPla
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn
 from tests.controlplane.runtime.rig import (
     Connect,
     Rig,
@@ -23,6 +23,7 @@ from tests.controlplane.runtime.rig import (
     read,
     refused,
 )
+from tests.controlplane.verbs.cluster import init_of
 from tests.doubles.clock import iterations
 
 
@@ -93,8 +94,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
     assert not write.done()
     assert not reads.done()
     assert view.high_watermark == 0
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     reply = await reads
     assert write.done()
     assert reply.partitions_read.partitions[0].high_watermark == 1
@@ -104,13 +104,7 @@ async def test_a_read_waits_for_the_write_that_it_saw(rig: Rig, client: ControlC
 async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlClient) -> None:
     """S2 without exception (docs/adr/0006): a rejection, and a query behind it, wait too."""
     added = TopicPartition(topic_id=await created(client))
-    init = InitProducerId(
-        transactional_id="x",
-        has_transactional_id=True,
-        transaction_timeout_ms=60_000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+    init = init_of("x")
     given = (await client.call(Command(init_producer_id=init))).producer_id_initialized
     rig.memory.is_held = True
     waiting = []
@@ -131,8 +125,7 @@ async def test_adding_partitions_waits_for_the_disk(rig: Rig, client: ControlCli
     await held(rig, 3)
     await iterations()
     assert not any(call.done() for call in waiting)
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     replies = [reply.partitions_added_to_txn for reply in await asyncio.gather(*waiting)]
     assert [reply.error_codes[0] for reply in replies] == [
         ErrorCode.NONE,
@@ -372,8 +365,7 @@ async def test_who_no_longer_waits_for_a_view_disturbs_nobody(rig: Rig, connect:
     await iterations()
     waiting[0].cancel()
     await iterations()
-    rig.memory.is_held = False
-    rig.memory.release()
+    rig.let_go()
     await asyncio.gather(*waiting[1:], write)
     assert waiting[0].cancelled()
     assert view.high_watermark == 1

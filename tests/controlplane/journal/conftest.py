@@ -1,13 +1,15 @@
 """Every kind of journal, for the tests of their common contract."""
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
 from lacuna.controlplane.journal.bucket import BucketJournal
-from lacuna.controlplane.journal.journal import Journal, OpenedJournal
+from lacuna.controlplane.journal.journal import Journal, JournalBatch, OpenedJournal
 from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
@@ -19,6 +21,35 @@ from tests.doubles.keys import some_keys
 from tests.journal_servers import database, kept_database, moto_endpoint, postgresql, s3
 
 __all__ = ["Kept", "database", "kept", "kept_database", "moto_endpoint", "postgresql", "s3"]
+
+
+J = TypeVar("J", bound=Journal)
+
+
+@asynccontextmanager
+async def led(journal: J) -> AsyncIterator[tuple[J, int]]:
+    """Opens a journal, and closes it after the body. Returns it with its fencing token."""
+    opened = await journal.open(None)
+    try:
+        yield journal, opened.fencing_token
+    finally:
+        await journal.close()
+
+
+async def written(journal: Journal, count: int = 10) -> None:
+    """Append `count` times one record."""
+    async with led(journal) as (_, token):
+        for position in range(1, count + 1):
+            await journal.append([b"record %d" % position], token)
+
+
+async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:
+    return [batch async for batch in journal.read(after_position)]
+
+
+async def records_of(journal: Journal) -> list[bytes]:
+    async with led(journal):
+        return [record for batch in await batches(journal) for record in batch.records]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,7 @@ Change = tuple[int, bytes | None]
 
 @dataclass
 class _File:
-    """`durable` is the content at the last sync. `changes` are the writes (position, bytes) and truncations (size,
-    None) since then.
-    """
+    """`durable` is the content at the last sync, `changes` are the writes (position, bytes) and truncations since."""
 
     durable: bytes = b""
     changes: list[Change] = field(default_factory=list)

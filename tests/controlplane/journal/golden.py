@@ -43,10 +43,7 @@ LEASE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place for a journal, with ways to open it. `fill` copies the golden journal of its kind there.
-
-    `journal` does not wait for an earlier leader's lease, and `patient` does.
-    """
+    """A place for a journal. `fill` copies the golden one there; `patient` waits for an earlier leader's lease."""
 
     journal: Callable[[], Journal]
     patient: Callable[[], Journal]

@@ -49,6 +49,7 @@ from lacuna.logstore.segments.paths import (
     JOURNAL_SNAPSHOTS_PREFIX,
     journal_append_key,
 )
+from tests.controlplane.journal.conftest import batches, led, records_of, written
 from tests.doubles.bucket import BucketFault, FaultyBucket
 from tests.doubles.clock import ManualClock
 
@@ -88,28 +89,6 @@ def impatient() -> Iterator[None]:
         yield
 
 
-async def batches(journal: BucketJournal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
-
-
-async def records_of(bucket: ConditionalStore) -> list[bytes]:
-    journal = journal_of(bucket)
-    await journal.open(None)
-    try:
-        return [record for batch in await batches(journal) for record in batch.records]
-    finally:
-        await journal.close()
-
-
-async def written(bucket: ConditionalStore, count: int = 10) -> None:
-    """Return a journal of `count` appends of one record each, numbered from 2."""
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    for position in range(1, count + 1):
-        await journal.append([b"record %d" % position], opened.fencing_token)
-    await journal.close()
-
-
 def appends_of(bucket: ConditionalStore) -> list[tuple[int, bool]]:
     """Return the numbers of the existing appends, each with whether it is an opening."""
     listed = bucket.list("journal/appends/")
@@ -142,7 +121,7 @@ async def test_a_late_append_of_an_old_leader_is_refused(bucket: FaultyBucket) -
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
     await new.close()
-    assert await records_of(bucket) == [b"a", b"b", b"c"]
+    assert await records_of(journal_of(bucket)) == [b"a", b"b", b"c"]
 
 
 async def test_an_append_that_arrives_before_the_opening_counts(bucket: FaultyBucket) -> None:
@@ -199,7 +178,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(bucket: FaultyB
                 with pytest.raises(JournalFenced):
                     await journal.append([record], result.fencing_token)
         await asyncio.gather(*(journal.close() for journal in journals))
-    assert await records_of(bucket) == expected
+    assert await records_of(journal_of(bucket)) == expected
 
 
 async def test_a_leader_that_slept_through_a_trim_cannot_append(bucket: FaultyBucket) -> None:
@@ -256,42 +235,22 @@ async def test_a_leader_that_never_stops_appending_is_not_chased_forever(
     bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lacuna.controlplane.journal.bucket._LOST_RACES", 3)
-    old = journal_of(bucket)
-    before = await old.open(None)
-    appended: list[str] = []
+    async with led(journal_of(bucket)) as (old, before):
+        appended: list[str] = []
 
-    def append_first(operation: str, key: str) -> None:
-        if operation == "create" and key.startswith("journal/appends/") and key not in appended:
-            appended.append(key)
-            number = int(key.rpartition("/")[2], 16)
-            _, data = encode_append(Mark(number - 1, number - 2), 1, bytes(16), [b"a"])
-            bucket.create(key, data)
+        def append_first(operation: str, key: str) -> None:
+            if operation == "create" and key.startswith("journal/appends/") and key not in appended:
+                appended.append(key)
+                number = int(key.rpartition("/")[2], 16)
+                _, data = encode_append(Mark(number - 1, number - 2), 1, bytes(16), [b"a"])
+                bucket.create(key, data)
 
-    bucket.before = append_first
-    with pytest.raises(JournalInUse, match="still appends, always before this one: stop it"):
-        await journal_of(bucket).open(None)
-    assert len(appended) == 3
-    with pytest.raises(JournalFenced):
-        await old.renewer(before.fencing_token).renew()
-    await old.close()
-
-
-async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    with pytest.raises(JournalError, match="the journal is closed"):
-        journal.append([b"a"], 1)
-    opened = await journal.open(None)
-    with pytest.raises(JournalInUse, match="already open"):
-        await journal.open(None)
-    first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is already under way"):
-        journal.append([b"b"], opened.fencing_token)
-    assert await first == 1
-    # Beside a renewal.
-    append = journal.append([b"b"], opened.fencing_token)
-    await journal.renewer(opened.fencing_token).renew()
-    assert await append == 2
-    await journal.close()
+        bucket.before = append_first
+        with pytest.raises(JournalInUse, match="still appends, always before this one: stop it"):
+            await journal_of(bucket).open(None)
+        assert len(appended) == 3
+        with pytest.raises(JournalFenced):
+            await old.renewer(before).renew()
 
 
 # Answers that are lost
@@ -301,16 +260,14 @@ async def test_one_append_at_a_time(bucket: FaultyBucket) -> None:
 async def test_an_append_is_repeated_until_it_is_answered(
     bucket: FaultyBucket, fault: BucketFault
 ) -> None:
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    bucket.fail("create", fault, "journal/appends/", times=3)
-    assert await journal.append([b"a"], opened.fencing_token) == 1
-    bucket.arrive()
-    bucket.fail("create", fault, "journal/appends/")
-    bucket.fail("load", BucketFault.REFUSED, "journal/appends/")
-    assert await journal.append([b"b"], opened.fencing_token) == 2
-    await journal.close()
-    assert await records_of(bucket) == [b"a", b"b"]
+    async with led(journal_of(bucket)) as (journal, token):
+        bucket.fail("create", fault, "journal/appends/", times=3)
+        assert await journal.append([b"a"], token) == 1
+        bucket.arrive()
+        bucket.fail("create", fault, "journal/appends/")
+        bucket.fail("load", BucketFault.REFUSED, "journal/appends/")
+        assert await journal.append([b"b"], token) == 2
+    assert await records_of(journal_of(bucket)) == [b"a", b"b"]
 
 
 @pytest.mark.parametrize("fault", list(BucketFault))
@@ -318,25 +275,23 @@ async def test_an_append_that_is_never_answered_is_in_doubt(
     bucket: FaultyBucket, fault: BucketFault
 ) -> None:
     """S2: either the next opening finds it, or it never appears."""
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    await journal.append([b"a"], opened.fencing_token)
-    bucket.fail("create", fault, "journal/appends/")
-    bucket.choose = lambda operation, key: BucketFault.REFUSED
-    expected = "Reopening the journal shows whether positions 2 to 3 were"
-    with impatient(), pytest.raises(JournalInDoubt, match=expected):
-        await journal.append([b"b", b"c"], opened.fencing_token)
-    with pytest.raises(JournalInDoubt):
-        journal.append([b"d"], opened.fencing_token)
-    bucket.heal()
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        await journal.append([b"a"], token)
+        bucket.fail("create", fault, "journal/appends/")
+        bucket.choose = lambda operation, key: BucketFault.REFUSED
+        expected = "Reopening the journal shows whether positions 2 to 3 were"
+        with impatient(), pytest.raises(JournalInDoubt, match=expected):
+            await journal.append([b"b", b"c"], token)
+        with pytest.raises(JournalInDoubt):
+            journal.append([b"d"], token)
+        bucket.heal()
     again = await journal.open(None)
     bucket.arrive()
     position = 3 if fault is BucketFault.LOST_REPLY else 1
     assert (again.fencing_token, again.position) == (2, position)
     assert await journal.append([b"e"], again.fencing_token) == position + 1
     await journal.close()
-    assert (await records_of(bucket))[-1] == b"e"
+    assert (await records_of(journal_of(bucket)))[-1] == b"e"
 
 
 @pytest.mark.parametrize("fault", list(BucketFault))
@@ -359,27 +314,23 @@ async def test_changes_of_the_manifest_are_repeated(
 
 
 async def test_a_renewal_that_was_given_up_may_arrive(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    bucket.fail("replace", BucketFault.LATE, JOURNAL_MANIFEST_KEY)
-    bucket.fail("replace", BucketFault.REFUSED, JOURNAL_MANIFEST_KEY, times=10_000)
-    expected = r"within 60 s \(the request failed\). Check"
-    with impatient(), pytest.raises(JournalUnreachable, match=expected):
-        await journal.renewer(opened.fencing_token).renew()
-    bucket.heal()
-    bucket.arrive()
-    await journal.renewer(opened.fencing_token).renew()
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        bucket.fail("replace", BucketFault.LATE, JOURNAL_MANIFEST_KEY)
+        bucket.fail("replace", BucketFault.REFUSED, JOURNAL_MANIFEST_KEY, times=10_000)
+        expected = r"within 60 s \(the request failed\). Check"
+        with impatient(), pytest.raises(JournalUnreachable, match=expected):
+            await journal.renewer(token).renew()
+        bucket.heal()
+        bucket.arrive()
+        await journal.renewer(token).renew()
 
 
 async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    await journal.append([b"a"], opened.fencing_token)
-    bucket.delete([JOURNAL_MANIFEST_KEY])
-    with pytest.raises(JournalFenced, match="its manifest has been deleted"):
-        await journal.renewer(opened.fencing_token).renew()
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        await journal.append([b"a"], token)
+        bucket.delete([JOURNAL_MANIFEST_KEY])
+        with pytest.raises(JournalFenced, match="its manifest has been deleted"):
+            await journal.renewer(token).renew()
     with pytest.raises(JournalLoss, match="journal/manifest is missing: restore it"):
         await journal.open(None)
 
@@ -389,23 +340,24 @@ async def test_a_manifest_that_was_deleted_ends_the_leadership(bucket: FaultyBuc
 
 async def test_a_leader_is_taken_over_once_it_was_silent_for_a_lease(bucket: FaultyBucket) -> None:
     clock = ManualClock()
-    first = BucketJournal(bucket, lambda: "made", address="there:9093", lease=10.0)
-    opened = await first.open(None)
-    second = BucketJournal(bucket, lambda: "made", lease=10.0, clock=clock)
-    reader = second.reader()
-    assert await reader.leader() == Leader(1, "there:9093", 0.0)
-    clock.advance(9_000)
-    assert await reader.leader() == Leader(1, "there:9093", 9.0)
-    await first.renewer(opened.fencing_token).renew()
-    assert await reader.leader() == Leader(1, "there:9093", 0.0)
-    clock.advance(10_000)
-    assert await reader.leader() == Leader(1, "there:9093", 10.0)
-    # It was watched for long enough, so this waits for nothing.
-    assert (await second.open(None)).fencing_token == 2
-    assert await reader.leader() == Leader(2, "", 0.0)
-    with pytest.raises(JournalFenced):
-        await first.renewer(opened.fencing_token).renew()
-    await first.close()
+    async with led(BucketJournal(bucket, lambda: "made", address="there:9093", lease=10.0)) as (
+        first,
+        token,
+    ):
+        second = BucketJournal(bucket, lambda: "made", lease=10.0, clock=clock)
+        reader = second.reader()
+        assert await reader.leader() == Leader(1, "there:9093", 0.0)
+        clock.advance(9_000)
+        assert await reader.leader() == Leader(1, "there:9093", 9.0)
+        await first.renewer(token).renew()
+        assert await reader.leader() == Leader(1, "there:9093", 0.0)
+        clock.advance(10_000)
+        assert await reader.leader() == Leader(1, "there:9093", 10.0)
+        # It was watched for long enough, so this waits for nothing.
+        assert (await second.open(None)).fencing_token == 2
+        assert await reader.leader() == Leader(2, "", 0.0)
+        with pytest.raises(JournalFenced):
+            await first.renewer(token).renew()
     assert await reader.leader() is not None
     await second.close()
     assert await reader.leader() is None
@@ -503,7 +455,7 @@ async def test_who_has_followed_the_leader_takes_over_without_reading_again(
 
 
 async def test_a_position_is_found_by_bisection(bucket: FaultyBucket) -> None:
-    await written(bucket, 300)
+    await written(journal_of(bucket), 300)
     reader = journal_of(bucket).reader()
     bucket.requests.clear()
     read = [batch async for batch in reader.read(150)]
@@ -513,51 +465,47 @@ async def test_a_position_is_found_by_bisection(bucket: FaultyBucket) -> None:
 
 
 async def test_a_reader_that_is_behind_is_told_to_load_the_snapshot(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    for position in range(1, 21):
-        await journal.append([b"%d" % position], opened.fencing_token)
-    reader = journal_of(bucket).reader()
-    async for batch in reader.read(0):
-        if batch.position == 2:
-            break
-    await journal.store_snapshot(Snapshot(18, (b"18",)))
-    await journal.store_snapshot(Snapshot(20, (b"20",)))
-    for after in (0, 2):
-        with pytest.raises(JournalTrimmed, match=r"was deleted.*load the newest snapshot"):
-            [_ async for _ in reader.read(after)]
-    assert await reader.load_snapshot() == Snapshot(20, (b"20",))
-    assert [batch.position async for batch in reader.read(18)] == [19, 20]
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        for position in range(1, 21):
+            await journal.append([b"%d" % position], token)
+        reader = journal_of(bucket).reader()
+        async for batch in reader.read(0):
+            if batch.position == 2:
+                break
+        await journal.store_snapshot(Snapshot(18, (b"18",)))
+        await journal.store_snapshot(Snapshot(20, (b"20",)))
+        for after in (0, 2):
+            with pytest.raises(JournalTrimmed, match=r"was deleted.*load the newest snapshot"):
+                [_ async for _ in reader.read(after)]
+        assert await reader.load_snapshot() == Snapshot(20, (b"20",))
+        assert [batch.position async for batch in reader.read(18)] == [19, 20]
 
 
 async def test_a_read_asks_for_several_at_a_time(bucket: FaultyBucket) -> None:
     """It requests few that do not exist."""
-    await written(bucket, 200)
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    bucket.requests.clear()
-    assert len(await batches(journal)) == 200
-    assert len(bucket.requests) < 200 + 40
-    await journal.append([b"a"], opened.fencing_token)
-    await journal.close()
+    await written(journal_of(bucket), 200)
+    async with led(journal_of(bucket)) as (journal, token):
+        bucket.requests.clear()
+        assert len(await batches(journal)) == 200
+        assert len(bucket.requests) < 200 + 40
+        await journal.append([b"a"], token)
 
 
 # Damage
 
 
 async def test_a_missing_append_is_a_loss(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     bucket.delete([journal_append_key(5)])
-    journal = journal_of(bucket)
-    await journal.open(None)
-    with pytest.raises(JournalLoss, match=r"journal/appends/000000000005 is missing.*lifecycle"):
-        await batches(journal)
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, _):
+        with pytest.raises(
+            JournalLoss, match=r"journal/appends/000000000005 is missing.*lifecycle"
+        ):
+            await batches(journal)
 
 
 async def test_a_missing_end_is_a_loss(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     bucket.delete([journal_append_key(11)])
     with pytest.raises(JournalLoss, match="journal/appends/00000000000b is missing"):
         await journal_of(bucket).open(None)
@@ -582,7 +530,7 @@ def flipped(data: bytes, at: int, bits: int = 1) -> bytes:
 
 @pytest.mark.slow
 async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
-    await written(bucket, 3)
+    await written(journal_of(bucket), 3)
     found = bucket.load(journal_append_key(3))
     for at in range(len(found.data)):
         damaged = MemoryStore()
@@ -597,7 +545,7 @@ async def test_any_flipped_bit_is_noticed(bucket: FaultyBucket) -> None:
 
 async def test_a_flipped_bit_of_the_manifest_is_not_written_on(bucket: FaultyBucket) -> None:
     """A takeover rewrites the manifest from what it has read."""
-    await written(bucket, 3)
+    await written(journal_of(bucket), 3)
     good = bucket.load(JOURNAL_MANIFEST_KEY).data
     noticed = 0
     for at, bit in product(range(len(good)), range(8)):
@@ -612,7 +560,7 @@ async def test_a_flipped_bit_of_the_manifest_is_not_written_on(bucket: FaultyBuc
 
 
 async def test_an_append_in_the_place_of_another(bucket: FaultyBucket) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     other = bytes(bucket.get_all(journal_append_key(4)))
     bucket.delete([journal_append_key(5)])
     bucket.create(journal_append_key(5), other)
@@ -627,7 +575,7 @@ async def test_an_opening_of_a_contender_that_was_late(
     bucket: FaultyBucket, is_trimmed: bool
 ) -> None:
     """An opening among appends that are being deleted is no damage. Anywhere else it is."""
-    await written(bucket)
+    await written(journal_of(bucket))
     reader = journal_of(bucket).reader()
     async for batch in reader.read(0):
         if batch.position == 1:
@@ -658,7 +606,7 @@ async def test_an_opening_of_a_contender_that_was_late(
 async def test_a_manifest_that_is_not_ours(
     bucket: FaultyBucket, fields: dict[str, object], error: type[JournalError], message: str
 ) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     change_manifest(bucket, **fields)
     with pytest.raises(error, match=message):
         await journal_of(bucket).open("made")
@@ -706,33 +654,32 @@ async def test_the_bucket_is_probed_once(bucket: FaultyBucket) -> None:
 
 async def test_a_refusal_that_passes_costs_nothing(bucket: FaultyBucket) -> None:
     """A single 403 during a rotation of credentials used to end the leader's process."""
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    refusals = [StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")]
+    async with led(journal_of(bucket)) as (journal, token):
+        refusals = [StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")]
 
-    def refuse(operation: str, key: str) -> None:
-        if refusals:
-            raise refusals.pop()
+        def refuse(operation: str, key: str) -> None:
+            if refusals:
+                raise refusals.pop()
 
-    bucket.before = refuse
-    assert await journal.append([b"a"], opened.fencing_token) == 1
-    assert not refusals
-    await journal.close()
+        bucket.before = refuse
+        assert await journal.append([b"a"], token) == 1
+        assert not refusals
 
 
 async def test_a_bucket_that_lets_nobody_in(bucket: FaultyBucket) -> None:
     def refuse(operation: str, key: str) -> None:
         raise StoreMisconfiguredError("bucket 'b' refuses the credentials: check them")
 
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    bucket.before = refuse
-    with impatient(), pytest.raises(JournalRefused, match="refuses the credentials: check them"):
-        await journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalRefused):
-        journal.append([b"a"], opened.fencing_token)
-    bucket.before = None
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        bucket.before = refuse
+        with (
+            impatient(),
+            pytest.raises(JournalRefused, match="refuses the credentials: check them"),
+        ):
+            await journal.append([b"a"], token)
+        with pytest.raises(JournalRefused):
+            journal.append([b"a"], token)
+        bucket.before = None
 
 
 async def test_a_bucket_that_cannot_be_reached(
@@ -753,48 +700,32 @@ async def test_a_bucket_that_cannot_be_reached(
 # Snapshots
 
 
-async def test_an_old_leader_deletes_no_appends(bucket: FaultyBucket) -> None:
-    old, new = journal_of(bucket), journal_of(bucket)
-    before = await old.open(None)
-    for position in range(1, 11):
-        await old.append([b"%d" % position], before.fencing_token)
-    await new.open(None)
-    await old.store_snapshot(Snapshot(4, (b"four",)))
-    with pytest.raises(JournalFenced):
-        await old.store_snapshot(Snapshot(8, (b"eight",)))
-    assert len(await batches(new)) == 10
-    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
-    await asyncio.gather(old.close(), new.close())
-
-
 async def test_a_trim_that_was_interrupted_is_finished_by_the_next(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    for position in range(1, 31):
-        await journal.append([b"%d" % position], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(10, (b"",)))
-    kept = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list("journal/appends/")}
-    await journal.store_snapshot(Snapshot(20, (b"",)))
-    assert len(appends_of(bucket)) == 22
-    key = journal_append_key(5)
-    bucket.create(key, kept[key])
-    await journal.store_snapshot(Snapshot(30, (b"",)))
-    assert [number for number, _ in appends_of(bucket)] == [1, *range(21, 32)]
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        for position in range(1, 31):
+            await journal.append([b"%d" % position], token)
+        await journal.store_snapshot(Snapshot(10, (b"",)))
+        kept = {
+            info.key: bytes(bucket.get_all(info.key)) for info in bucket.list("journal/appends/")
+        }
+        await journal.store_snapshot(Snapshot(20, (b"",)))
+        assert len(appends_of(bucket)) == 22
+        key = journal_append_key(5)
+        bucket.create(key, kept[key])
+        await journal.store_snapshot(Snapshot(30, (b"",)))
+        assert [number for number, _ in appends_of(bucket)] == [1, *range(21, 32)]
 
 
 async def test_the_last_append_is_kept(bucket: FaultyBucket) -> None:
     """Keeping it reveals its loss, even if a snapshot covers it."""
-    journal = journal_of(bucket)
-    opened = await journal.open(None)
-    await journal.append([b"a"], opened.fencing_token)
-    for _ in range(2):
-        await journal.store_snapshot(Snapshot(1, (b"state",)))
-    await journal.append([b"b"], opened.fencing_token)
-    for _ in range(2):
-        await journal.store_snapshot(Snapshot(2, (b"state",)))
-        await journal.store_snapshot(Snapshot(2, (b"state",)))
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        await journal.append([b"a"], token)
+        for _ in range(2):
+            await journal.store_snapshot(Snapshot(1, (b"state",)))
+        await journal.append([b"b"], token)
+        for _ in range(2):
+            await journal.store_snapshot(Snapshot(2, (b"state",)))
+            await journal.store_snapshot(Snapshot(2, (b"state",)))
     assert appends_of(bucket)[-1] == (3, False)
     bucket.delete([journal_append_key(3)])
     with pytest.raises(JournalLoss):
@@ -953,16 +884,14 @@ async def test_a_journal_is_not_begun_in_the_bucket_of_another_cluster(
 async def test_a_journal_whose_bucket_was_claimed_by_another_cluster_is_refused(
     bucket: FaultyBucket,
 ) -> None:
-    await written(bucket)
+    await written(journal_of(bucket))
     claim_store(bucket, "other")
     with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal_of(bucket).check()
 
 
 async def test_a_snapshot_may_take_longer_than_a_lease() -> None:
-    """Few parts are requested at a time, so none waits for a thread, and loading them does not count against
-    a lease.
-    """
+    """Few parts are requested at a time, so none waits for a thread. Loading does not count against a lease."""
     reading, most, turn = 0, 0, threading.Lock()
 
     class Slow(MemoryStore):
@@ -1007,45 +936,37 @@ async def test_appends_stay_until_their_hot_bytes_are_dropped_and_a_snapshot_cov
     bucket: FaultyBucket,
 ) -> None:
     """Append 1 is the opening, so the append of segment n is n + 1."""
-    journal = journal_of(bucket)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(1, 11))
-    await journal.drop_hot(keys((1, 2, 9)))
-    assert appends_with_content(bucket) == list(range(2, 12))
-    for position in (7, 8):
-        await journal.store_snapshot(Snapshot(position, (b"state",)))
-    # Append 8 is the one of the older snapshot.
-    assert appends_with_content(bucket) == list(range(4, 12))
-    await journal.drop_hot(keys((3, 5, 10)))
-    assert appends_with_content(bucket) == [5, 7, 8, 9, 10, 11]
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        await put_hot(journal, token, range(1, 11))
+        await journal.drop_hot(keys((1, 2, 9)))
+        assert appends_with_content(bucket) == list(range(2, 12))
+        for position in (7, 8):
+            await journal.store_snapshot(Snapshot(position, (b"state",)))
+        # Append 8 is the one of the older snapshot.
+        assert appends_with_content(bucket) == list(range(4, 12))
+        await journal.drop_hot(keys((3, 5, 10)))
+        assert appends_with_content(bucket) == [5, 7, 8, 9, 10, 11]
 
-    journal = journal_of(bucket)
-    await journal.open(None)
-    assert sorted(journal.hot) == keys((4, 6, 7, 8, 9, 10))
-    assert await journal.read_hot(keys((1, 4, 8))) == {(LEASE, 4): b"4", (LEASE, 8): b"8"}
-    assert [batch.position async for batch in journal.read(7)] == [8, 9, 10]
-    await journal.drop_hot(keys(range(1, 11)))
-    assert journal.hot == {}
-    for position in (9, 10):
-        await journal.store_snapshot(Snapshot(position, (b"state",)))
-    assert appends_with_content(bucket) == [10, 11]
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, _):
+        assert sorted(journal.hot) == keys((4, 6, 7, 8, 9, 10))
+        assert await journal.read_hot(keys((1, 4, 8))) == {(LEASE, 4): b"4", (LEASE, 8): b"8"}
+        assert [batch.position async for batch in journal.read(7)] == [8, 9, 10]
+        await journal.drop_hot(keys(range(1, 11)))
+        assert journal.hot == {}
+        for position in (9, 10):
+            await journal.store_snapshot(Snapshot(position, (b"state",)))
+        assert appends_with_content(bucket) == [10, 11]
 
 
 async def test_a_takeover_reads_no_append_that_has_moved_out(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(1, 41))
-    await journal.drop_hot(keys(range(1, 38)))
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        await put_hot(journal, token, range(1, 41))
+        await journal.drop_hot(keys(range(1, 38)))
     bucket.requests.clear()
-    journal = journal_of(bucket)
-    await journal.open(None)
-    assert sorted(journal.hot) == keys((38, 39, 40))
-    read = {key for _, key in bucket.requests if key.startswith(JOURNAL_APPENDS_PREFIX)}
-    assert read == {journal_append_key(number) for number in (39, 40, 41, 42)}
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, _):
+        assert sorted(journal.hot) == keys((38, 39, 40))
+        read = {key for _, key in bucket.requests if key.startswith(JOURNAL_APPENDS_PREFIX)}
+        assert read == {journal_append_key(number) for number in (39, 40, 41, 42)}
 
 
 async def test_a_standby_that_has_followed_knows_the_hot_segments(bucket: FaultyBucket) -> None:
@@ -1067,32 +988,33 @@ async def test_a_standby_that_has_followed_knows_the_hot_segments(bucket: Faulty
 
 
 async def test_a_replay_reads_no_hot_bytes(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    token = (await journal.open(None)).fencing_token
-    sent = HotSegment((LEASE, 1), bytes(MOST_HOT_BYTES))
-    long = [b"r" * 300_000]
-    await journal.append([b"a"], token, [sent])
-    await journal.append(long, token, [sent._replace(key=(LEASE, 2))])
-    before = bucket.metrics.bytes_read
-    assert [batch.records async for batch in journal_of(bucket).reader().read(0)] == [[b"a"], long]
-    assert bucket.metrics.bytes_read - before < MOST_HOT_BYTES
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        sent = HotSegment((LEASE, 1), bytes(MOST_HOT_BYTES))
+        long = [b"r" * 300_000]
+        await journal.append([b"a"], token, [sent])
+        await journal.append(long, token, [sent._replace(key=(LEASE, 2))])
+        before = bucket.metrics.bytes_read
+        assert [batch.records async for batch in journal_of(bucket).reader().read(0)] == [
+            [b"a"],
+            long,
+        ]
+        assert bucket.metrics.bytes_read - before < MOST_HOT_BYTES
 
 
 async def test_damaged_hot_bytes_are_named(bucket: FaultyBucket) -> None:
-    journal = journal_of(bucket)
-    token = (await journal.open(None)).fencing_token
-    two = [HotSegment((LEASE, sequence), bytes(1000)) for sequence in (1, 2)]
-    await journal.append([b"a"], token, two)
-    key = journal_append_key(2)
-    data = flipped(bytes(bucket.get_all(key)), -1)
-    bucket.delete([key])
-    bucket.create(key, data)
-    assert await journal.read_hot(keys([1])) == dict(two[:1])
-    with pytest.raises(JournalCorrupt, match=f"the hot segment 2 of lease {LEASE} does not match"):
-        await journal.read_hot(keys([1, 2]))
-    assert len([batch async for batch in journal.read(0)]) == 1
-    await journal.close()
+    async with led(journal_of(bucket)) as (journal, token):
+        two = [HotSegment((LEASE, sequence), bytes(1000)) for sequence in (1, 2)]
+        await journal.append([b"a"], token, two)
+        key = journal_append_key(2)
+        data = flipped(bytes(bucket.get_all(key)), -1)
+        bucket.delete([key])
+        bucket.create(key, data)
+        assert await journal.read_hot(keys([1])) == dict(two[:1])
+        with pytest.raises(
+            JournalCorrupt, match=f"the hot segment 2 of lease {LEASE} does not match"
+        ):
+            await journal.read_hot(keys([1, 2]))
+        assert len([batch async for batch in journal.read(0)]) == 1
 
 
 @pytest.mark.parametrize("fault", [BucketFault.LOST_REPLY, BucketFault.REFUSED])

@@ -19,6 +19,7 @@ from lacuna.controlplane.journal.journal import (
     JournalTrimmed,
     Snapshot,
 )
+from tests.controlplane.journal.conftest import led
 from tests.doubles.bucket import BucketFault, FaultyBucket
 from tests.seeds import seeds
 from tests.simulation.loop import Process, SimulatedLoop
@@ -205,15 +206,13 @@ class Race:
         return [] if snapshot is None else records_of(snapshot)
 
     async def finish(self, process: Process) -> None:
-        journal = self.journal(process)
-        await journal.open(None)
-        log = await replayed(journal)
-        self.compare(log)
-        if max(self.acknowledged, default=0) > len(log):
-            raise Wrong("the last that were acknowledged are missing")
-        if len(set(log)) != len(log):
-            raise Wrong("a record is there twice")
-        await journal.close()
+        async with led(self.journal(process)) as (journal, _):
+            log = await replayed(journal)
+            self.compare(log)
+            if max(self.acknowledged, default=0) > len(log):
+                raise Wrong("the last that were acknowledged are missing")
+            if len(set(log)) != len(log):
+                raise Wrong("a record is there twice")
         self.loop.stop()
 
 

@@ -29,15 +29,15 @@ from lacuna.controlplane.journal.moving.holding import renewing
 from lacuna.controlplane.journal.moving.sqlite import SqliteTarget
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
-from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 from lacuna.controlplane.journal.salvage import salvage
-from lacuna.controlplane.journal.snapshot_store import MovedSnapshots
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.hot import hot_lease
+from tests.controlplane.journal.conftest import led
 from tests.controlplane.journal.golden import (
     KINDS,
     LEASE,
@@ -47,6 +47,9 @@ from tests.controlplane.journal.golden import (
     make_place,
     replayed,
 )
+
+#: The state replays it without an effect.
+RECORD = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
 
 
 @pytest.fixture
@@ -106,14 +109,10 @@ async def test_a_copy_has_the_hot_segments(
 ) -> None:
     place.fill()
     sent = [HotSegment((hot_lease(7), number), bytes(2 << 20)) for number in range(1, 8)]
-    # What the cluster knows of does not matter here: a record that its state replays without an effect.
-    record = JournalRecord(leases_ended=LeasesEnded()).SerializeToString()
-    journal = place.journal()
-    opened = await journal.open(None)
-    for segment in sent:
-        await journal.append([record], opened.fencing_token, [segment])
-    await journal.drop_hot([sent[0].key])
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        for segment in sent:
+            await journal.append([RECORD], token, [segment])
+        await journal.drop_hot([sent[0].key])
     target = make_place(to, request)
     copied = await copy_journal(place.source(), target.target())
     journal = target.journal()
@@ -144,8 +143,7 @@ async def test_a_copy_has_everything_and_goes_on(
     opened = await journal.open(copied.cluster_id)
     # Each was opened twice since.
     assert opened.fencing_token == was.fencing_token
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
-    assert await journal.append([record], opened.fencing_token) == copied.position + 1
+    assert await journal.append([RECORD], opened.fencing_token) == copied.position + 1
     await journal.store_snapshot(Snapshot(copied.position + 1, (machine.snapshot(here.state),)))
     await journal.close()
     assert (await replayed(target.journal())).position == copied.position + 1
@@ -207,19 +205,16 @@ async def test_a_place_without_a_journal_is_no_source(place: Place) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_journal_that_is_led_is_not_copied(place: Place, tmp_path: Path) -> None:
     place.fill()
-    journal = place.journal()
-    opened = await journal.open(None)
-    target = SqliteTarget(f"{tmp_path}/target.db")
-    async with AsyncExitStack() as stack:
-        if place.patient is not place.journal:
-            renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
-            await stack.enter_async_context(renewing(renewer, LEASE, place.clock))
-        with pytest.raises(JournalInUse, match="stop it"):
-            await copy_journal(place.source(), target)
-    # And it leads on.
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
-    await journal.append([record], opened.fencing_token)
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        target = SqliteTarget(f"{tmp_path}/target.db")
+        async with AsyncExitStack() as stack:
+            if place.patient is not place.journal:
+                renewer = journal.renewer(token)  # type: ignore[attr-defined]
+                await stack.enter_async_context(renewing(renewer, LEASE, place.clock))
+            with pytest.raises(JournalInUse, match="stop it"):
+                await copy_journal(place.source(), target)
+            # And it leads on.
+            await journal.append([RECORD], token)
     async with SqliteTarget(target.name):
         pass
 
@@ -388,6 +383,16 @@ async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, n
             raise AssertionError
 
 
+async def go_on(journal: Callable[[], PostgresqlJournal], *positions: int) -> None:
+    """Append a record at each position, and store a snapshot before it."""
+    for position in positions:
+        replica = await replayed(journal())
+        assert replica.position == position - 1
+        async with led(journal()) as (written, token):
+            await written.append([RECORD], token)
+            await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden: Place) -> None:
@@ -399,15 +404,7 @@ async def test_later_snapshots_of_a_copy_may_be_in_a_bucket(place: Place, golden
     def journal() -> PostgresqlJournal:
         return PostgresqlJournal(place.url, str, snapshots=MovedSnapshots(bucket, in_database))
 
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
-    for position in (23, 24):
-        replica = await replayed(journal())
-        assert replica.position == position - 1
-        written = journal()
-        opened = await written.open(None)
-        await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
-        await written.close()
+    await go_on(journal, 23, 24)
     assert await in_database.newest() == 0
     assert (await replayed(journal())).position == 24
     # Whoever does not name the bucket is told to.
@@ -431,13 +428,10 @@ async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snap
         snapshots = MovedSnapshots(in_bucket, PostgresqlSnapshots(place.url))
         return PostgresqlJournal(place.url, str, snapshots=snapshots)
 
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded()).SerializeToString()
     for position in (23, 24, 25):
         replica = await replayed(journal())
-        written = journal()
-        opened = await written.open(None)
-        await written.append([record], opened.fencing_token)
-        await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
-        await written.close()
+        async with led(journal()) as (written, token):
+            await written.append([RECORD], token)
+            await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
     assert (await replayed(journal())).position == 25
     assert machine.snapshot((await replayed(old.journal())).state) == machine.snapshot(before)

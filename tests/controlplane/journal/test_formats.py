@@ -29,6 +29,7 @@ from lacuna.controlplane.journal.kinds.postgresql import POSTGRESQL
 from lacuna.controlplane.journal.kinds.sqlite import SQLITE
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
+from tests.controlplane.journal.conftest import led
 from tests.controlplane.journal.golden import KINDS, SHARED, Place, make_place, replayed
 
 
@@ -106,11 +107,9 @@ async def test_a_standby_refuses_a_later_version_that_takes_over(
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_record_of_a_later_format_is_refused(old: Place) -> None:
-    journal = old.journal()
-    opened = await journal.open(None)
-    record = JournalRecord(format_version=2, now_ms=1, leases_ended=LeasesEnded())
-    await journal.append([record.SerializeToString()], opened.fencing_token)
-    await journal.close()
+    async with led(old.journal()) as (journal, token):
+        record = JournalRecord(format_version=2, now_ms=1, leases_ended=LeasesEnded())
+        await journal.append([record.SerializeToString()], token)
     with pytest.raises(JournalOfAnotherVersion, match=r"a record of format 2, but .* up to 1"):
         await replayed(old.journal())
 
@@ -121,12 +120,10 @@ async def test_a_snapshot_of_a_later_format_is_refused(old: Place) -> None:
     state = StateSnapshot.FromString(machine.snapshot(replica.state))
     assert state.format_version == 1
     state.format_version = 2
-    journal = old.journal()
-    opened = await journal.open(None)
-    record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
-    position = await journal.append([record.SerializeToString()], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(position, (state.SerializeToString(),)))
-    await journal.close()
+    async with led(old.journal()) as (journal, token):
+        record = JournalRecord(now_ms=1, leases_ended=LeasesEnded())
+        position = await journal.append([record.SerializeToString()], token)
+        await journal.store_snapshot(Snapshot(position, (state.SerializeToString(),)))
     with pytest.raises(
         JournalOfAnotherVersion, match=rf"snapshot at position {position} has format 2"
     ):

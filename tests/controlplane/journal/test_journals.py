@@ -1,17 +1,14 @@
-"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory. Hot segments are durable with their
-append or not at all, and kept until they are dropped.
-"""
+"""Tests the contract of every journal: SQLite, PostgreSQL, a bucket, and memory, also for its hot segments."""
 
 import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import asyncpg
 import pytest
 
-from lacuna.controlplane import machine, service
-from lacuna.controlplane.clock import SystemClock
+from lacuna.controlplane import service
 from lacuna.controlplane.journal.bucket_calls import Bucket
 from lacuna.controlplane.journal.journal import (
     HotSegment,
@@ -23,26 +20,16 @@ from lacuna.controlplane.journal.journal import (
     JournalForeign,
     JournalInUse,
     JournalRefused,
-    JournalReplaced,
     Snapshot,
 )
-from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.journal.sqlite import SqliteJournal
-from lacuna.controlplane.node import Node
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.service import ServiceSettings, serve
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import ConditionalStore, MemoryStore
 from lacuna.logstore.objects.encrypted import EncryptedConditionalStore
 from lacuna.logstore.segments.hot import MOST_HOT_BYTES, hot_lease
-from tests.controlplane.journal.conftest import Kept
-from tests.controlplane.journal.golden import SHARED, Place, make_place
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.journal.conftest import Kept, batches, led
+from tests.controlplane.journal.golden import SHARED, make_place
 from tests.doubles.keys import some_keys
-
-
-async def batches(journal: Journal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
 
 
 async def test_what_was_appended_is_read_back_in_order(kept: Kept) -> None:
@@ -76,13 +63,11 @@ async def test_a_restart_goes_on_where_the_last_one_stopped(kept: Kept) -> None:
 
 @pytest.mark.slow
 async def test_many_batches_are_read_in_pieces(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    for position in range(1, kept.many + 1):
-        await journal.append([b"%d" % position], opened.fencing_token)
-    read = await batches(journal)
-    assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, kept.many + 1)]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        for position in range(1, kept.many + 1):
+            await journal.append([b"%d" % position], token)
+        read = await batches(journal)
+        assert [batch.records for batch in read] == [[b"%d" % at] for at in range(1, kept.many + 1)]
 
 
 async def test_another_cluster_is_refused(kept: Kept) -> None:
@@ -97,33 +82,27 @@ async def test_another_cluster_is_refused(kept: Kept) -> None:
 
 
 async def test_there_is_one_writer(kept: Kept) -> None:
-    journal = kept.journal()
-    await journal.open(None)
-    with pytest.raises(JournalInUse, match="another control plane is running on this data"):
-        await kept.journal().open(None)
-    await journal.close()
+    async with led(kept.journal()):
+        with pytest.raises(JournalInUse, match="another control plane is running on this data"):
+            await kept.journal().open(None)
 
 
 async def test_an_old_writer_is_fenced(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    with pytest.raises(JournalFenced, match="taken"):
-        await journal.append([b"late"], opened.fencing_token - 1)
-    assert await journal.append([b"right"], opened.fencing_token) == 1
-    assert [batch.records for batch in await batches(journal)] == [[b"right"]]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        with pytest.raises(JournalFenced, match="taken"):
+            await journal.append([b"late"], token - 1)
+        assert await journal.append([b"right"], token) == 1
+        assert [batch.records for batch in await batches(journal)] == [[b"right"]]
 
 
 @pytest.mark.slow
 async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    assert await journal.load_snapshot() is None
-    for position in range(1, 301):
-        await journal.append([b"%d" % position], opened.fencing_token)
-        if position in (100, 290):
-            await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        assert await journal.load_snapshot() is None
+        for position in range(1, 301):
+            await journal.append([b"%d" % position], token)
+            if position in (100, 290):
+                await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
     journal = kept.journal()
     assert (await journal.open(None)).position == 300
     snapshot = await journal.load_snapshot()
@@ -133,14 +112,12 @@ async def test_a_snapshot_stands_for_what_it_covers(kept: Kept) -> None:
 
 
 async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    await journal.append([b"a", b"b"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(2, (b"",)))
-    await journal.append([b"c"], opened.fencing_token)
-    await journal.store_snapshot(Snapshot(3, (b"state",)))
-    await journal.store_snapshot(Snapshot(3, (b"state",)))
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        await journal.append([b"a", b"b"], token)
+        await journal.store_snapshot(Snapshot(2, (b"",)))
+        await journal.append([b"c"], token)
+        await journal.store_snapshot(Snapshot(3, (b"state",)))
+        await journal.store_snapshot(Snapshot(3, (b"state",)))
     journal = kept.journal()
     again = await journal.open(None)
     assert again.position == 3
@@ -150,10 +127,8 @@ async def test_a_position_outlives_the_records_that_it_counts(kept: Kept) -> Non
 
 
 async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    append = journal.append([b"a"], opened.fencing_token)
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        append = journal.append([b"a"], token)
     assert await append == 1
     journal = kept.journal()
     assert (await journal.open(None)).position == 1
@@ -162,14 +137,10 @@ async def test_closing_ends_the_append_under_way(kept: Kept) -> None:
 
 @pytest.mark.slow
 async def test_an_append_that_nobody_waits_for_is_written_all_the_same(kept: Kept) -> None:
-    journal = kept.journal()
-    opened = await journal.open(None)
-    journal.append([b"a"], opened.fencing_token).cancel()
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    assert [batch.records for batch in await batches(journal)] == [[b"a"]]
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        journal.append([b"a"], token).cancel()
+    async with led(kept.journal()) as (journal, _):
+        assert [batch.records for batch in await batches(journal)] == [[b"a"]]
 
 
 def delete(path: Path) -> None:
@@ -194,13 +165,13 @@ async def test_nothing_is_acknowledged_any_more(
 ) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    journal = SqliteJournal(str(folder / "journal.db"), lambda: "c")
-    opened = await journal.open(None)
-    assert await journal.append([b"a"], opened.fencing_token) == 1
-    lose(folder / name)
-    with pytest.raises(JournalError, match=f"{name} was deleted, moved or replaced|was deleted"):
-        await journal.append([b"b"], opened.fencing_token)
-    await journal.close()
+    async with led(SqliteJournal(str(folder / "journal.db"), lambda: "c")) as (journal, token):
+        assert await journal.append([b"a"], token) == 1
+        lose(folder / name)
+        with pytest.raises(
+            JournalError, match=f"{name} was deleted, moved or replaced|was deleted"
+        ):
+            await journal.append([b"b"], token)
 
 
 async def test_it_is_noticed_though_nobody_asks_for_anything(
@@ -218,94 +189,39 @@ async def test_it_is_noticed_though_nobody_asks_for_anything(
     await running.close()
 
 
-class Replaced:
-    """A journal that `lose` resets to its state before `put`'s record, as a failover or a restore does."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-        self._objects: dict[str, bytes] = {}
-
-    async def append(self, records: Sequence[bytes]) -> None:
-        journal = self.place.journal()
-        opened = await journal.open(Cluster().state.cluster_id)
-        for record in records:
-            await journal.append([record], opened.fencing_token)
-        await journal.close()
-
-    def keep(self) -> None:
-        bucket = self.place.bucket
-        self._objects = {info.key: bytes(bucket.get_all(info.key)) for info in bucket.list()}
-
-    async def lose(self, position: int) -> None:
-        """Drop everything after `position`."""
-        if self.place.url:
-            connection = await asyncpg.connect(self.place.url)
-            await connection.execute("DELETE FROM lacuna.appends WHERE last > $1", position)
-            await connection.close()
-            return
-        bucket = self.place.bucket
-        bucket.delete([info.key for info in bucket.list()])
-        for key, data in self._objects.items():
-            bucket.create(key, data)
-
-
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
-def no_runtime(*_: object) -> Runtime:
-    raise AssertionError
+@pytest.mark.parametrize("kind", SHARED)
+async def test_one_append_at_a_time(request: pytest.FixtureRequest, kind: str) -> None:
+    journal: Any = make_place(kind, request).journal()
+    with pytest.raises(JournalError, match="the journal is closed"):
+        journal.append([b"a"], 1)
+    async with led(journal) as (_, token):
+        with pytest.raises(JournalInUse, match="already open"):
+            await journal.open(None)
+        first = journal.append([b"a"], token)
+        with pytest.raises(JournalError, match="an append is already under way"):
+            journal.append([b"b"], token)
+        assert await first == 1
+        # Beside a renewal.
+        append = journal.append([b"b"], token)
+        await journal.renewer(token).renew()
+        assert await append == 2
 
 
 @pytest.mark.parametrize("kind", SHARED)
-@pytest.mark.parametrize("more", [0, 1, 3])
-async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
-    request: pytest.FixtureRequest, kind: str, more: int
-) -> None:
-    """It notices however many records follow. If none follow, the next leader notices."""
-    old, new = Cluster(), Cluster()
-    for cluster in (old, new):
-        cluster.create("orders")
-    kept = len(old.journal)
-    old.put("orders-0", 5)
-    new.put("orders-0", 2)
-    for _ in range(more):
-        new.put("orders-0", 3)
-    assert old.journal[:kept] == new.journal[:kept]
-    replaced = Replaced(make_place(kind, request))
-    await replaced.append(old.journal[:kept])
-    replaced.keep()
-    await replaced.append(old.journal[kept:])
-
-    following = replaced.place.patient()
-    reader = following.reader()  # type: ignore[attr-defined]
-    node = Node(no_runtime, SystemClock(), nobody)
-    await node._catch_up(reader)
-    standby = node._replica
-    assert machine.snapshot(standby.state) == machine.snapshot(old.state)
-    # Nothing was lost yet, so nothing is read anew.
-    await node._catch_up(reader)
-    assert node._replica is standby
-
-    await replaced.lose(kept)
-    await replaced.append(new.journal[kept:])
-    stale = Replica()
-    stale.state, stale.position, stale.seal = standby.state, standby.position, standby.seal
-    runtime = Runtime(
-        replaced.place.journal(),
-        SystemClock(),
-        lambda: bytes(16),
-        RuntimeSettings(),
-        replica=stale,
-        on_fatal=lambda _: None,
-    )
-    with pytest.raises(JournalReplaced, match="is not the one that was read"):
-        await runtime.start(new.state.cluster_id)
-    if more or kind == "postgresql":
-        await node._catch_up(reader)
-        assert node._replica.position == len(new.journal)
-        assert machine.snapshot(node._replica.state) == machine.snapshot(new.state)
-    await reader.close()
+async def test_an_old_leader_deletes_nothing(request: pytest.FixtureRequest, kind: str) -> None:
+    """The new leader may already have loaded the snapshot and be about to read the records after it."""
+    place = make_place(kind, request)
+    old, new = place.journal(), place.journal()
+    before = await old.open("c")
+    for position in range(1, 11):
+        await old.append([b"%d" % position], before.fencing_token)
+    await new.open(None)
+    await old.store_snapshot(Snapshot(4, (b"four",)))
+    with pytest.raises(JournalFenced):
+        await old.store_snapshot(Snapshot(8, (b"eight",)))
+    assert len(await batches(new)) == 10
+    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
+    await asyncio.gather(old.close(), new.close())
 
 
 KEY = "journal/manifest"
@@ -350,10 +266,6 @@ def segment(sequence: int, size: int = 16 << 10) -> HotSegment:
     return HotSegment((LEASE, sequence), data)
 
 
-async def read(journal: Journal) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(0)]
-
-
 async def put(journal: Journal, token: int, sequences: Sequence[int]) -> None:
     for sequence in sequences:
         await journal.append([b"commit %d" % sequence], token, [segment(sequence)])
@@ -368,7 +280,7 @@ async def test_hot_bytes_are_kept_apart_from_the_records(kept: Kept) -> None:
     assert await journal.append([b"a", b"b"], token, sent) == 2
     assert await journal.append([b"c"], token) == 3
     for _ in range(2):
-        assert [batch.records for batch in await read(journal)] == [[b"a", b"b"], [b"c"]]
+        assert [batch.records for batch in await batches(journal)] == [[b"a", b"b"], [b"c"]]
         assert journal.hot == {each.key: len(each.data) for each in sent}
         keys = [each.key for each in sent]
         assert await journal.read_hot([*keys, (LEASE, 9)]) == dict(sent)
@@ -380,64 +292,50 @@ async def test_hot_bytes_are_kept_apart_from_the_records(kept: Kept) -> None:
 
 
 async def test_a_fenced_writer_leaves_no_hot_bytes(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    with pytest.raises(JournalFenced, match="taken"):
-        await journal.append([b"late"], token - 1, [segment(1)])
-    assert journal.hot == {}
-    await journal.append([b"right"], token, [segment(2)])
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    assert list(journal.hot) == [(LEASE, 2)]
-    assert await journal.read_hot([(LEASE, 1)]) == {}
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        with pytest.raises(JournalFenced, match="taken"):
+            await journal.append([b"late"], token - 1, [segment(1)])
+        assert journal.hot == {}
+        await journal.append([b"right"], token, [segment(2)])
+    async with led(kept.journal()) as (journal, _):
+        assert list(journal.hot) == [(LEASE, 2)]
+        assert await journal.read_hot([(LEASE, 1)]) == {}
 
 
 async def test_hot_bytes_of_an_append_that_nobody_waits_for_are_known(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    journal.append([b"a"], token, [segment(1)]).cancel()
-    async with asyncio.timeout(60):
-        while not journal.hot:
-            await asyncio.sleep(0.002)
-    assert await journal.read_hot([(LEASE, 1)]) == dict([segment(1)])
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        journal.append([b"a"], token, [segment(1)]).cancel()
+        async with asyncio.timeout(60):
+            while not journal.hot:
+                await asyncio.sleep(0.002)
+        assert await journal.read_hot([(LEASE, 1)]) == dict([segment(1)])
 
 
 @pytest.mark.slow
 async def test_what_is_dropped_is_gone_and_stays_gone(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    await put(journal, token, range(1, 41))
-    await journal.drop_hot([(LEASE, sequence) for sequence in range(3, 39)])
-    await journal.drop_hot([(LEASE, 3), (LEASE, 99)])
-    left = [(LEASE, sequence) for sequence in (1, 2, 39, 40)]
-    assert sorted(journal.hot) == left
-    assert await journal.read_hot([(LEASE, 3), (LEASE, 39)]) == dict([segment(39)])
-    assert len(await read(journal)) == 40
-    await journal.drop_hot(left)
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    if kept.keeps_drops:
+    async with led(kept.journal()) as (journal, token):
+        await put(journal, token, range(1, 41))
+        await journal.drop_hot([(LEASE, sequence) for sequence in range(3, 39)])
+        await journal.drop_hot([(LEASE, 3), (LEASE, 99)])
+        left = [(LEASE, sequence) for sequence in (1, 2, 39, 40)]
+        assert sorted(journal.hot) == left
+        assert await journal.read_hot([(LEASE, 3), (LEASE, 39)]) == dict([segment(39)])
+        assert len(await batches(journal)) == 40
+        await journal.drop_hot(left)
+    async with led(kept.journal()) as (journal, _):
+        if kept.keeps_drops:
+            assert journal.hot == {}
+        await journal.drop_hot(list(journal.hot))
         assert journal.hot == {}
-    await journal.drop_hot(list(journal.hot))
-    assert journal.hot == {}
-    await journal.close()
 
 
 @pytest.mark.slow
 async def test_a_snapshot_takes_the_records_and_leaves_hot_bytes(kept: Kept) -> None:
-    journal = kept.journal()
-    token = (await journal.open(None)).fencing_token
-    await put(journal, token, range(1, 11))
-    await journal.drop_hot([(LEASE, 4)])
-    for position in (8, 9):
-        await journal.store_snapshot(Snapshot(position, (b"state",)))
-    await journal.close()
-    journal = kept.journal()
-    await journal.open(None)
-    live = [segment(sequence) for sequence in range(1, 11) if sequence != 4]
-    assert await journal.read_hot([each.key for each in live]) == dict(live)
-    await journal.close()
+    async with led(kept.journal()) as (journal, token):
+        await put(journal, token, range(1, 11))
+        await journal.drop_hot([(LEASE, 4)])
+        for position in (8, 9):
+            await journal.store_snapshot(Snapshot(position, (b"state",)))
+    async with led(kept.journal()) as (journal, _):
+        live = [segment(sequence) for sequence in range(1, 11) if sequence != 4]
+        assert await journal.read_hot([each.key for each in live]) == dict(live)

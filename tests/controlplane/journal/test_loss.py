@@ -21,6 +21,7 @@ from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.journal.tables import read_batches
 from lacuna.controlplane.journal.wal import find_damage
 from lacuna.controlplane.journal.witness import Witness, read_witness, witness_path
+from tests.controlplane.journal.conftest import led
 
 APPENDS = 7
 PAGE = 512
@@ -43,16 +44,16 @@ async def killed(folder: Path, checkpoint_pages: int = 1000) -> Path:
     """Return the files of a journal whose process was killed after `APPENDS` acknowledged appends."""
     (folder / "live").mkdir()
     live = folder / "live" / "journal.db"
-    journal = SqliteJournal(
-        str(live), lambda: "made", connect=lambda path: small_pages(path, checkpoint_pages)
-    )
-    opened = await journal.open(None)
-    position = 0
-    while position < APPENDS:
-        records = [record(position + 1 + at) for at in range(1 + position % 2)]
-        position = await journal.append(records, opened.fencing_token)
-    shutil.copytree(folder / "live", folder / "killed")
-    await journal.close()
+    async with led(
+        SqliteJournal(
+            str(live), lambda: "made", connect=lambda path: small_pages(path, checkpoint_pages)
+        )
+    ) as (journal, token):
+        position = 0
+        while position < APPENDS:
+            records = [record(position + 1 + at) for at in range(1 + position % 2)]
+            position = await journal.append(records, token)
+        shutil.copytree(folder / "live", folder / "killed")
     return folder / "killed" / "journal.db"
 
 
@@ -133,14 +134,15 @@ async def test_no_byte_of_the_snapshots_can_change_and_lose_something(
     """The journal no longer contains the records that they cover."""
     (tmp_path / "live").mkdir()
     live = tmp_path / "live" / "journal.db"
-    journal = SqliteJournal(str(live), lambda: "made", connect=small_pages)
-    opened = await journal.open(None)
-    for position in range(1, APPENDS + 1):
-        await journal.append([record(position)], opened.fencing_token)
-        if position in (2, 4):
-            await journal.store_snapshot(Snapshot(position, (b"state at %d" % position,)))
-    path = Path(shutil.copytree(tmp_path / "live", tmp_path / "killed")) / "journal.db"
-    await journal.close()
+    async with led(SqliteJournal(str(live), lambda: "made", connect=small_pages)) as (
+        journal,
+        token,
+    ):
+        for position in range(1, APPENDS + 1):
+            await journal.append([record(position)], token)
+            if position in (2, 4):
+                await journal.store_snapshot(Snapshot(position, (b"state at %d" % position,)))
+        path = Path(shutil.copytree(tmp_path / "live", tmp_path / "killed")) / "journal.db"
     assert from_snapshot(path) == "whole"
     for name in (".snapshots", ".snapshots-wal"):
         found = flipped(path, Path(str(path) + name), step, from_snapshot)
@@ -305,12 +307,12 @@ async def appended_to(path: Path, records: list[bytes]) -> bytes:
     """Return the log after one more append to a copy."""
     copy = path.parent.parent / "copy"
     shutil.copytree(path.parent, copy)
-    journal = SqliteJournal(str(copy / path.name), lambda: "made", connect=small_pages)
-    opened = await journal.open(None)
-    await journal.append(records, opened.fencing_token)
-    content = (copy / f"{path.name}-wal").read_bytes()
-    await journal.close()
-    return content
+    async with led(SqliteJournal(str(copy / path.name), lambda: "made", connect=small_pages)) as (
+        journal,
+        token,
+    ):
+        await journal.append(records, token)
+        return (copy / f"{path.name}-wal").read_bytes()
 
 
 @pytest.mark.parametrize("size", [0, 31, 32, 40, 100])

@@ -44,6 +44,7 @@ from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.segments import claim_store
 from lacuna.logstore.segments.hot import hot_lease
+from tests.controlplane.journal.conftest import batches, led, records_of, written
 from tests.doubles.clock import ManualClock
 from tests.postgresql import PASSWORD, Line, PostgresqlServer, binaries, wait_until_blocked
 
@@ -60,28 +61,6 @@ async def admin(database: str) -> AsyncIterator[Connection]:
 
 def journal_of(database: str) -> PostgresqlJournal:
     return PostgresqlJournal(database, lambda: "made")
-
-
-async def written(database: str, count: int = 10) -> None:
-    """Return a journal of `count` appends of one record each."""
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    for position in range(1, count + 1):
-        await journal.append([b"record %d" % position], opened.fencing_token)
-    await journal.close()
-
-
-async def batches(journal: PostgresqlJournal, after_position: int = 0) -> list[JournalBatch]:
-    return [batch async for batch in journal.read(after_position)]
-
-
-async def records_of(database: str) -> list[bytes]:
-    journal = journal_of(database)
-    await journal.open(None)
-    try:
-        return [record for batch in await batches(journal) for record in batch.records]
-    finally:
-        await journal.close()
 
 
 async def hold_position(admin: Connection, position: int) -> asyncpg.transaction.Transaction:
@@ -111,7 +90,7 @@ async def test_a_late_append_of_an_old_leader_inserts_nothing(
     await old.close()
     assert await new.append([b"c"], after.fencing_token) == 3
     await new.close()
-    assert await records_of(database) == [b"a", b"b", b"c"]
+    assert await records_of(journal_of(database)) == [b"a", b"b", b"c"]
 
 
 @pytest.mark.slow
@@ -122,18 +101,16 @@ async def test_an_append_that_waits_for_a_takeover_inserts_nothing(
     """This holds for any default isolation level of the database."""
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_isolation = '{isolation}'")
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    other = await asyncpg.connect(database)
-    async with other.transaction():
-        await other.execute("UPDATE lacuna.leader SET epoch = epoch + 1")
-        append = journal.append([b"late"], opened.fencing_token)
-        await wait_until_blocked(admin)
-    with pytest.raises(JournalFenced, match="taken over"):
-        await append
-    assert await admin.fetchval("SELECT count(*) FROM lacuna.appends") == 0
-    await other.close()
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        other = await asyncpg.connect(database)
+        async with other.transaction():
+            await other.execute("UPDATE lacuna.leader SET epoch = epoch + 1")
+            append = journal.append([b"late"], token)
+            await wait_until_blocked(admin)
+        with pytest.raises(JournalFenced, match="taken over"):
+            await append
+        assert await admin.fetchval("SELECT count(*) FROM lacuna.appends") == 0
+        await other.close()
 
 
 @pytest.mark.slow
@@ -156,7 +133,7 @@ async def test_of_openings_at_the_same_time_the_last_one_appends(database: str) 
         epochs.update(tokens)
         await asyncio.gather(*(journal.close() for journal in journals))
     assert epochs == set(range(1, 21))
-    assert await records_of(database) == [b"4", b"8", b"12", b"16", b"20"]
+    assert await records_of(journal_of(database)) == [b"4", b"8", b"12", b"16", b"20"]
 
 
 @pytest.mark.slow
@@ -204,28 +181,13 @@ async def test_a_takeover_waits_for_the_append_under_way(database: str, admin: C
 async def test_a_takeover_does_not_wait_forever(
     database: str, admin: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await written(database, 1)
+    await written(journal_of(database), 1)
     monkeypatch.setitem(postgresql_connection._SETTINGS, "lock_timeout", "100ms")
     async with admin.transaction():
         await admin.fetch("SELECT FROM lacuna.leader FOR SHARE")
         with pytest.raises(JournalError, match=r"lock timeout.*pg_terminate_backend"):
             await journal_of(database).open(None)
-    assert await records_of(database) == [b"record 1"]
-
-
-async def test_one_append_at_a_time(database: str) -> None:
-    journal = journal_of(database)
-    with pytest.raises(JournalError, match="the journal is closed"):
-        journal.append([b"a"], 1)
-    opened = await journal.open(None)
-    with pytest.raises(JournalInUse, match="already open"):
-        await journal.open(None)
-    first = journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalError, match="an append is already under way"):
-        journal.append([b"b"], opened.fencing_token)
-    assert await first == 1
-    assert await journal.append([b"b"], opened.fencing_token) == 2
-    await journal.close()
+    assert await records_of(journal_of(database)) == [b"record 1"]
 
 
 # The lease
@@ -313,27 +275,23 @@ async def test_a_takeover_beside_a_renewal_finds_it(database: str, admin: Connec
 
 @pytest.mark.slow
 async def test_renewals_leave_nothing_behind(database: str, admin: Connection) -> None:
-    """Next to an old transaction, each renewal used to leave a version of the leader's row, and an append took 12 ms
-    instead of 1.
-    """
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    old = await asyncpg.connect(database)
-    async with old.transaction(isolation="repeatable_read"):
-        await old.fetchval("SELECT count(*) FROM lacuna.leader")
-        size = await admin.fetchval("SELECT pg_total_relation_size('lacuna.leader')")
-        renewer = journal.renewer(opened.fencing_token)
-        for _ in range(500):
-            await renewer.renew()
-            await journal.confirm(opened.fencing_token)
-        await renewer.close()
-        await journal.append([b"a"], opened.fencing_token)
-        tables = "('lacuna.leader'), ('lacuna.renewals')"
-        total = f"SELECT sum(pg_relation_size(name)) FROM (VALUES {tables}) AS of (name)"
-        assert await admin.fetchval(total) == 2 * 8192
-        assert await admin.fetchval("SELECT pg_total_relation_size('lacuna.leader')") == size
-    await old.close()
-    await journal.close()
+    """Beside an old transaction, each renewal left a version of the leader's row: an append took 12 ms, not 1."""
+    async with led(journal_of(database)) as (journal, token):
+        old = await asyncpg.connect(database)
+        async with old.transaction(isolation="repeatable_read"):
+            await old.fetchval("SELECT count(*) FROM lacuna.leader")
+            size = await admin.fetchval("SELECT pg_total_relation_size('lacuna.leader')")
+            renewer = journal.renewer(token)
+            for _ in range(500):
+                await renewer.renew()
+                await journal.confirm(token)
+            await renewer.close()
+            await journal.append([b"a"], token)
+            tables = "('lacuna.leader'), ('lacuna.renewals')"
+            total = f"SELECT sum(pg_relation_size(name)) FROM (VALUES {tables}) AS of (name)"
+            assert await admin.fetchval(total) == 2 * 8192
+            assert await admin.fetchval("SELECT pg_total_relation_size('lacuna.leader')") == size
+        await old.close()
 
 
 @pytest.mark.slow
@@ -361,25 +319,23 @@ async def test_a_reader_follows_beside_the_leader(database: str) -> None:
     second = Second(database)
     assert [each async for each in second.reader.read(0)] == []
     assert await second.reader.load_snapshot() is None
-    first = journal_of(database)
-    opened = await first.open(None)
-    await first.append([b"a", b"b"], opened.fencing_token)
-    [seen] = [each async for each in second.reader.read(0)]
-    assert seen == JournalBatch(2, [b"a", b"b"])
-    await first.append([b"c"], opened.fencing_token)
-    assert [each async for each in second.reader.read(2)] == [JournalBatch(3, [b"c"])]
-    await first.append([b"d"], opened.fencing_token)
-    await first.store_snapshot(Snapshot(3, (b"three",)))
-    await first.store_snapshot(Snapshot(4, (b"four",)))
-    assert await second.reader.load_snapshot() == Snapshot(4, (b"four",))
-    for after_position in (0, 1):
-        with pytest.raises(JournalTrimmed, match=f"after position {after_position} have been"):
-            [each async for each in second.reader.read(after_position)]
-    # One that has slept for so long finds no append of its own, since that was trimmed too, and nothing was replaced.
-    with pytest.raises(JournalTrimmed):
-        [each async for each in second.reader.read(2, seen.seal)]
-    assert [each async for each in second.reader.read(3)] == [JournalBatch(4, [b"d"])]
-    await first.close()
+    async with led(journal_of(database)) as (first, token):
+        await first.append([b"a", b"b"], token)
+        [seen] = [each async for each in second.reader.read(0)]
+        assert seen == JournalBatch(2, [b"a", b"b"])
+        await first.append([b"c"], token)
+        assert [each async for each in second.reader.read(2)] == [JournalBatch(3, [b"c"])]
+        await first.append([b"d"], token)
+        await first.store_snapshot(Snapshot(3, (b"three",)))
+        await first.store_snapshot(Snapshot(4, (b"four",)))
+        assert await second.reader.load_snapshot() == Snapshot(4, (b"four",))
+        for after_position in (0, 1):
+            with pytest.raises(JournalTrimmed, match=f"after position {after_position} have been"):
+                [each async for each in second.reader.read(after_position)]
+        # One that has slept for so long finds no append of its own, since that was trimmed too. Nothing was replaced.
+        with pytest.raises(JournalTrimmed):
+            [each async for each in second.reader.read(2, seen.seal)]
+        assert [each async for each in second.reader.read(3)] == [JournalBatch(4, [b"d"])]
     await second.close()
 
 
@@ -397,7 +353,7 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
 
     with pytest.raises(JournalForeign, match="belongs to cluster other, but the journal is new"):
         await journal().check()
-    await written(database)
+    await written(journal_of(database))
     with pytest.raises(JournalForeign, match="cluster other, but the journal is of cluster made"):
         await journal().check()
 
@@ -408,21 +364,19 @@ async def test_a_bucket_of_another_cluster_is_refused_before_anything_is_made(
 async def test_an_append_whose_connection_is_ended_is_in_doubt(
     database: str, admin: Connection
 ) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    await journal.append([b"a"], opened.fencing_token)
-    transaction = await hold_position(admin, 2)
-    append = journal.append([b"b", b"c"], opened.fencing_token)
-    [pid] = await wait_until_blocked(admin)
-    await admin.execute("SELECT pg_terminate_backend($1)", pid)
-    with pytest.raises(
-        JournalInDoubt, match="Reopening the journal shows whether positions 2 to 3 were"
-    ):
-        await append
-    with pytest.raises(JournalInDoubt):
-        journal.append([b"d"], opened.fencing_token)
-    await transaction.rollback()
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await journal.append([b"a"], token)
+        transaction = await hold_position(admin, 2)
+        append = journal.append([b"b", b"c"], token)
+        [pid] = await wait_until_blocked(admin)
+        await admin.execute("SELECT pg_terminate_backend($1)", pid)
+        with pytest.raises(
+            JournalInDoubt, match="Reopening the journal shows whether positions 2 to 3 were"
+        ):
+            await append
+        with pytest.raises(JournalInDoubt):
+            journal.append([b"d"], token)
+        await transaction.rollback()
     again = await journal.open(None)
     assert (again.fencing_token, again.position) == (2, 1)
     assert await journal.append([b"b"], again.fencing_token) == 2
@@ -433,22 +387,20 @@ async def test_an_append_whose_connection_is_ended_is_in_doubt(
 async def test_an_append_is_not_sent_over_a_connection_that_was_ended(
     database: str, admin: Connection
 ) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    assert journal._connection is not None
-    ended = asyncio.Event()
-    journal._connection.add_termination_listener(lambda _: ended.set())
-    await admin.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE application_name = 'lacuna' AND datname = current_database()"
-    )
-    await ended.wait()
-    with pytest.raises(JournalUnreachable, match="PostgreSQL has closed the connection"):
-        await journal.append([b"a"], opened.fencing_token)
-    with pytest.raises(JournalUnreachable):
-        await journal.confirm(opened.fencing_token)
-    await journal.close()
-    assert await records_of(database) == []
+    async with led(journal_of(database)) as (journal, token):
+        assert journal._connection is not None
+        ended = asyncio.Event()
+        journal._connection.add_termination_listener(lambda _: ended.set())
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'lacuna' AND datname = current_database()"
+        )
+        await ended.wait()
+        with pytest.raises(JournalUnreachable, match="PostgreSQL has closed the connection"):
+            await journal.append([b"a"], token)
+        with pytest.raises(JournalUnreachable):
+            await journal.confirm(token)
+    assert await records_of(journal_of(database)) == []
 
 
 def over_once_answered(line: Line) -> Callable[..., Awaitable[str]]:
@@ -475,21 +427,22 @@ async def test_what_was_written_without_an_answer_is_found_at_the_next_opening(
     name = database.partition("?")[0].rpartition("/")[2]
     async with Line(postgresql) as line:
         url = postgresql.url(name, folder=line.folder)
-        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=60.0)
-        opened = await journal.open(None)
-        await journal.append([b"a"], opened.fencing_token)
-        line.silence()
-        if not is_cut:
-            monkeypatch.setattr(asyncpg.Connection, "execute", over_once_answered(line))
-        append = journal.append([b"b", b"c"], opened.fencing_token)
-        await line.answered()
-        if is_cut:
-            line.cut()
-        why = "connection" if is_cut else "no answer in time"
-        with pytest.raises(JournalInDoubt, match=rf"during an append \(.*{why}.*2 to 3"):
-            await append
-        monkeypatch.undo()
-        await journal.close()
+        async with led(PostgresqlJournal(url, lambda: "made", answer_timeout=60.0)) as (
+            journal,
+            token,
+        ):
+            await journal.append([b"a"], token)
+            line.silence()
+            if not is_cut:
+                monkeypatch.setattr(asyncpg.Connection, "execute", over_once_answered(line))
+            append = journal.append([b"b", b"c"], token)
+            await line.answered()
+            if is_cut:
+                line.cut()
+            why = "connection" if is_cut else "no answer in time"
+            with pytest.raises(JournalInDoubt, match=rf"during an append \(.*{why}.*2 to 3"):
+                await append
+            monkeypatch.undo()
     journal = journal_of(database)
     assert (await journal.open(None)).position == 3
     assert await batches(journal) == [JournalBatch(1, [b"a"]), JournalBatch(3, [b"b", b"c"])]
@@ -503,36 +456,35 @@ async def test_a_confirmation_that_is_not_answered_fails(
     name = database.partition("?")[0].rpartition("/")[2]
     async with Line(postgresql) as line:
         url = postgresql.url(name, folder=line.folder)
-        journal = PostgresqlJournal(url, lambda: "made", answer_timeout=0.2)
-        opened = await journal.open(None)
-        line.silence()
-        with pytest.raises(JournalUnreachable, match="no answer in time: PostgreSQL cannot be"):
-            await journal.confirm(opened.fencing_token)
-        with pytest.raises(JournalUnreachable, match="has closed the connection"):
-            await journal.append([b"a"], opened.fencing_token)
-        await journal.close()
+        async with led(PostgresqlJournal(url, lambda: "made", answer_timeout=0.2)) as (
+            journal,
+            token,
+        ):
+            line.silence()
+            with pytest.raises(JournalUnreachable, match="no answer in time: PostgreSQL cannot be"):
+                await journal.confirm(token)
+            with pytest.raises(JournalUnreachable, match="has closed the connection"):
+                await journal.append([b"a"], token)
 
 
 @pytest.mark.slow
 async def test_a_server_that_is_killed_and_restarted_has_what_it_acknowledged(
     postgresql: PostgresqlServer, database: str
 ) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    acknowledged: list[bytes] = []
+    async with led(journal_of(database)) as (journal, token):
+        acknowledged: list[bytes] = []
 
-    async def append_on() -> None:
-        while True:
-            record = b"%d" % len(acknowledged)
-            await journal.append([record], opened.fencing_token)
-            acknowledged.append(record)
+        async def append_on() -> None:
+            while True:
+                record = b"%d" % len(acknowledged)
+                await journal.append([record], token)
+                acknowledged.append(record)
 
-    restarting = asyncio.ensure_future(asyncio.to_thread(postgresql.restart))
-    with pytest.raises((JournalInDoubt, JournalUnreachable)):
-        await append_on()
-    await restarting
-    await journal.close()
-    records = await records_of(database)
+        restarting = asyncio.ensure_future(asyncio.to_thread(postgresql.restart))
+        with pytest.raises((JournalInDoubt, JournalUnreachable)):
+            await append_on()
+        await restarting
+    records = await records_of(journal_of(database))
     assert records[: len(acknowledged)] == acknowledged
     assert len(records) <= len(acknowledged) + 1
 
@@ -594,13 +546,13 @@ async def test_a_user_who_may_make_no_schema(
     with pytest.raises(JournalRefused, match=r"permission denied.*GRANT CREATE ON DATABASE"):
         await journal_of(url).open(None)
     await admin.execute(f"CREATE SCHEMA lacuna AUTHORIZATION {name}_user")
-    await written(url, 2)
-    assert await records_of(url) == [b"record 1", b"record 2"]
+    await written(journal_of(url), 2)
+    assert await records_of(journal_of(url)) == [b"record 1", b"record 2"]
 
 
 async def test_a_replica_is_not_written_to(database: str, admin: Connection) -> None:
     """A read-only database answers as a replica does."""
-    await written(database, 1)
+    await written(journal_of(database), 1)
     name = await admin.fetchval("SELECT current_database()")
     await admin.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     with pytest.raises(
@@ -631,7 +583,7 @@ async def test_a_strangers_schema_is_refused_and_left_alone(
 async def test_tables_that_are_not_ours(
     database: str, admin: Connection, change: str, message: str
 ) -> None:
-    await written(database)
+    await written(journal_of(database))
     await admin.execute(change)
     with pytest.raises(JournalForeign, match=message):
         await journal_of(database).open(None)
@@ -640,7 +592,7 @@ async def test_tables_that_are_not_ours(
 async def test_a_later_format_is_refused_before_anything_else_is_read(
     database: str, admin: Connection
 ) -> None:
-    await written(database)
+    await written(journal_of(database))
     await admin.execute("UPDATE lacuna.journal SET format_version = 99")
     await admin.execute("ALTER TABLE lacuna.journal DROP cluster_id")
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
@@ -653,7 +605,7 @@ async def test_a_later_format_is_refused_before_anything_else_is_read(
 
 
 async def test_another_clusters_journal_is_not_taken_over(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     before = await admin.fetchval("SELECT epoch FROM lacuna.leader")
     with pytest.raises(JournalForeign, match="belongs to cluster made, not other: give the datab"):
         await journal_of(database).open("other")
@@ -662,33 +614,29 @@ async def test_another_clusters_journal_is_not_taken_over(database: str, admin: 
 
 async def test_a_server_without_room_says_so(database: str, admin: Connection) -> None:
     """The failed append leaves nothing behind."""
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    await admin.execute(
-        "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$"
-    )
-    await admin.execute(
-        "CREATE TRIGGER fails BEFORE INSERT ON lacuna.appends"
-        " FOR EACH ROW WHEN (new.last = 2) EXECUTE FUNCTION fail()"
-    )
-    with pytest.raises(
-        JournalError, match=r"no space left\. Free resources on the server"
-    ) as raised:
-        await journal.append([b"a", b"b"], opened.fencing_token)
-    assert not isinstance(raised.value, JournalInDoubt)
-    await journal.close()
-    assert await records_of(database) == []
+    async with led(journal_of(database)) as (journal, token):
+        await admin.execute(
+            "CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END$$"
+        )
+        await admin.execute(
+            "CREATE TRIGGER fails BEFORE INSERT ON lacuna.appends"
+            " FOR EACH ROW WHEN (new.last = 2) EXECUTE FUNCTION fail()"
+        )
+        with pytest.raises(
+            JournalError, match=r"no space left\. Free resources on the server"
+        ) as raised:
+            await journal.append([b"a", b"b"], token)
+        assert not isinstance(raised.value, JournalInDoubt)
+    assert await records_of(journal_of(database)) == []
 
 
 @pytest.mark.slow
 async def test_a_position_that_is_taken_stops_the_writer(database: str, admin: Connection) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    await admin.execute("INSERT INTO lacuna.appends VALUES (1, 1, 0, '')")
-    with pytest.raises(JournalFenced, match="another control plane has appended position 1"):
-        await journal.append([b"a"], opened.fencing_token)
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await admin.execute("INSERT INTO lacuna.appends VALUES (1, 1, 0, '')")
+        with pytest.raises(JournalFenced, match="another control plane has appended position 1"):
+            await journal.append([b"a"], token)
 
 
 @pytest.mark.slow
@@ -869,47 +817,41 @@ async def test_damage_is_found_and_named(
     database: str, admin: Connection, damage: str, message: str
 ) -> None:
     """There are four appends of one record and one of three."""
-    await written(database, 4)
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    await journal.append([b"a", b"b", b"c"], opened.fencing_token)
-    await admin.execute(damage)
-    with pytest.raises(JournalCorrupt, match=message):
-        await batches(journal)
-    await journal.close()
+    await written(journal_of(database), 4)
+    async with led(journal_of(database)) as (journal, token):
+        await journal.append([b"a", b"b", b"c"], token)
+        await admin.execute(damage)
+        with pytest.raises(JournalCorrupt, match=message):
+            await batches(journal)
 
 
 async def test_an_append_of_many_records_is_read_in_pieces_and_returned_whole(
     database: str,
 ) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    sizes = [1, 2000, 511, 1, 1024, 3]
-    expected = []
-    for size in sizes:
-        records = [b"%d" % at for at in range(size)]
-        position = await journal.append(records, opened.fencing_token)
-        expected.append(JournalBatch(position, records))
-    assert await batches(journal) == expected
-    assert await batches(journal, 2001) == expected[2:]
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        sizes = [1, 2000, 511, 1, 1024, 3]
+        expected = []
+        for size in sizes:
+            records = [b"%d" % at for at in range(size)]
+            position = await journal.append(records, token)
+            expected.append(JournalBatch(position, records))
+        assert await batches(journal) == expected
+        assert await batches(journal, 2001) == expected[2:]
 
 
 @pytest.mark.slow
 async def test_records_are_trimmed_behind_the_older_of_two_snapshots(database: str) -> None:
-    journal = journal_of(database)
-    opened = await journal.open(None)
-    for _ in range(20):
-        await journal.append([b"record"] * 500, opened.fencing_token)
-    await journal.store_snapshot(Snapshot(9500, (b"first",)))
-    assert len(await batches(journal)) == 20
-    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(10000, (b"second",))))
-    assert await journal.append([b"between"], opened.fencing_token) == 10001
-    await trimming
-    assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
-    with pytest.raises(JournalTrimmed, match="the records after position 0 have been deleted"):
-        await batches(journal)
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        for _ in range(20):
+            await journal.append([b"record"] * 500, token)
+        await journal.store_snapshot(Snapshot(9500, (b"first",)))
+        assert len(await batches(journal)) == 20
+        trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(10000, (b"second",))))
+        assert await journal.append([b"between"], token) == 10001
+        await trimming
+        assert [batch.position for batch in await batches(journal, 9500)] == [10000, 10001]
+        with pytest.raises(JournalTrimmed, match="the records after position 0 have been deleted"):
+            await batches(journal)
 
 
 @pytest.mark.slow
@@ -917,7 +859,7 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     database: str, admin: Connection
 ) -> None:
     """A journal that begins with a snapshot looks the same."""
-    await written(database)
+    await written(journal_of(database))
     await admin.execute("DELETE FROM lacuna.appends")
     await admin.execute("UPDATE lacuna.journal SET trimmed = 10")
     journal = journal_of(database)
@@ -928,25 +870,8 @@ async def test_a_journal_whose_records_were_all_trimmed_goes_on(
     await journal.close()
 
 
-@pytest.mark.slow
-async def test_an_old_leader_deletes_nothing(database: str) -> None:
-    """The new leader may already have loaded the snapshot and be about to read the records after it."""
-    old, new = journal_of(database), journal_of(database)
-    before = await old.open(None)
-    for position in range(1, 11):
-        await old.append([b"%d" % position], before.fencing_token)
-    await new.open(None)
-    await old.store_snapshot(Snapshot(4, (b"four",)))
-    with pytest.raises(JournalFenced):
-        await old.store_snapshot(Snapshot(8, (b"eight",)))
-    assert len(await batches(new)) == 10
-    assert await new.load_snapshot() == Snapshot(8, (b"eight",))
-    await old.close()
-    await new.close()
-
-
 async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     assert await snapshots.load("c") is None
     assert await snapshots.store(Snapshot(4, (b"state 4",)), "c") == 0
@@ -961,7 +886,7 @@ async def test_a_damaged_snapshot_costs_a_longer_replay(database: str, admin: Co
 
 @pytest.mark.slow
 async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Connection) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     state = random.Random(1).randbytes(4500)
     parts = tuple(state[at : at + 1000] for at in range(0, len(state), 1000))
@@ -974,7 +899,7 @@ async def test_a_large_snapshot_is_stored_part_by_part(database: str, admin: Con
 
 @pytest.mark.slow
 async def test_two_who_store_the_same_snapshot_leave_one(database: str) -> None:
-    await written(database)
+    await written(journal_of(database))
     snapshots = PostgresqlSnapshots(database)
     states = [b"a" * 9_000_000, b"b" * 10]
     await asyncio.gather(*(snapshots.store(Snapshot(5, (state,)), "c") for state in states))
@@ -1016,15 +941,13 @@ async def hot_tables(admin: Connection) -> dict[str, int]:
 async def test_a_table_is_dropped_once_nothing_in_it_is_live(
     database: str, admin: Connection
 ) -> None:
-    journal = journal_of(database)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(100))
-    before = await hot_tables(admin)
-    assert list(before) == ["hot_1", "hot_2", "hot_3", "hot_4"]
-    assert sum(before.values()) > 100 * SEGMENT
-    await journal.drop_hot([(LEASE, sequence) for sequence in range(96) if sequence != 40])
-    assert list(await hot_tables(admin)) == ["hot_2", "hot_4"]
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await put_hot(journal, token, range(100))
+        before = await hot_tables(admin)
+        assert list(before) == ["hot_1", "hot_2", "hot_3", "hot_4"]
+        assert sum(before.values()) > 100 * SEGMENT
+        await journal.drop_hot([(LEASE, sequence) for sequence in range(96) if sequence != 40])
+        assert list(await hot_tables(admin)) == ["hot_2", "hot_4"]
     token = (await journal.open(None)).fencing_token
     assert sorted(journal.hot) == [(LEASE, each) for each in (*range(32, 64), *range(96, 100))]
     await journal.drop_hot(list(journal.hot))
@@ -1040,21 +963,19 @@ async def test_a_table_is_dropped_once_nothing_in_it_is_live(
 async def test_a_strangers_query_delays_the_end_of_its_table_only(
     database: str, admin: Connection
 ) -> None:
-    journal = journal_of(database)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(70))
-    stranger = await asyncpg.connect(database)
-    async with stranger.transaction():
-        await stranger.fetchval("SELECT count(*) FROM lacuna.hot_1")
-        dropping = asyncio.ensure_future(journal.drop_hot(list(journal.hot)))
-        await wait_until_blocked(admin)
-        await put_hot(journal, token, range(70, 75))
-        await dropping
-        assert list(await hot_tables(admin)) == ["hot_1", "hot_3"]
-    await journal.drop_hot([])
-    assert list(await hot_tables(admin)) == ["hot_3"]
-    await stranger.close()
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await put_hot(journal, token, range(70))
+        stranger = await asyncpg.connect(database)
+        async with stranger.transaction():
+            await stranger.fetchval("SELECT count(*) FROM lacuna.hot_1")
+            dropping = asyncio.ensure_future(journal.drop_hot(list(journal.hot)))
+            await wait_until_blocked(admin)
+            await put_hot(journal, token, range(70, 75))
+            await dropping
+            assert list(await hot_tables(admin)) == ["hot_1", "hot_3"]
+        await journal.drop_hot([])
+        assert list(await hot_tables(admin)) == ["hot_3"]
+        await stranger.close()
 
 
 @pytest.mark.slow
@@ -1062,18 +983,16 @@ async def test_a_strangers_query_delays_the_end_of_its_table_only(
 async def test_without_a_next_table_the_newest_grows(
     database: str, admin: Connection, caplog: pytest.LogCaptureFixture
 ) -> None:
-    await written(database, 0)
+    await written(journal_of(database), 0)
     await admin.execute("CREATE VIEW lacuna.hot_2 AS SELECT 1")
-    journal = journal_of(database)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(40))
-    assert "lacuna.hot_2, could not be created, so the newest one grows" in caplog.text
-    await admin.execute("DROP VIEW lacuna.hot_2")
-    await put_hot(journal, token, range(40, 70))
-    assert list(await hot_tables(admin)) == ["hot_1", "hot_2"]
-    keys = [(LEASE, sequence) for sequence in range(70)]
-    assert list(await journal.read_hot(keys)) == keys
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await put_hot(journal, token, range(40))
+        assert "lacuna.hot_2, could not be created, so the newest one grows" in caplog.text
+        await admin.execute("DROP VIEW lacuna.hot_2")
+        await put_hot(journal, token, range(40, 70))
+        assert list(await hot_tables(admin)) == ["hot_1", "hot_2"]
+        keys = [(LEASE, sequence) for sequence in range(70)]
+        assert list(await journal.read_hot(keys)) == keys
 
 
 @pytest.mark.slow
@@ -1096,19 +1015,17 @@ async def test_an_old_leader_drops_no_table(database: str, admin: Connection) ->
 async def test_an_append_that_was_not_answered_is_there_with_its_hot_bytes_or_not_at_all(
     database: str, admin: Connection
 ) -> None:
-    journal = journal_of(database)
-    token = (await journal.open(None)).fencing_token
-    transaction = await hold_position(admin, 1)
-    append = journal.append([b"a"], token, [HotSegment((LEASE, 1), b"hot")])
-    await wait_until_blocked(admin)
-    await admin.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
-    )
-    with pytest.raises(JournalInDoubt):
-        await append
-    assert journal.hot == {}
-    await transaction.rollback()
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        transaction = await hold_position(admin, 1)
+        append = journal.append([b"a"], token, [HotSegment((LEASE, 1), b"hot")])
+        await wait_until_blocked(admin)
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        )
+        with pytest.raises(JournalInDoubt):
+            await append
+        assert journal.hot == {}
+        await transaction.rollback()
     opened = await journal.open(None)
     assert (opened.position, dict(journal.hot)) == (0, {})
     await journal.close()
@@ -1116,11 +1033,11 @@ async def test_an_append_that_was_not_answered_is_there_with_its_hot_bytes_or_no
 
 @pytest.mark.slow
 async def test_damaged_hot_bytes_are_named(database: str, admin: Connection) -> None:
-    journal = journal_of(database)
-    token = (await journal.open(None)).fencing_token
-    await put_hot(journal, token, range(2))
-    await admin.execute("UPDATE lacuna.hot_1 SET bytes = 'x' WHERE sequence = 1")
-    assert await journal.read_hot([(LEASE, 0)]) == {(LEASE, 0): bytes(SEGMENT)}
-    with pytest.raises(JournalCorrupt, match=f"the hot segment 1 of lease {LEASE} does not match"):
-        await journal.read_hot([(LEASE, 0), (LEASE, 1)])
-    await journal.close()
+    async with led(journal_of(database)) as (journal, token):
+        await put_hot(journal, token, range(2))
+        await admin.execute("UPDATE lacuna.hot_1 SET bytes = 'x' WHERE sequence = 1")
+        assert await journal.read_hot([(LEASE, 0)]) == {(LEASE, 0): bytes(SEGMENT)}
+        with pytest.raises(
+            JournalCorrupt, match=f"the hot segment 1 of lease {LEASE} does not match"
+        ):
+            await journal.read_hot([(LEASE, 0), (LEASE, 1)])

@@ -55,10 +55,7 @@ async def work(path: Path, disk: FaultyDisk, acknowledged: list[int]) -> None:
 
 
 async def loss(remains: Remains, witness: bytes, path: Path, rng: random.Random) -> str | None:
-    """Return what a journal lost in a power cut, or "".
-
-    The witness is not synced, and here all of it reached the disk first.
-    """
+    """Return what a journal lost in a power cut, or "". Its witness reached the disk first, without a sync."""
     path.mkdir()
     remains.lay_out(path, rng)
     if witness:

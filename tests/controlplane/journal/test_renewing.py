@@ -27,10 +27,10 @@ from lacuna.controlplane.journal.renewing import beside_the_loop, renew_forever
 from lacuna.controlplane.journal.replica import Replica
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.tenure import LeasedTenure, Tenure
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
+from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.logstore.objects import MemoryStore
-from tests.controlplane.runtime.rig import created
+from tests.controlplane.journal.conftest import led
+from tests.controlplane.runtime.rig import created, nobody
 from tests.doubles.clock import LeaseClock
 
 LEASE = 3.0
@@ -57,14 +57,10 @@ def make_journal(request: pytest.FixtureRequest) -> MakeJournal:
     )
 
 
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
 def make_runtime(
     journal: SharedJournal,
     replica: Replica,
-    tenure: Tenure,
+    tenure: LeasedTenure,
     on_fatal: Callable[[BaseException], None],
 ) -> Runtime:
     return Runtime(
@@ -103,7 +99,7 @@ async def leading(make_journal: MakeJournal, clock: LeaseClock) -> AsyncIterator
     def make_plane_and_stop_time(
         journal: SharedJournal,
         replica: Replica,
-        tenure: Tenure,
+        tenure: LeasedTenure,
         on_fatal: Callable[[BaseException], None],
     ) -> Runtime:
         clock.end_ms = clock.passed_ms() + FEW_LEASES_MS
@@ -184,12 +180,10 @@ async def test_a_renewal_that_is_fenced_ends_the_tenure_at_once(make_journal: Ma
         assert runtime is not None
 
         async def take_over() -> None:
-            other = make_journal(0.0, clock)
-            await other.open(None)
-            while runtime._tenure.holds():
-                await asyncio.sleep(0.002)
-            other.abandon()
-            await other.close()
+            async with led(make_journal(0.0, clock)) as (other, _):
+                while runtime._tenure is not None and runtime._tenure.holds():
+                    await asyncio.sleep(0.002)
+                other.abandon()
 
         clock.end_ms = inf
         in_a_thread(take_over)
@@ -310,29 +304,27 @@ def trimmed_to(mark: Mark, manifest: Manifest) -> Manifest:
 @pytest.mark.slow
 async def test_changes_of_the_manifest_from_two_loops_are_all_made() -> None:
     """All hundred renewals and hundred trims succeed, and neither loop mistakes the other for another leader."""
-    journal = BucketJournal(MemoryStore(), lambda: "made")
-    opened = await journal.open(None)
-    held = journal._opened()
-    assert isinstance(held, HeldManifest)
-    before = held.manifest.changes
-    renewer = journal.renewer(opened.fencing_token)
-    is_over = threading.Event()
+    async with led(BucketJournal(MemoryStore(), lambda: "made")) as (journal, token):
+        held = journal._opened()
+        assert isinstance(held, HeldManifest)
+        before = held.manifest.changes
+        renewer = journal.renewer(token)
+        is_over = threading.Event()
 
-    def renew() -> None:
-        async def many() -> None:
-            for _ in range(100):
-                await renewer.renew()
+        def renew() -> None:
+            async def many() -> None:
+                for _ in range(100):
+                    await renewer.renew()
 
-        asyncio.run(many())
-        is_over.set()
+            asyncio.run(many())
+            is_over.set()
 
-    thread = threading.Thread(target=renew)
-    thread.start()
-    for number in range(1, 101):
-        await held.change(partial(trimmed_to, Mark(number, number)))
-    await asyncio.to_thread(thread.join)
-    assert is_over.is_set()
-    present = await load_manifest(journal._bucket)
-    assert present is not None
-    assert (present.trimmed, present.changes) == (Mark(100, 100), before + 200)
-    await journal.close()
+        thread = threading.Thread(target=renew)
+        thread.start()
+        for number in range(1, 101):
+            await held.change(partial(trimmed_to, Mark(number, number)))
+        await asyncio.to_thread(thread.join)
+        assert is_over.is_set()
+        present = await load_manifest(journal._bucket)
+        assert present is not None
+        assert (present.trimmed, present.changes) == (Mark(100, 100), before + 200)

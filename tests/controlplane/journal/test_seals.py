@@ -28,30 +28,22 @@ from lacuna.controlplane.journal.moving.postgresql_wreck import postgresql_wreck
 from lacuna.controlplane.journal.moving.source import leased_source
 from lacuna.controlplane.journal.place import BUCKET, POSTGRESQL, Place
 from lacuna.controlplane.journal.postgresql import PostgresqlJournal
-from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
+from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 from lacuna.controlplane.journal.replica import Replica
-from lacuna.controlplane.journal.snapshot_store import MovedSnapshots, SnapshotStore
+from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 from lacuna.controlplane.node import Node
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 from lacuna.logstore.objects import MemoryStore, ObjectInfo
 from lacuna.logstore.segments.paths import JOURNAL_SNAPSHOTS_PREFIX
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
+from tests.controlplane.runtime.rig import no_runtime, nobody
 from tests.controlplane.verbs.cluster import Cluster
 from tests.postgresql import PostgresqlServer
 
 #: Every journal here is closed by who leads it, so nobody waits for its end.
 LEASE = 3600.0
 IN_BUCKET = "postgresql, with snapshots in a bucket"
-
-
-async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
-    return None
-
-
-def no_runtime(*_: object) -> Runtime:
-    raise AssertionError
 
 
 class Kept:
@@ -147,15 +139,19 @@ class Kept:
             await reader.close()
         return node._replica.state
 
-    async def led(self) -> State:
-        """Return the state of a leader that starts without having followed."""
-        runtime = Runtime(
+    def runtime(self, replica: Replica | None = None) -> Runtime:
+        return Runtime(
             self.journal(),
             SystemClock(),
             lambda: bytes(16),
             RuntimeSettings(),
+            replica=replica,
             on_fatal=lambda _: None,
         )
+
+    async def led(self) -> State:
+        """Return the state of a leader that starts without having followed."""
+        runtime = self.runtime()
         await runtime.start(None)
         state = machine.restore((runtime.serialized_state(),))
         await runtime.close()
@@ -197,6 +193,13 @@ def same(one: State, other: State) -> bool:
     return machine.snapshot(one) == machine.snapshot(other)
 
 
+def stale(known: Replica) -> Replica:
+    """Return a replica that has read as far."""
+    replica = Replica()
+    replica.state, replica.position, replica.seal = known.state, known.position, known.seal
+    return replica
+
+
 async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) -> tuple[int, int]:
     """A journal whose snapshot covers records that it then lost, and an earlier snapshot. Returns their positions."""
     await kept.append(histories.common)
@@ -206,6 +209,42 @@ async def set_back(kept: Kept, histories: Histories, patch: pytest.MonkeyPatch) 
     second = await kept.snapshot(patch)
     await kept.lose(first)
     return first, second
+
+
+@pytest.mark.parametrize("more", [0, 1, 3])
+async def test_a_standby_reads_anew_what_took_the_place_of_what_it_had_read(
+    kept: Kept, more: int
+) -> None:
+    """It notices however many records follow. If none follow, the next leader notices."""
+    old, new = Cluster(), Cluster()
+    for cluster in (old, new):
+        cluster.create("orders")
+    common = len(old.journal)
+    old.put("orders-0", 5)
+    new.put("orders-0", 2)
+    for _ in range(more):
+        new.put("orders-0", 3)
+    assert old.journal[:common] == new.journal[:common]
+    await kept.append(old.journal[:common])
+    kept.keep()
+    await kept.append(old.journal[common:])
+    reader = kept.journal(LEASE).reader()
+    node = Node(no_runtime, SystemClock(), nobody)
+    await node._catch_up(reader)
+    standby = node._replica
+    assert same(standby.state, old.state)
+    # Nothing was lost yet, so nothing is read anew.
+    await node._catch_up(reader)
+    assert node._replica is standby
+    await kept.lose(common)
+    await kept.append(new.journal[common:])
+    with pytest.raises(JournalReplaced, match="is not the one that was read"):
+        await kept.runtime(stale(standby)).start(new.state.cluster_id)
+    if more or kept.url:
+        await node._catch_up(reader)
+        assert node._replica.position == len(new.journal)
+        assert same(node._replica.state, new.state)
+    await reader.close()
 
 
 @pytest.mark.slow
@@ -253,10 +292,8 @@ async def test_a_standby_that_has_only_loaded_a_snapshot_notices_that_it_was_rep
     assert node._replica is loaded
     await kept.lose(first)
     await kept.append(histories.now)
-    stale = Replica()
-    stale.state, stale.position, stale.seal = loaded.state, loaded.position, loaded.seal
     with pytest.raises(JournalReplaced, match="is not the one that was read"):
-        await stale.catch_up(reader)
+        await stale(loaded).catch_up(reader)
     await node._catch_up(reader)
     assert same(node._replica.state, histories.cluster.state)
     await reader.close()

@@ -32,6 +32,7 @@ from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.snapshots import SnapshotDatabase, snapshots_path
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.segments.hot import hot_lease
+from tests.controlplane.journal.conftest import led
 from tests.controlplane.runtime.rig import Rig, commit, created
 from tests.controlplane.verbs.cluster import Cluster
 
@@ -79,11 +80,9 @@ def path(tmp_path: Path) -> str:
 
 async def written(path: str, count: int = 10) -> None:
     """Return a journal of `count` appends of one record each."""
-    journal = SqliteJournal(path, lambda: "made")
-    opened = await journal.open(None)
-    for position in range(1, count + 1):
-        await journal.append([b"record %d" % position], opened.fencing_token)
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
+        for position in range(1, count + 1):
+            await journal.append([b"record %d" % position], token)
 
 
 def change(path: str, statement: str) -> None:
@@ -104,15 +103,13 @@ async def positions(path: str, after_position: int = 0) -> list[int]:
 
 @pytest.mark.slow
 async def test_a_second_process_is_told_who_is_there(path: str) -> None:
-    journal = SqliteJournal(path, lambda: "made")
-    await journal.open(None)
-    other = subprocess.run(
-        [sys.executable, "-c", SECOND, path], capture_output=True, text=True, check=False
-    )
-    assert "another control plane is running on this data" in other.stderr
-    with pytest.raises(JournalInUse, match="already open"):
-        await journal.open(None)
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, _):
+        other = subprocess.run(
+            [sys.executable, "-c", SECOND, path], capture_output=True, text=True, check=False
+        )
+        assert "another control plane is running on this data" in other.stderr
+        with pytest.raises(JournalInUse, match="already open"):
+            await journal.open(None)
 
 
 async def test_a_strangers_database_is_refused_and_left_alone(path: str) -> None:
@@ -169,14 +166,12 @@ def test_lengths_that_do_not_fit_are_errors(blob: bytes) -> None:
 @pytest.mark.slow
 async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> None:
     """A power cut that tears the last frames leaves only whole appends."""
-    journal = SqliteJournal(path, lambda: "made")
-    opened = await journal.open(None)
-    sizes = []
-    for position in range(1, 9):
-        await journal.append([b"record %d" % position * 300], opened.fencing_token)
-        sizes.append(Path(path + "-wal").stat().st_size)
-    database, log = Path(path).read_bytes(), Path(path + "-wal").read_bytes()
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
+        sizes = []
+        for position in range(1, 9):
+            await journal.append([b"record %d" % position * 300], token)
+            sizes.append(Path(path + "-wal").stat().st_size)
+        database, log = Path(path).read_bytes(), Path(path + "-wal").read_bytes()
     cuts = random.Random(7).sample(range(sizes[1], sizes[-1]), 20)
     for number, cut in enumerate([*cuts, *sizes]):
         torn = str(tmp_path / f"torn{number}.db")
@@ -189,33 +184,29 @@ async def test_a_torn_tail_of_the_log_is_left_out(path: str, tmp_path: Path) -> 
 
 async def test_rows_are_trimmed_behind_the_older_of_two_snapshots(path: str) -> None:
     await written(path, 200)
-    journal = SqliteJournal(path, lambda: "made")
-    opened = await journal.open(None)
-    await journal.store_snapshot(Snapshot(150, (b"first",)))
-    assert [batch.position async for batch in journal.read(0)] == list(range(1, 201))
-    trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(200, (b"second",))))
-    assert await journal.append([b"between"], opened.fencing_token) == 201
-    await trimming
-    assert [batch.position async for batch in journal.read(150)] == list(range(151, 202))
-    with pytest.raises(JournalCorrupt, match="does not follow position 0"):
-        [batch async for batch in journal.read(0)]
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
+        await journal.store_snapshot(Snapshot(150, (b"first",)))
+        assert [batch.position async for batch in journal.read(0)] == list(range(1, 201))
+        trimming = asyncio.ensure_future(journal.store_snapshot(Snapshot(200, (b"second",))))
+        assert await journal.append([b"between"], token) == 201
+        await trimming
+        assert [batch.position async for batch in journal.read(150)] == list(range(151, 202))
+        with pytest.raises(JournalCorrupt, match="does not follow position 0"):
+            [batch async for batch in journal.read(0)]
 
 
 async def test_a_damaged_snapshot_costs_a_longer_replay(path: str) -> None:
     await written(path, 10)
-    journal = SqliteJournal(path, lambda: "made")
-    await journal.open(None)
-    for position in (4, 8):
-        await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
-    assert await journal.load_snapshot() == Snapshot(8, (b"state 8",))
-    change(snapshots_path(path), "UPDATE snapshots SET state=x'00' WHERE position=8")
-    assert await journal.load_snapshot() == Snapshot(4, (b"state 4",))
-    assert [batch.position async for batch in journal.read(4)] == list(range(5, 11))
-    change(snapshots_path(path), "UPDATE snapshots SET parts=2 WHERE position=4")
-    with pytest.raises(JournalCorrupt, match="position 4 is incomplete"):
-        await journal.load_snapshot()
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, _):
+        for position in (4, 8):
+            await journal.store_snapshot(Snapshot(position, (b"state %d" % position,)))
+        assert await journal.load_snapshot() == Snapshot(8, (b"state 8",))
+        change(snapshots_path(path), "UPDATE snapshots SET state=x'00' WHERE position=8")
+        assert await journal.load_snapshot() == Snapshot(4, (b"state 4",))
+        assert [batch.position async for batch in journal.read(4)] == list(range(5, 11))
+        change(snapshots_path(path), "UPDATE snapshots SET parts=2 WHERE position=4")
+        with pytest.raises(JournalCorrupt, match="position 4 is incomplete"):
+            await journal.load_snapshot()
 
 
 async def test_snapshots_of_another_cluster_are_refused(path: str) -> None:
@@ -223,11 +214,9 @@ async def test_snapshots_of_another_cluster_are_refused(path: str) -> None:
     database = SnapshotDatabase(snapshots_path(path), "other")
     database.store(Snapshot(3, (b"theirs",)))
     database.close()
-    journal = SqliteJournal(path, lambda: "made")
-    await journal.open(None)
-    with pytest.raises(JournalForeign, match="belong to cluster other, not made"):
-        await journal.load_snapshot()
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, _):
+        with pytest.raises(JournalForeign, match="belong to cluster other, not made"):
+            await journal.load_snapshot()
 
 
 async def test_a_large_snapshot_is_stored_part_by_part(path: str) -> None:
@@ -242,10 +231,6 @@ async def test_a_large_snapshot_is_stored_part_by_part(path: str) -> None:
     database.store(Snapshot(9, parts[:2]))
     assert database.load() == Snapshot(9, parts[:2])
     database.close()
-
-
-async def rig_on(path: str) -> Rig:
-    return await Rig(journal=SqliteJournal(path, lambda: "made")).start()
 
 
 async def history(rig: Rig, count: int) -> bytes:
@@ -307,7 +292,7 @@ async def test_a_snapshot_process_is_ended_with_its_parent(
 )
 async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str) -> None:
     """A sandbox may forbid the system call, as systemd's @resources does."""
-    rig = await rig_on(path)
+    rig = await Rig(journal=SqliteJournal(path, lambda: "made")).start()
     before = await history(rig, 5)
     snapshot = await asyncio.create_subprocess_exec(
         sys.executable, "-c", SANDBOX, str(SETPRIORITY[platform.machine()]), stdin=PIPE, stderr=PIPE
@@ -320,7 +305,7 @@ async def test_a_snapshot_is_made_where_priorities_may_not_be_changed(path: str)
 
 async def test_a_snapshot_is_made_in_this_process_too(path: str) -> None:
     """It runs the steps of `snapshotter.main` in this process, visible to a debugger and to coverage."""
-    rig = await rig_on(path)
+    rig = await Rig(journal=SqliteJournal(path, lambda: "made")).start()
     before = await history(rig, 5)
     assert snapshotter.make_snapshot(path, 3) == 8
     assert snapshotter.make_snapshot(path, 8) == 8
@@ -343,13 +328,13 @@ async def test_a_damaged_file_is_named(path: str) -> None:
 
 
 async def test_a_disk_that_is_full_is_an_error_that_says_so(path: str) -> None:
-    journal = SqliteJournal(path, lambda: "made")
-    opened = await journal.open(None)
-    assert journal._connection is not None
-    journal._connection.execute("PRAGMA max_page_count=20")
-    with pytest.raises(JournalError, match="cannot be read or written: database or disk is full"):
-        await journal.append([b"a" * 1_000_000], opened.fencing_token)
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, token):
+        assert journal._connection is not None
+        journal._connection.execute("PRAGMA max_page_count=20")
+        with pytest.raises(
+            JournalError, match="cannot be read or written: database or disk is full"
+        ):
+            await journal.append([b"a" * 1_000_000], token)
     assert await positions(path) == []
 
 
@@ -381,45 +366,37 @@ class _Pace:
 async def test_an_append_in_the_event_loop_is_durable_when_it_returns(path: str) -> None:
     """S2: once the pace says so, appends go to the thread again, in one order of positions."""
     pace = _Pace()
-    journal = SqliteJournal(path, lambda: "made", pace=pace)
-    opened = await journal.open(None)
-    here = journal.append([b"a"], opened.fencing_token)
-    assert here.done()
-    assert sqlite3.connect(path).execute("SELECT max(position) FROM batches").fetchone() == (1,)
-    pace.is_allowed = False
-    in_thread = journal.append([b"b"], opened.fencing_token)
-    pace.is_allowed = True
-    behind = journal.append([b"c"], opened.fencing_token)
-    assert not in_thread.done()
-    assert [here.result(), await in_thread, await behind] == [1, 2, 3]
-    loop_thread = threading.get_ident()
-    assert [each == loop_thread for each in pace.timed_in] == [True, False, False]
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made", pace=pace)) as (journal, token):
+        here = journal.append([b"a"], token)
+        assert here.done()
+        assert sqlite3.connect(path).execute("SELECT max(position) FROM batches").fetchone() == (1,)
+        pace.is_allowed = False
+        in_thread = journal.append([b"b"], token)
+        pace.is_allowed = True
+        behind = journal.append([b"c"], token)
+        assert not in_thread.done()
+        assert [here.result(), await in_thread, await behind] == [1, 2, 3]
+        loop_thread = threading.get_ident()
+        assert [each == loop_thread for each in pace.timed_in] == [True, False, False]
 
 
 async def test_an_append_in_the_event_loop_that_fails_says_so(path: str) -> None:
-    journal = SqliteJournal(path, lambda: "made", pace=_Pace())
-    opened = await journal.open(None)
-    with pytest.raises(JournalFenced, match="taken"):
-        await journal.append([b"late"], opened.fencing_token - 1)
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made", pace=_Pace())) as (journal, token):
+        with pytest.raises(JournalFenced, match="taken"):
+            await journal.append([b"late"], token - 1)
 
 
 async def test_damaged_hot_bytes_are_named_and_an_accepted_loss_keeps_the_others(path: str) -> None:
     cluster = Cluster()
     cluster.create("orders")
-    journal = SqliteJournal(path, lambda: cluster.state.cluster_id)
-    token = (await journal.open(None)).fencing_token
-    sent = [HotSegment((hot_lease(7), number), bytes(10_000)) for number in (1, 2)]
-    await journal.append(cluster.journal, token, sent)
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: cluster.state.cluster_id)) as (journal, token):
+        sent = [HotSegment((hot_lease(7), number), bytes(10_000)) for number in (1, 2)]
+        await journal.append(cluster.journal, token, sent)
     change(path, "UPDATE hot SET bytes = zeroblob(9999) WHERE sequence = 1")
-    journal = SqliteJournal(path, lambda: "made")
-    await journal.open(None)
-    assert await journal.read_hot([sent[1].key]) == dict(sent[1:])
-    with pytest.raises(JournalCorrupt, match=f"hot segment 1 of lease {hot_lease(7)} does not"):
-        await journal.read_hot([each.key for each in sent])
-    await journal.close()
+    async with led(SqliteJournal(path, lambda: "made")) as (journal, _):
+        assert await journal.read_hot([sent[1].key]) == dict(sent[1:])
+        with pytest.raises(JournalCorrupt, match=f"hot segment 1 of lease {hot_lease(7)} does not"):
+            await journal.read_hot([each.key for each in sent])
     replace(salvage(path), [], 1)
     await journal.open(None)
     assert dict(journal.hot) == {sent[1].key: 10_000}

@@ -29,6 +29,7 @@ from lacuna.controlplane.v1.journal_pb2 import JournalRecord, LeasesEnded
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss
+from tests.controlplane.journal.conftest import led
 from tests.controlplane.journal.golden import LEASE, SHARED, Place, make_place, replayed
 
 ERA = 2**40
@@ -56,11 +57,9 @@ async def accepted(place: Place) -> AcceptedLoss:
 
 async def written(place: Place, count: int) -> None:
     """Append as many records of their own after the golden ones."""
-    journal = place.journal()
-    opened = await journal.open(None)
-    for _ in range(count):
-        await journal.append([RECORD], opened.fencing_token)
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        for _ in range(count):
+            await journal.append([RECORD], token)
 
 
 @asynccontextmanager
@@ -228,15 +227,12 @@ async def test_what_somebody_has_taken_over_is_left_alone(place: Place) -> None:
 
 @pytest.mark.parametrize("kind", SHARED)
 async def test_a_leader_is_not_taken_over(place: Place) -> None:
-    journal = place.journal()
-    opened = await journal.open(None)
-
-    renewer = journal.renewer(opened.fencing_token)  # type: ignore[attr-defined]
-    with pytest.raises(JournalInUse, match="uses this journal: stop it"):
-        async with renewing(renewer, LEASE, place.clock):
-            await accepted(place)
-    assert await journal.append([RECORD], opened.fencing_token) == 23
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        renewer = journal.renewer(token)  # type: ignore[attr-defined]
+        with pytest.raises(JournalInUse, match="uses this journal: stop it"):
+            async with renewing(renewer, LEASE, place.clock):
+                await accepted(place)
+        assert await journal.append([RECORD], token) == 23
 
 
 @pytest.mark.parametrize("kind", ["bucket"])
@@ -288,11 +284,9 @@ async def test_a_loss_whose_acceptance_was_interrupted_is_accepted_again(
 async def test_hot_segments_go_on_after_a_loss(place: Place) -> None:
     sent = [HotSegment((hot_lease(7), number), bytes(1000)) for number in (1, 2)]
     await replayed(place.journal())
-    journal = place.journal()
-    opened = await journal.open(None)
-    for segment in sent:
-        await journal.append([RECORD], opened.fencing_token, [segment])
-    await journal.close()
+    async with led(place.journal()) as (journal, token):
+        for segment in sent:
+            await journal.append([RECORD], token, [segment])
     await damage(place, "an append is missing")
     await accepted(place)
     journal = place.journal()

@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RegisterAgent,
     TopicPartition,
 )
-from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.control_pb2 import Command, ControlPlaneStatus, Reply, Standby
 from lacuna.controlplane.v1.groups_pb2 import (
     GroupProtocol,
     Heartbeat,
@@ -39,6 +39,15 @@ def await_members(state: State) -> None:
 def mistaken(*_: object) -> None:
     """Replaces a deciding function with one that fails."""
     raise RuntimeError("a mistake of ours")
+
+
+async def nobody(_: str, __: Standby) -> ControlPlaneStatus | None:
+    """Stands for control planes that do not answer."""
+    return None
+
+
+def no_runtime(*_: object) -> Runtime:
+    raise AssertionError("it does not lead")
 
 
 class Rig:
@@ -94,6 +103,11 @@ class Rig:
 
     def high_watermark(self, topic_id: bytes, partition: int = 0) -> int:
         return self.state.partitions[topic_id, partition].high_watermark
+
+    def let_go(self) -> None:
+        """End the hold on appends."""
+        self.memory.is_held = False
+        self.memory.release()
 
     def client(self, **bounds: int) -> InProcessClient:
         return InProcessClient(self.runtime, **bounds)

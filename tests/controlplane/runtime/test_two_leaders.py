@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,10 @@ from lacuna.controlplane.tenure import LeasedTenure
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.groups_pb2 import OffsetFetch, OffsetFetchGroup
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from lacuna.logstore.objects import MemoryStore
 from tests.controlplane.runtime.rig import created, heartbeat, read
+from tests.controlplane.verbs.cluster import init_of
 from tests.doubles.clock import ManualClock
 
 FETCH = Command(offset_fetch=OffsetFetch(groups=[OffsetFetchGroup(group_id="g")]))
@@ -63,37 +65,21 @@ class Producer:
 
     def __init__(self, topic_id: bytes) -> None:
         self._partition = TopicPartition(topic_id=topic_id)
-        self._id = self._epoch = -1
+        self._ids: dict[str, Any] = {}
 
     async def init(self, client: ControlClient) -> None:
-        init = InitProducerId(
-            transactional_id="id",
-            has_transactional_id=True,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        reply = (await client.call(Command(init_producer_id=init))).producer_id_initialized
-        self._id, self._epoch = reply.producer_id, reply.producer_epoch
+        reply = await client.call(Command(init_producer_id=init_of("id")))
+        made = reply.producer_id_initialized
+        ids = {"producer_id": made.producer_id, "producer_epoch": made.producer_epoch}
+        self._ids = {"transactional_id": "id", **ids}
 
     async def begin(self, client: ControlClient) -> None:
-        add = AddPartitionsToTxn(
-            transactional_id="id",
-            producer_id=self._id,
-            producer_epoch=self._epoch,
-            partitions=[self._partition],
-        )
+        add = AddPartitionsToTxn(partitions=[self._partition], **self._ids)
         reply = await client.call(Command(add_partitions_to_txn=add))
         assert reply.partitions_added_to_txn.error_code == 0
 
     async def commit(self, client: ControlClient) -> Reply:
-        end = EndTxn(
-            transactional_id="id",
-            producer_id=self._id,
-            producer_epoch=self._epoch,
-            committed=True,
-        )
-        return await client.call(Command(end_txn=end))
+        return await client.call(Command(end_txn=EndTxn(committed=True, **self._ids)))
 
 
 async def test_an_earlier_leader_does_not_take_a_commit_for_the_one_before(two: Two) -> None:

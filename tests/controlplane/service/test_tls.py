@@ -44,8 +44,8 @@ from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DescribeLeases
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.security_pb2 import Acl, AlterSecurity, ScramCredential, SecurityChanges
-from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from tests.certificates import Authority, Certificate
+from tests.controlplane.verbs.cluster import init_of
 
 ECHO = "/test.Test/Echo"
 
@@ -261,13 +261,7 @@ async def test_roles(authority: Authority, tmp_path: Path) -> None:
             with pytest.raises(CommandRefused, match="only agents and control planes may"):
                 await other.call(command)
         for client, name in ((trusted, "x"), (other, "y")):
-            init = InitProducerId(
-                has_transactional_id=True,
-                transactional_id=name,
-                transaction_timeout_ms=1000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
+            init = init_of(name, 1000)
             await client.call(Command(principal="User:alice", init_producer_id=init))
         running = plane.runtime
         assert running is not None

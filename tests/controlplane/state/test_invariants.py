@@ -1,6 +1,4 @@
-"""Each check of an invariant detects a state that violates it. No command leads to such a state, so the tests change
-the state.
-"""
+"""Each check of an invariant detects a state that violates it, which the tests make since no command leads to it."""
 
 from array import array
 

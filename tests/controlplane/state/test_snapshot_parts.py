@@ -10,8 +10,8 @@ from lacuna.controlplane.state.groups import offsets
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicPartition
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
-from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import Cluster, init_of
+from tests.controlplane.verbs.script import run
 
 
 def filled() -> Cluster:
@@ -23,13 +23,7 @@ def filled() -> Cluster:
         cluster.put("a-0", producer=(number + 100, 0), sequence=0)
         cluster.put("b-0")
         cluster.put("a-1")
-        wanted = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=f"t{number}",
-            transaction_timeout_ms=9_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
+        wanted = init_of(f"t{number}", 9_000)
         cluster.do("init_producer_id", wanted)
         committed = [
             CommittedOffset(partition=TopicPartition(topic_id=topic_id, partition=index), offset=1)
@@ -61,8 +55,7 @@ def test_parts_give_the_state_that_one_message_gives(monkeypatch: pytest.MonkeyP
 
 
 def test_a_large_partition_goes_on_in_the_next_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     for _ in range(5):
         cluster.put("a-0")
     monkeypatch.setattr(snapshot, "PART_BYTES", 1)

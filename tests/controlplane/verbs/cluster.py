@@ -30,6 +30,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     SegmentCommitted,
     SegmentId,
 )
+from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 
 LOG_APPEND_TIME, FOLLOWS, TRANSACTIONAL, ADDS_PARTITION = 1, 2, 4, 8
 
@@ -92,6 +93,15 @@ class Cluster:
         """Return the result of a command of any kind."""
         reply = self.reply(verb, message)
         return getattr(reply, reply.WhichOneof("result"))
+
+    def initialize(self, transactional_id: str, timeout_ms: int = 60_000) -> dict[str, Any]:
+        """Return the fields by which commands name a new transactional producer."""
+        made = self.do("init_producer_id", init_of(transactional_id, timeout_ms))
+        return {
+            "transactional_id": transactional_id,
+            "producer_id": made.producer_id,
+            "producer_epoch": made.producer_epoch,
+        }
 
     def tick(self, after_ms: int = 0) -> list[str]:
         """Advance the clock and tick once. Return the names of the records."""
@@ -184,6 +194,17 @@ class Unchecked(Cluster):
     def reply(self, verb: str, message: Any) -> Any:
         decision = machine.handle(self.state, Command(**{verb: message}), self.context())
         return self.decide(decision).reply
+
+
+def init_of(transactional_id: str, timeout_ms: int = 60_000) -> InitProducerId:
+    """Return the command of a new transactional producer."""
+    return InitProducerId(
+        has_transactional_id=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
 
 
 def add_batch(

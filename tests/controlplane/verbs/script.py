@@ -1,6 +1,7 @@
 """Text tables: a command, an arrow, what is expected. Comments and blank lines divide them.
 
 topic NAME PARTITIONS [config=value]     put PARTITION xCOUNT [PID/EPOCH@SEQ [txn|tv2|follows]] [lat=MS]
+epoch EPOCH (a topic `a` with two partitions, and producer 1 of `x` with this epoch)
 init ID|- [timeout=MS] [from=PID/EPOCH]  end1|end2 ID PID/EPOCH commit|abort   (TV1 | TV2)
 add|verify ID PID/EPOCH PARTITION…       offsets ID PID/EPOCH GROUP
 commit-offset|commit-offset2 ID PID/EPOCH GROUP PARTITION=OFFSET    fetch-offset GROUP PARTITION
@@ -13,6 +14,7 @@ clock +MS (the lease is renewed, a tick)  producers PARTITION -> pid/epoch@lasts
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics, DeleteTopics, RenewLease
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -21,6 +23,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetchGroup,
     TxnOffsetCommit,
 )
+from lacuna.controlplane.v1.journal_pb2 import JournalRecord, TransactionEnded
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
@@ -69,6 +72,12 @@ def _producer(text: str) -> tuple[int, int]:
     return int(producer_id), int(epoch)
 
 
+def _named(name: str, producer: str) -> dict[str, Any]:
+    """Return the fields that name a transactional producer."""
+    producer_id, epoch = _producer(producer)
+    return {"transactional_id": _id(name), "producer_id": producer_id, "producer_epoch": epoch}
+
+
 def _options(words: Iterable[str]) -> dict[str, str]:
     return dict(word.split("=", 1) for word in words)
 
@@ -114,19 +123,25 @@ def _init(cluster: Cluster, name: str, *words: str) -> str:
     return f"{answer.producer_id}/{answer.producer_epoch}"
 
 
+def _epoch(cluster: Cluster, epoch: str) -> str:
+    run("topic a 2\ninit x -> 1/0", cluster)
+    ended = TransactionEnded(producer_id=1, next_producer_id=1, next_producer_epoch=int(epoch))
+    record = JournalRecord(now_ms=cluster.now_ms, transaction_ended=ended)
+    cluster.journal.append(record.SerializeToString())
+    machine.replay(cluster.state, record)
+    return ""
+
+
 def _id(name: str) -> str:
     return "" if name == "''" else name
 
 
 def _add(verify: bool) -> Callable[..., str]:
     def add(cluster: Cluster, name: str, producer: str, *partitions: str) -> str:
-        producer_id, epoch = _producer(producer)
         answer = cluster.do(
             "add_partitions_to_txn",
             AddPartitionsToTxn(
-                transactional_id=_id(name),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 partitions=[cluster.partition(text) for text in partitions],
                 verify_only=verify,
             ),
@@ -138,11 +153,8 @@ def _add(verify: bool) -> Callable[..., str]:
 
 
 def _offsets(cluster: Cluster, name: str, producer: str, group: str) -> str:
-    producer_id, epoch = _producer(producer)
     command = AddOffsetsToTxn(
-        transactional_id=_id(name),
-        producer_id=producer_id,
-        producer_epoch=epoch,
+        **_named(name, producer),
         group_id=_id(group),
     )
     return _name(cluster.do("add_offsets_to_txn", command).error_code)
@@ -150,7 +162,6 @@ def _offsets(cluster: Cluster, name: str, producer: str, group: str) -> str:
 
 def _commit_offset(adds_group: bool) -> Callable[..., str]:
     def commit(cluster: Cluster, name: str, producer: str, group: str, offset: str) -> str:
-        producer_id, epoch = _producer(producer)
         partition, _, number = offset.partition("=")
         wanted = CommittedOffset(
             partition=cluster.partition(partition), offset=int(number), leader_epoch=-1
@@ -158,10 +169,8 @@ def _commit_offset(adds_group: bool) -> Callable[..., str]:
         answer = cluster.do(
             "txn_offset_commit",
             TxnOffsetCommit(
-                transactional_id=_id(name),
                 group_id=_id(group),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 generation_id=-1,
                 offsets=[wanted],
                 adds_group=adds_group,
@@ -181,13 +190,10 @@ def _fetch_offset(cluster: Cluster, group: str, partition: str) -> str:
 
 def _end(bumps_epoch: bool) -> Callable[..., str]:
     def end(cluster: Cluster, name: str, producer: str, outcome: str) -> str:
-        producer_id, epoch = _producer(producer)
         answer = cluster.do(
             "end_txn",
             EndTxn(
-                transactional_id=_id(name),
-                producer_id=producer_id,
-                producer_epoch=epoch,
+                **_named(name, producer),
                 committed=outcome == "commit",
                 bumps_epoch=bumps_epoch,
             ),
@@ -266,6 +272,7 @@ def _clock(cluster: Cluster, forward: str) -> str:
 VERBS: dict[str, Callable[..., str]] = {
     "topic": _topic,
     "put": _put,
+    "epoch": _epoch,
     "init": _init,
     "add": _add(verify=False),
     "verify": _add(verify=True),

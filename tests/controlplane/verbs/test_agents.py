@@ -20,6 +20,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import SegmentId
 from tests.controlplane.verbs.cluster import Cluster, add_batch
+from tests.controlplane.verbs.script import run
 
 
 def _agents(cluster: Cluster) -> list[tuple[list[int], int]]:
@@ -95,8 +96,7 @@ def test_after_a_restart_every_lease_has_its_full_duration() -> None:
 
 
 def test_a_commit_under_an_ended_lease_changes_nothing() -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     assert cluster.put("a-0") == 0
     cluster.do("release_lease", ReleaseLease(lease_id=1))
     before = machine.snapshot(cluster.state)
@@ -105,8 +105,7 @@ def test_a_commit_under_an_ended_lease_changes_nothing() -> None:
 
 
 def test_a_commit_again_gets_the_same_verdicts_and_an_old_one_an_error() -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     given = cluster.slice("a-0")
     add_batch(given, count=3)
     unknown = cluster.slice("nowhere-0")

@@ -13,9 +13,9 @@ from lacuna.controlplane.v1.log_pb2 import (
     DeleteRecords,
     DeleteRecordsPartition,
     ReadAsOf,
-    ReadHistories,
+    ReadPartitions,
 )
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from tests.controlplane.verbs.cluster import TRANSACTIONAL, Cluster, Unchecked
 
 
@@ -30,20 +30,7 @@ class Past(Cluster):
 
     def become(self, transactional_id: str) -> None:
         """Let this producer write from now on."""
-        init = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=600_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        made = self.do("init_producer_id", init)
-        assert not made.error_code
-        self.ids_ = {
-            "transactional_id": transactional_id,
-            "producer_id": made.producer_id,
-            "producer_epoch": made.producer_epoch,
-        }
+        self.ids_ = self.initialize(transactional_id, 600_000)
         self.sequences: dict[str, int] = {}
 
     def begin(self, *partitions: str) -> None:
@@ -168,7 +155,7 @@ def test_a_partition_that_does_not_exist() -> None:
     answers = past.read(past.now_ms, "a-0", "a-7", "b-0").partitions
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert [each.error_code for each in answers] == [0, unknown, unknown]
-    histories = past.do("read_histories", ReadHistories(partitions=[past.partition("b-0")]))
+    histories = past.do("read_histories", ReadPartitions(partitions=[past.partition("b-0")]))
     assert not histories.histories[0].settled_ms
 
 
@@ -183,7 +170,7 @@ def test_a_history_is_replayed_restored_and_bounded() -> None:
     assert len(history.seconds) < MOST_ENTRIES
     assert history.thinned_at
     past.check()
-    wanted = ReadHistories(partitions=[past.partition("a-0")])
+    wanted = ReadPartitions(partitions=[past.partition("a-0")])
     (message,) = past.do("read_histories", wanted).histories
     assert History.of(message).seconds == history.seconds
 

@@ -32,9 +32,7 @@ LARGE = 500_000
 
 
 def put(cluster: Cluster, sizes: str, text: str = "a-0") -> Cluster:
-    """Commit one record per extent: s is small, L large, l the same size with LogAppendTime, t small with
-    LogAppendTime.
-    """
+    """Commit one record per extent: s is small, L large; t and l are the same with LogAppendTime."""
     for kind in sizes:
         flags = LOG_APPEND_TIME if kind in "lt" else 0
         cluster.put(text, size=LARGE if kind in "Ll" else 100, flags=flags)
@@ -170,9 +168,7 @@ def test_what_is_worth_it_is_what_one_after_the_other_says(
 
 
 def test_a_range_ends_below_the_last_stable_offset() -> None:
-    """S3: it contains nothing of an ongoing transaction, nothing after its first record, and no extent that
-    spans it.
-    """
+    """S3: nothing of an ongoing transaction, nothing after its first record, no extent that spans it."""
     cluster = run("""
         topic a 1
         init x                                 -> 1/0

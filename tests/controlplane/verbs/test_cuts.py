@@ -1,4 +1,4 @@
-"""Tests cuts: the largest ends of partitions that split no transaction (ReadCut), and what is remembered for them."""
+"""Tests cuts: the largest ends of partitions that split no transaction (read_cut), and what is remembered for them."""
 
 from itertools import pairwise, product
 from operator import le
@@ -12,8 +12,13 @@ from hypothesis import strategies as st
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state import past_cuts, unsettled
-from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition, ReadAsOf, ReadCut
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.log_pb2 import (
+    DeleteRecords,
+    DeleteRecordsPartition,
+    ReadAsOf,
+    ReadPartitions,
+)
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from tests.controlplane.verbs.cluster import TRANSACTIONAL, Unchecked
 
 PARTITIONS = ("a-0", "a-1", "b-0")
@@ -42,23 +47,9 @@ class Transfers(Unchecked):
         self.log: dict[str, list[list[Any]]] = {each: [] for each in PARTITIONS}
         self.starts = dict.fromkeys(PARTITIONS, 0)
         self.open: dict[str, list[list[Any]]] = {each: [] for each in NAMES}
-        self.ids_: dict[str, dict[str, Any]] = {}
+        self.ids_ = {name: self.initialize(name, 600_000) for name in NAMES}
         self.sequences: dict[tuple[str, str], int] = {}
         self.serial = 0
-        for name in NAMES:
-            init = InitProducerId(
-                has_transactional_id=True,
-                transactional_id=name,
-                transaction_timeout_ms=600_000,
-                producer_id=-1,
-                producer_epoch=-1,
-            )
-            made = self.do("init_producer_id", init)
-            self.ids_[name] = {
-                "transactional_id": name,
-                "producer_id": made.producer_id,
-                "producer_epoch": made.producer_epoch,
-            }
 
     def take(self, step: Step) -> None:
         if step.is_end:
@@ -97,7 +88,9 @@ class Transfers(Unchecked):
         self.starts[text] = max(self.starts[text], offset)
 
     def read(self, *texts: str) -> Any:
-        return self.do("read_cut", ReadCut(partitions=map(self.partition, texts or PARTITIONS)))
+        return self.do(
+            "read_cut", ReadPartitions(partitions=map(self.partition, texts or PARTITIONS))
+        )
 
     def cut(self, *texts: str) -> list[int]:
         return [each.end_offset for each in self.read(*texts).partitions]

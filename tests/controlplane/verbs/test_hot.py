@@ -27,6 +27,7 @@ from lacuna.logstore.segments.hot import (
 )
 from tests.controlplane.verbs.cluster import Cluster, add_batch
 from tests.controlplane.verbs.compacting import rewritten
+from tests.controlplane.verbs.script import run
 
 
 def commit_hot(
@@ -56,8 +57,7 @@ def planned(cluster: Cluster, small_bytes: int = 50, min_extents: int = 32) -> l
 
 
 def test_a_hot_commit_is_a_commit_without_its_bytes() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     secret = b"the bytes of the object"
     assert commit_hot(cluster, "t-0", secret).error_code == 0
     assert cluster.put("t-0") == 1
@@ -70,8 +70,7 @@ def test_a_hot_commit_is_a_commit_without_its_bytes() -> None:
 
 
 def test_sent_again_it_gets_the_same_answer_even_when_no_more_are_taken() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     first = commit_hot(cluster, "t-0", sequence=7)
     cluster.state.hot_intake.max_bytes = 0
     assert commit_hot(cluster, "t-0", sequence=7) == first
@@ -80,8 +79,7 @@ def test_sent_again_it_gets_the_same_answer_even_when_no_more_are_taken() -> Non
 
 
 def test_s12_a_commit_is_refused_until_the_one_before_it_is_decided() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     cluster.state.hot_intake.max_bytes = 0
     assert commit_hot(cluster, "t-0", sequence=1).error_code == ErrorCode.HOT_REFUSED
     cluster.state.hot_intake.max_bytes = MAX_HOT_BYTES
@@ -95,8 +93,7 @@ def test_s12_a_commit_is_refused_until_the_one_before_it_is_decided() -> None:
 
 
 def test_a_number_is_given_once_to_a_segment_of_either_kind() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     for sequence in range(1, 100):
         assert commit_hot(cluster, "t-0", sequence=sequence).error_code == 0
     assert commit_hot(cluster, "t-0", sequence=1).error_code == ErrorCode.INVALID_REQUEST
@@ -107,8 +104,7 @@ def test_a_number_is_given_once_to_a_segment_of_either_kind() -> None:
 
 
 def test_one_without_bytes_or_with_too_many_is_malformed() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     for data in (b"", bytes(MOST_HOT_BYTES + 1)):
         answer = commit_hot(cluster, "t-0", data)
         assert isinstance(answer, Failure)
@@ -117,16 +113,14 @@ def test_one_without_bytes_or_with_too_many_is_malformed() -> None:
 
 
 def test_it_needs_the_lease_under_which_it_was_written() -> None:
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     cluster.do("release_lease", ReleaseLease(lease_id=cluster.lease_id))
     assert commit_hot(cluster, "t-0").error_code == ErrorCode.LEASE_EXPIRED
     assert all(lease_id < HOT for lease_id in cluster.state.ended_leases)
 
 
 def test_hot_extents_are_merged_however_few_and_large_they_are() -> None:
-    cluster = Cluster()
-    cluster.create("t", 3)
+    cluster = run("topic t 3")
     cluster.put("t-0")
     commit_hot(cluster, "t-1")
     commit_hot(cluster, "t-1")
@@ -141,8 +135,7 @@ def test_a_few_hot_extents_are_merged_without_those_that_were_merged_before(
     min_extents: int, expected: list[int]
 ) -> None:
     """Else a partition with a few records a minute would write its last 256 KiB again each time."""
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     cluster.put("t-0")
     commit_hot(cluster, "t-0")
     cluster.put("t-0")
@@ -186,8 +179,7 @@ def old_enough(cluster: Cluster) -> list[list[int]]:
 @pytest.mark.slow
 def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> None:
     """A plan for each partition with a new record would cost a PUT every few seconds."""
-    cluster = Cluster()
-    cluster.create("t", 2)
+    cluster = run("topic t 2")
     waiting: list[int] = []
     moved_at: list[int] = []
     for _ in range(60):
@@ -208,8 +200,7 @@ def test_a_trickle_is_moved_out_twice_in_the_age_that_records_must_have() -> Non
 
 def test_a_round_moves_out_everything() -> None:
     """Larger extents lie between the hot ones, so that a plan can take only one of these."""
-    cluster = Cluster()
-    cluster.create("t")
+    cluster = run("topic t 1")
     moved_out(cluster)
     for _ in range(3):
         commit_hot(cluster, "t-0")
@@ -223,8 +214,7 @@ def test_many_do_not_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half as many as one plan examines."""
     monkeypatch.setattr(merging, "MERGE_WINDOW", 20)
     for commits, expected in ((9, []), (10, [[10]])):
-        cluster = Cluster()
-        cluster.create("t")
+        cluster = run("topic t 1")
         moved_out(cluster)
         for _ in range(commits):
             commit_hot(cluster, "t-0")
@@ -233,8 +223,7 @@ def test_many_do_not_wait_for_a_round(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_fills_half_of_a_plan_or_of_the_journal_does_not_wait() -> None:
     for max_bytes, kept_bytes in ((600, 0), (1 << 30, MAX_HOT_BYTES // 2 + 1)):
-        cluster = Cluster()
-        cluster.create("t")
+        cluster = run("topic t 1")
         moved_out(cluster)
         for _ in range(3):
             commit_hot(cluster, "t-0")
@@ -244,8 +233,7 @@ def test_what_fills_half_of_a_plan_or_of_the_journal_does_not_wait() -> None:
 
 
 def test_others_do_not_wait_for_hot_extents() -> None:
-    cluster = Cluster()
-    cluster.create("t", 2)
+    cluster = run("topic t 2")
     moved_out(cluster)
     commit_hot(cluster, "t-0")
     for _ in range(2):

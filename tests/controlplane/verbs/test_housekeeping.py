@@ -51,8 +51,8 @@ def test_delete_records_bounds() -> None:
     assert [each.error_code for each in answers] == [0, ErrorCode.INVALID_REQUEST]
 
 
-def test_dead_ranges_below_the_log_start_disappear() -> None:
-    run("""
+SCRIPTS = {
+    "dead ranges below the log start disappear": """
         topic a 1
         init x
         put a-0 x10 1/0@0 tv2
@@ -65,11 +65,8 @@ def test_dead_ranges_below_the_log_start_disappear() -> None:
         delete-records a-0 20                  -> 20
         end2 x 1/1 abort                       -> 1/2
         see a-0                                -> 20..20..20
-    """)
-
-
-def test_retention_ms_takes_whole_extents_below_the_lso() -> None:
-    run("""
+    """,
+    "retention ms takes whole extents below the lso": """
         topic a 1 retention.ms=1000
         topic b 1 retention.ms=-1
         topic c 1
@@ -95,12 +92,9 @@ def test_retention_ms_takes_whole_extents_below_the_lso() -> None:
         see c-0                                -> 1..2..2
         clock +300000                          -> transactional_ids_expired log_starts_moved
         see c-0                                -> 2..2..2
-    """)
-
-
-def test_ages_are_looked_at_once_in_five_minutes() -> None:
-    """Old records that are replayed can be read before they are deleted, as in Kafka."""
-    run("""
+    """,
+    # Old records that are replayed can be read before they are deleted, as in Kafka.
+    "ages are looked at once in five minutes": """
         topic a 1 retention.ms=500000
         clock +0                               ->
         put a-0 x1 lat=5                       -> 0
@@ -113,7 +107,47 @@ def test_ages_are_looked_at_once_in_five_minutes() -> None:
         clock +0                               ->
         clock +1                               -> log_starts_moved
         see a-0                                -> 2..2..2
-    """)
+    """,
+    # Time since then counts for retention, whether or not a tick has seen the partition.
+    "a partition is as old as the tick before it": """
+        clock +0                               ->
+        topic a 1 retention.ms=1000
+        put a-0 x1 lat=1000000                 -> 0
+        clock +2000                            -> log_starts_moved
+        see a-0                                -> 1..1..1
+    """,
+    "retention of records without a timestamp counts from when they could be read": """
+        topic a 1 retention.ms=10000
+        init x timeout=900000                  -> 1/0
+        put a-0 x1 1/0@0 tv2 lat=1             -> 0
+        put a-0 x1 lat=-1                      -> 1
+        clock +8000                            ->
+        end2 x 1/0 commit                      -> 1/1
+        clock +10000                           -> log_starts_moved
+        see a-0                                -> 1..2..2
+        clock +10000                           -> log_starts_moved
+        see a-0                                -> 2..2..2
+    """,
+    "a topic without delete keeps what retention would take": """
+        topic a 1 cleanup.policy=compact retention.ms=1000 retention.bytes=0
+        topic b 1 cleanup.policy=compact,delete retention.ms=1000
+        topic c 1 cleanup.policy= retention.ms=1000 retention.bytes=0
+        put a-0 x1 lat=1000000                 -> 0
+        put b-0 x1 lat=1000000                 -> 0
+        put c-0 x1 lat=1000000                 -> 0
+        delete-records a-0 1                   -> POLICY_VIOLATION
+        clock +0                               ->
+        clock +5000                            -> log_starts_moved
+        see a-0                                -> 0..1..1
+        see b-0                                -> 1..1..1
+        see c-0                                -> 0..1..1
+    """,
+}
+
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_what_is_deleted(script: str) -> None:
+    run(script)
 
 
 def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
@@ -127,17 +161,6 @@ def test_ages_are_looked_at_as_often_as_retention_ms_says() -> None:
     change = ConfigChange(name="retention.ms", value="1000")
     cluster.do("alter_topic_configs", AlterTopicConfigs(name="a", changes=[change]))
     run("clock +0 -> log_starts_moved\nsee a-0 -> 1..1..1", cluster)
-
-
-def test_a_partition_is_as_old_as_the_tick_before_it() -> None:
-    """Time since then counts for retention, whether or not a tick has seen the partition."""
-    run("""
-        clock +0                               ->
-        topic a 1 retention.ms=1000
-        put a-0 x1 lat=1000000                 -> 0
-        clock +2000                            -> log_starts_moved
-        see a-0                                -> 1..1..1
-    """)
 
 
 def test_retention_goes_on_at_once_with_a_partition_of_many_extents(
@@ -171,21 +194,6 @@ def test_retention_takes_records_without_a_timestamp_by_the_time_of_their_commit
     )
 
 
-def test_retention_of_records_without_a_timestamp_counts_from_when_they_could_be_read() -> None:
-    run("""
-        topic a 1 retention.ms=10000
-        init x timeout=900000                  -> 1/0
-        put a-0 x1 1/0@0 tv2 lat=1             -> 0
-        put a-0 x1 lat=-1                      -> 1
-        clock +8000                            ->
-        end2 x 1/0 commit                      -> 1/1
-        clock +10000                           -> log_starts_moved
-        see a-0                                -> 1..2..2
-        clock +10000                           -> log_starts_moved
-        see a-0                                -> 2..2..2
-    """)
-
-
 def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
     run("""
         topic a 1 retention.bytes=250 retention.ms=-1
@@ -204,23 +212,6 @@ def test_retention_bytes_takes_the_oldest_beyond_the_limit() -> None:
         clock +0                               -> log_starts_moved
         see a-0                                -> 1..1..1
         clock +0                               ->
-    """)
-
-
-def test_a_topic_without_delete_keeps_what_retention_would_take() -> None:
-    run("""
-        topic a 1 cleanup.policy=compact retention.ms=1000 retention.bytes=0
-        topic b 1 cleanup.policy=compact,delete retention.ms=1000
-        topic c 1 cleanup.policy= retention.ms=1000 retention.bytes=0
-        put a-0 x1 lat=1000000                 -> 0
-        put b-0 x1 lat=1000000                 -> 0
-        put c-0 x1 lat=1000000                 -> 0
-        delete-records a-0 1                   -> POLICY_VIOLATION
-        clock +0                               ->
-        clock +5000                            -> log_starts_moved
-        see a-0                                -> 0..1..1
-        see b-0                                -> 1..1..1
-        see c-0                                -> 0..1..1
     """)
 
 

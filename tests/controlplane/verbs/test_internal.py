@@ -36,7 +36,7 @@ from lacuna.controlplane.v1.internal_pb2 import (
     ReadInternal,
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.controlplane.verbs.internal import LISTED_MS
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster
 
@@ -50,7 +50,7 @@ class Groups(Cluster):
     def __init__(self) -> None:
         super().__init__()
         self.topic_id = self.create("a", 2)
-        self.producers: dict[str, tuple[int, int]] = {}
+        self.ids_: dict[str, dict[str, Any]] = {}
 
     def commits(self, group_id: str, *offsets: tuple[str, int]) -> None:
         command = OffsetCommit(group_id=group_id, generation_id=-1, offsets=self.named(offsets))
@@ -63,15 +63,7 @@ class Groups(Cluster):
         ]
 
     def initializes(self, transactional_id: str) -> None:
-        command = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=60_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        made = self.do("init_producer_id", command)
-        self.producers[transactional_id] = (made.producer_id, made.producer_epoch)
+        self.ids_[transactional_id] = self.initialize(transactional_id)
 
     def pends(self, transactional_id: str, group_id: str, *offsets: tuple[str, int]) -> None:
         command = TxnOffsetCommit(
@@ -79,7 +71,7 @@ class Groups(Cluster):
             generation_id=-1,
             adds_group=True,
             offsets=self.named(offsets),
-            **self.named_by(transactional_id),
+            **self.ids_[transactional_id],
         )
         assert not any(self.do("txn_offset_commit", command).error_codes)
 
@@ -88,19 +80,12 @@ class Groups(Cluster):
             committed=committed,
             bumps_epoch=True,
             lease_id=self.lease_id,
-            **self.named_by(transactional_id),
+            **self.ids_[transactional_id],
         )
         ended = self.do("end_txn", command)
         assert ended.error_code == 0
-        self.producers[transactional_id] = (ended.producer_id, ended.producer_epoch)
-
-    def named_by(self, transactional_id: str) -> dict[str, Any]:
-        producer_id, producer_epoch = self.producers[transactional_id]
-        return {
-            "transactional_id": transactional_id,
-            "producer_id": producer_id,
-            "producer_epoch": producer_epoch,
-        }
+        now = {"producer_id": ended.producer_id, "producer_epoch": ended.producer_epoch}
+        self.ids_[transactional_id] |= now
 
     def beats(self, member_id: str, member_epoch: int, **given: Any) -> Any:
         return self.do(
@@ -295,7 +280,8 @@ def test_a_transactional_id_has_a_record_of_its_state() -> None:
     groups.initializes("t")
     assert groups.shows_transactions("t") == ["0 t TRANSACTION = Empty"]
     flags = TRANSACTIONAL | ADDS_PARTITION
-    assert groups.put("a-0", producer=groups.producers["t"], sequence=0, flags=flags) == 0
+    producer = (groups.ids_["t"]["producer_id"], 0)
+    assert groups.put("a-0", producer=producer, sequence=0, flags=flags) == 0
     assert groups.shows_transactions("t") == ["1 t TRANSACTION = Ongoing"]
     groups.pends("t", "g", ("a-1", 9))
     (entry,) = groups.reads("t", number=TRANSACTIONS_NUMBER).entries

@@ -90,8 +90,7 @@ def test_a_lease_for_ever_is_refused(duration_ms: int) -> None:
 
 
 def test_a_job_commits_segments_and_what_it_left_behind_is_swept() -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     lease_id = open_lease(cluster, HOUR_MS).lease_id
     given = cluster.slice("a-0")
     add_batch(given, count=3)
@@ -115,8 +114,7 @@ def test_a_job_commits_segments_and_what_it_left_behind_is_swept() -> None:
 
 def test_what_is_written_under_a_lease_after_its_sweep_is_swept_later() -> None:
     """A suspended agent's PUT may arrive between the listing of the objects and the confirmation."""
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     lease_id = open_lease(cluster, HOUR_MS).lease_id
     given = cluster.slice("a-0")
     add_batch(given, count=3)
@@ -385,7 +383,6 @@ def test_a_command_that_contradicts_itself_is_refused_whole(
 
 
 def test_an_unknown_partition_is_told_alone() -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     wanted = SwapPartition(partition=cluster.partition("b-0"), fence=b"x" * 16)
     assert swap(cluster, SwapExtents(partitions=[wanted])) == ["UNKNOWN_TOPIC_OR_PARTITION"]

@@ -1,6 +1,4 @@
-"""Tests that the state of clients in open transactions is bounded (docs/limits.md): partitions, groups and staged
-offsets.
-"""
+"""Tests that clients' state in open transactions is bounded (docs/limits.md): partitions, groups, staged offsets."""
 
 from types import ModuleType
 from typing import Any
@@ -16,10 +14,16 @@ from lacuna.controlplane.state import state as state_module
 from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, TxnOffsetCommit
-from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn
 from lacuna.controlplane.verbs import commits
 from lacuna.controlplane.verbs.groups import committing
-from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
+from tests.controlplane.verbs.cluster import (
+    ADDS_PARTITION,
+    TRANSACTIONAL,
+    Cluster,
+    add_batch,
+    init_of,
+)
 from tests.forms import FORMS, compiled, interpreted
 
 SLICES = "lacuna.controlplane.verbs.slices"
@@ -52,14 +56,7 @@ class Producers:
 
     def init(self, name: str, _: int = 0) -> None:
         self.cluster.principal = "User:alice" if name in "ab" else "User:bob"
-        command = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=name,
-            transaction_timeout_ms=1_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        self.cluster.do("init_producer_id", command)
+        self.cluster.do("init_producer_id", init_of(name, 1_000))
 
     def producer(self, name: str) -> tuple[int, int]:
         if name not in self.cluster.state.transactional_ids:
@@ -68,13 +65,14 @@ class Producers:
         # There may be no room for it.
         return (1 << 40, 0) if found is None else (found.producer_id, found.producer_epoch)
 
+    def named(self, name: str) -> dict[str, Any]:
+        producer_id, epoch = self.producer(name)
+        return {"transactional_id": name, "producer_id": producer_id, "producer_epoch": epoch}
+
     def add(self, name: str, count: int) -> set[int]:
         """Return names of partitions of one topic."""
-        producer_id, epoch = self.producer(name)
         command = AddPartitionsToTxn(
-            transactional_id=name,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            **self.named(name),
             partitions=[self.cluster.partition(f"t-{number}") for number in range(count)],
         )
         return set(self.cluster.do("add_partitions_to_txn", command).error_codes)
@@ -91,12 +89,9 @@ class Producers:
 
     def stage(self, name: str, count: int) -> set[int]:
         """Stage offsets in a group that all producers share."""
-        producer_id, epoch = self.producer(name)
         command = TxnOffsetCommit(
-            transactional_id=name,
+            **self.named(name),
             group_id="g",
-            producer_id=producer_id,
-            producer_epoch=epoch,
             generation_id=-1,
             adds_group=True,
             offsets=[
@@ -109,11 +104,8 @@ class Producers:
         return set(self.cluster.do("txn_offset_commit", command).error_codes)
 
     def end(self, name: str, count: int = 0) -> None:
-        producer_id, epoch = self.producer(name)
         command = EndTxn(
-            transactional_id=name,
-            producer_id=producer_id,
-            producer_epoch=epoch,
+            **self.named(name),
             committed=bool(count % 2),
             bumps_epoch=True,
         )
@@ -172,9 +164,7 @@ def test_partitions_beyond_the_share_are_refused_and_others_go_on(
 
 
 def test_staged_offsets_count_beside_the_committed_ones() -> None:
-    """Staged offsets that would replace others used to take no room, regardless of the number of transactions that
-    staged them.
-    """
+    """Staged offsets that would replace others used to take no room, however many transactions staged them."""
     producers = Producers()
     with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", MOST):
         assert producers.stage("a", 40) == {0}

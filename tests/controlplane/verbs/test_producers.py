@@ -7,10 +7,15 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
-from lacuna.controlplane.v1.transactions_pb2 import InitProducerId
 from lacuna.controlplane.verbs import windows
 from lacuna.controlplane.verbs.turn import Turn
-from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL, Cluster, add_batch
+from tests.controlplane.verbs.cluster import (
+    ADDS_PARTITION,
+    TRANSACTIONAL,
+    Cluster,
+    add_batch,
+    init_of,
+)
 from tests.controlplane.verbs.script import run
 
 
@@ -248,13 +253,7 @@ def test_the_windows_of_open_transactions_stay() -> None:
     cluster.create("a")
     given = cluster.do(
         "init_producer_id",
-        InitProducerId(
-            has_transactional_id=True,
-            transactional_id="x",
-            transaction_timeout_ms=900_000,
-            producer_id=-1,
-            producer_epoch=-1,
-        ),
+        init_of("x", 900_000),
     ).producer_id
     flags = TRANSACTIONAL | ADDS_PARTITION
     cluster.put("a-0", producer=(given, 0), sequence=0, flags=flags)

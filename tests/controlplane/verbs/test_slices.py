@@ -138,8 +138,7 @@ def _recorded(cluster: Cluster) -> tuple[bytes, bytes, bytes]:
 
 
 def test_rows_that_are_cut_short_are_refused(slices: ModuleType) -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     cluster.put("a-0", producer=(5, 0), sequence=0)
     rows = _recorded(cluster)
     for column, whole in enumerate(rows):
@@ -169,8 +168,7 @@ def test_an_extent_that_cannot_follow_breaks_an_invariant(
     high_watermark: int,
     why: str,
 ) -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     cluster.put("a-0")
     topic_id, _ = cluster.slice("a-0").key
     row = EXTENT_ROW.pack(1, 9, 0, size, base_offset, next_offset, 7, -1, -1, 0, 0)
@@ -180,8 +178,7 @@ def test_an_extent_that_cannot_follow_breaks_an_invariant(
 
 
 def test_a_commit_whose_rows_do_not_fit_is_refused(slices: ModuleType) -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     given = cluster.slice("a-0")
     add_batch(given)
     whole = commit_of(SegmentId(), 1000, [given])
@@ -210,8 +207,7 @@ def _committing(cluster: Cluster, data: bytes) -> SegmentCommitted:
 )
 def test_no_bytes_of_a_commit_stop_the_control_plane(edits: list[tuple[int, bytes]]) -> None:
     """A commit that protobuf accepts is either decided and replayed, or rejected."""
-    cluster = Cluster()
-    cluster.create("a", 2)
+    cluster = run("topic a 2")
     slices = []
     for text in ("a-0", "a-1"):
         slices.append(cluster.slice(text))

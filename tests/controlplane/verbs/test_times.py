@@ -16,7 +16,7 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, JoinGroup, Offset
 from lacuna.controlplane.v1.log_pb2 import PinReads, PlanCollection, PlanCompaction
 from lacuna.controlplane.v1.snapshot_pb2 import StateSnapshot
 from lacuna.controlplane.verbs.groups import deadlines
-from lacuna.controlplane.verbs.groups.consumer import operators
+from lacuna.controlplane.verbs.groups.consumer import finding
 from tests.controlplane.verbs.cluster import Cluster
 from tests.controlplane.verbs.script import run
 
@@ -198,7 +198,7 @@ def test_a_pause_moves_the_deadlines_of_no_group() -> None:
         assert not moved
         with (
             mock.patch.object(deadlines, "GROUPS_PER_TICK", 5),
-            mock.patch.object(operators, "GROUPS_PER_TICK", 5),
+            mock.patch.object(finding, "GROUPS_PER_TICK", 5),
         ):
             cluster.tick(50_000)
             assert len(moved) == 10

@@ -29,6 +29,7 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, DeleteGroups, Off
 from lacuna.controlplane.v1.internal_pb2 import InternalPosition, ReadInternal
 from lacuna.controlplane.verbs import housekeeping, topics
 from tests.controlplane.verbs.cluster import Cluster, Unchecked
+from tests.controlplane.verbs.script import run
 
 NAME_LIMIT = "n" * 249
 
@@ -58,8 +59,7 @@ NAME_LIMIT = "n" * 249
     ],
 )
 def test_create_topic_rules(name: str, partition_count: int, code: str, words: str) -> None:
-    cluster = Cluster()
-    cluster.create("old")
+    cluster = run("topic old 1")
     cluster.create("o.l_d")
     wanted = CreateTopic(name=name, partition_count=partition_count)
     result = cluster.do("create_topics", CreateTopics(topics=[wanted])).topics[0]
@@ -194,8 +194,7 @@ def test_what_a_large_topic_leaves_is_released_by_ticks(monkeypatch: pytest.Monk
 def test_create_partitions(
     name: str, count: int, code: str, words: str, validate_only: bool
 ) -> None:
-    cluster = Cluster()
-    cluster.create("a", 2)
+    cluster = run("topic a 2")
     wanted = CreatePartitionsTopic(name=name, partition_count=count)
     command = CreatePartitions(topics=[wanted], validate_only=validate_only)
     result = cluster.do("create_partitions", command).topics[0]
@@ -229,8 +228,7 @@ def test_one_command_makes_ten_thousand_partitions_at_most() -> None:
 
 
 def test_create_partitions_of_one_topic_twice() -> None:
-    cluster = Cluster()
-    cluster.create("a")
+    cluster = run("topic a 1")
     wanted = [CreatePartitionsTopic(name="a", partition_count=count) for count in (2, 3)]
     results = cluster.do("create_partitions", CreatePartitions(topics=wanted)).topics
     assert {result.error_code for result in results} == {ErrorCode.INVALID_REQUEST}

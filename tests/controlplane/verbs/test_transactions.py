@@ -28,6 +28,14 @@ BEGUN_TV2 = """
 """
 
 
+def begun_tv1(table: str) -> Cluster:
+    return run(BEGUN_TV1 + table)
+
+
+def begun_tv2(table: str) -> Cluster:
+    return run(BEGUN_TV2 + table)
+
+
 def test_s4_tv1_a_partition_must_have_been_added() -> None:
     run("""
         topic a 2
@@ -47,32 +55,24 @@ def test_s4_tv1_a_partition_must_have_been_added() -> None:
 
 
 def test_s4_late_produce_of_an_ended_transaction_changes_nothing() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         end1 x 1/0 abort                       -> 1/0
         put a-0 x1 1/0@10 txn                  -> INVALID_TXN_STATE
         put a-0 x10 1/0@0 txn                  -> INVALID_TXN_STATE   # even as a duplicate
         see a-0                                -> 0..10..10 [0,10)
-    """
-    )
-    run(
-        BEGUN_TV2
-        + """
+    """)
+    begun_tv2("""
         end2 x 1/0 abort                       -> 1/1
         put a-0 x1 1/0@10 tv2                  -> INVALID_PRODUCER_EPOCH
         put a-0 x1 9/0@0 tv2                   -> INVALID_PRODUCER_ID_MAPPING
         put a-0 x1 1/7@0 tv2                   -> INVALID_PRODUCER_EPOCH
         see a-0                                -> 0..10..10 [0,10)
         state x                                -> CompleteAbort 1/1
-    """
-    )
+    """)
 
 
 def test_s4_late_add_and_late_offsets_of_a_fenced_producer() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         offsets x 1/0 g                        -> NONE
         init x                                 -> 1/1
         add x 1/0 a-1                          -> PRODUCER_FENCED
@@ -83,8 +83,7 @@ def test_s4_late_add_and_late_offsets_of_a_fenced_producer() -> None:
         put a-0 x1 1/0@10 txn                  -> INVALID_PRODUCER_EPOCH
         see a-0                                -> 0..10..10 [0,10)
         state x                                -> Empty 1/1
-    """
-    )
+    """)
 
 
 def test_unknown_ids_and_empty_ids() -> None:
@@ -113,9 +112,7 @@ def test_unknown_ids_and_empty_ids() -> None:
 
 
 def test_s5_tv1_the_same_outcome_again_is_no_error_and_the_other_is() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         end1 x 1/0 commit                      -> 1/0
         end1 x 1/0 commit                      -> 1/0
         end1 x 1/0 abort                       -> INVALID_TXN_STATE
@@ -126,49 +123,39 @@ def test_s5_tv1_the_same_outcome_again_is_no_error_and_the_other_is() -> None:
         init x                                 -> 1/1
         end1 x 1/1 commit                      -> INVALID_TXN_STATE   # nothing was begun
         end1 x 1/1 abort                       -> INVALID_TXN_STATE
-    """
-    )
+    """)
 
 
 def test_s5_tv1_a_delayed_end_cannot_be_told_from_a_right_one() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         end1 x 1/0 commit                      -> 1/0
         add x 1/0 a-0                          -> NONE
         put a-0 x1 1/0@10 txn                  -> 10
         end1 x 1/0 commit                      -> 1/0    # sent for the first, ends the second
         see a-0                                -> 0..11..11
-    """
-    )
+    """)
 
 
 def test_s5_tv2_a_delayed_end_is_refused() -> None:
-    run(
-        BEGUN_TV2
-        + """
+    begun_tv2("""
         end2 x 1/0 commit                      -> 1/1
         put a-0 x1 1/1@0 tv2                   -> 10
         end2 x 1/0 commit                      -> PRODUCER_FENCED
         end2 x 1/0 abort                       -> PRODUCER_FENCED
         see a-0                                -> 0..10..11
-    """
-    )
+    """)
 
 
 @pytest.mark.parametrize(("outcome", "other"), [("commit", "abort"), ("abort", "commit")])
 def test_s5_tv2_a_retry_gets_the_same_producer_id_and_epoch(outcome: str, other: str) -> None:
-    run(
-        BEGUN_TV2
-        + f"""
+    begun_tv2(f"""
         end2 x 1/0 {outcome}                   -> 1/1
         end2 x 1/0 {outcome}                   -> 1/1
         end2 x 1/0 {other}                     -> INVALID_TXN_STATE
         end2 x 1/0 {outcome}                   -> 1/1
         init x                                 -> 1/2
         end2 x 1/0 {outcome}                   -> PRODUCER_FENCED
-    """
-    )
+    """)
 
 
 def test_s5_tv2_an_abort_of_nothing_bumps_and_a_commit_of_nothing_is_refused() -> None:
@@ -184,9 +171,7 @@ def test_s5_tv2_an_abort_of_nothing_bumps_and_a_commit_of_nothing_is_refused() -
 
 
 def test_s5_tv2_after_the_coordinators_own_abort_a_commit_is_fenced() -> None:
-    run(
-        BEGUN_TV2
-        + """
+    begun_tv2("""
         clock +60000                           -> transaction_ended
         state x                                -> CompleteAbort 1/1
         put a-0 x1 1/0@10 tv2                  -> INVALID_PRODUCER_EPOCH
@@ -199,25 +184,12 @@ def test_s5_tv2_after_the_coordinators_own_abort_a_commit_is_fenced() -> None:
         end2 x 1/0 abort                       -> PRODUCER_FENCED
         init x                                 -> 1/2
         init x from=1/0                        -> PRODUCER_FENCED
-    """
-    )
-
-
-def _with_epoch(epoch: int) -> Cluster:
-    """Return a cluster whose producer 1 of `x` has this epoch, through the journal."""
-    cluster = run("topic a 2\ninit x -> 1/0")
-    ended = TransactionEnded(
-        producer_id=1, committed=False, next_producer_id=1, next_producer_epoch=epoch
-    )
-    record = JournalRecord(now_ms=cluster.now_ms, transaction_ended=ended)
-    cluster.journal.append(record.SerializeToString())
-    machine.replay(cluster.state, record)
-    return cluster
+    """)
 
 
 def test_s5_tv2_a_retry_across_the_rollover_to_a_new_producer_id() -> None:
-    run(
-        """
+    run("""
+        epoch 32765
         put a-0 x1 1/32765@0 tv2               -> 0
         end2 x 1/32765 commit                  -> 1/32766
         put a-0 x1 1/32766@0 tv2               -> 1
@@ -234,34 +206,28 @@ def test_s5_tv2_a_retry_across_the_rollover_to_a_new_producer_id() -> None:
         end2 x 2/0 abort                       -> 2/1
         end2 x 1/32766 commit                  -> INVALID_PRODUCER_ID_MAPPING
         see a-0                                -> 0..3..3 [2,3)
-    """,
-        _with_epoch(32765),
-    )
+    """)
 
 
 def test_s8_epoch_exhaustion_gives_a_new_producer_id() -> None:
-    run(
-        """
+    run("""
+        epoch 32765
         init x                                 -> 1/32766
         init x                                 -> 2/0
         init x                                 -> 2/1
-    """,
-        _with_epoch(32765),
-    )
-    run(
-        """
+    """)
+    run("""
+        epoch 32766
         init x from=1/32766                    -> 2/0
         init x from=1/32766                    -> 2/0    # a retry
         init x from=1/32765                    -> PRODUCER_FENCED
-    """,
-        _with_epoch(32766),
-    )
+    """)
 
 
 def test_s8_after_the_rollover_the_old_producer_is_fenced_until_the_next_epoch() -> None:
     """Kafka was measured to do the same."""
-    run(
-        """
+    run("""
+        epoch 32766
         put a-0 x1 1/32766@0 tv2               -> 0
         init x                                 -> 2/0
         producers a-0                          -> 1/32767@-1:-1
@@ -275,12 +241,11 @@ def test_s8_after_the_rollover_the_old_producer_is_fenced_until_the_next_epoch()
         init x from=1/32766                    -> PRODUCER_FENCED
         end2 x 2/0 abort                       -> 2/1
         end2 x 1/32766 commit                  -> INVALID_PRODUCER_ID_MAPPING
-    """,
-        _with_epoch(32766),
-    )
+    """)
 
 
 BEYOND = """
+        epoch 32766
         put a-0 x1 1/32766@0 tv2               -> 0
         clock +60000                           -> transaction_ended
         state x                                -> CompleteAbort 1/32767
@@ -288,10 +253,12 @@ BEYOND = """
 """
 
 
+def beyond(table: str) -> None:
+    run(BEYOND + table)
+
+
 def test_s8_no_producer_acts_in_the_coordinators_last_epoch() -> None:
-    run(
-        BEYOND
-        + """
+    beyond("""
         put a-0 x1 1/32767@0 tv2               -> INVALID_PRODUCER_EPOCH
         put a-0 x1 1/32766@1 tv2               -> INVALID_PRODUCER_EPOCH
         add x 1/32767 a-0                      -> PRODUCER_FENCED
@@ -300,25 +267,17 @@ def test_s8_no_producer_acts_in_the_coordinators_last_epoch() -> None:
         end2 x 1/32767 abort                   -> PRODUCER_FENCED
         init x from=1/32767                    -> PRODUCER_FENCED
         init x                                 -> 2/0
-    """,
-        _with_epoch(32766),
-    )
+    """)
 
 
 def test_s8_after_the_coordinators_last_epoch_a_producer_goes_on_with_a_new_id() -> None:
     """KIP-360 and a repeated abort both lead to it. No client sees epoch 32767."""
-    run(
-        BEYOND
-        + """
+    beyond("""
         init x from=1/32766                    -> 2/0
         init x from=1/32766                    -> 2/0    # a retry
         state x                                -> Empty 2/0
-    """,
-        _with_epoch(32766),
-    )
-    run(
-        BEYOND
-        + """
+    """)
+    beyond("""
         end2 x 1/32766 commit                  -> PRODUCER_FENCED
         end2 x 1/32766 abort                   -> 2/0
         end2 x 1/32766 abort                   -> 2/0    # a retry
@@ -326,30 +285,23 @@ def test_s8_after_the_coordinators_last_epoch_a_producer_goes_on_with_a_new_id()
         init x from=1/32766                    -> 2/0
         put a-0 x1 2/0@0 tv2                   -> 1
         producers a-0                          -> 1/32767@-1:-1 2/0@0:1
-    """,
-        _with_epoch(32766),
-    )
-    run(BEYOND + "abort x -> INVALID_TXN_STATE", _with_epoch(32766))
+    """)
+    beyond("abort x -> INVALID_TXN_STATE")
 
 
 def test_s8_init_bumps_the_epoch_and_aborts_what_was_ongoing() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         init x                                 -> 1/1
         see a-0                                -> 0..10..10 [0,10)
         state x                                -> Empty 1/1
         add x 1/1 a-0                          -> NONE
         put a-0 x1 1/1@10 txn                  -> OUT_OF_ORDER_SEQUENCE_NUMBER
         put a-0 x1 1/1@0 txn                   -> 10
-    """
-    )
+    """)
 
 
 def test_s8_kip_360_recovery_and_its_retry() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         end1 x 1/0 abort                       -> 1/0
         init x from=1/0                        -> 1/1
         init x from=1/0                        -> 1/1    # the answer was lost
@@ -362,20 +314,16 @@ def test_s8_kip_360_recovery_and_its_retry() -> None:
         add x 1/3 a-0                          -> NONE
         init x from=1/3                        -> 1/4    # aborts, as it is the same producer
         state x                                -> Empty 1/4
-    """
-    )
+    """)
 
 
 def test_s8_a_recovery_of_a_stale_instance_aborts_nothing() -> None:
-    run(
-        BEGUN_TV2
-        + """
+    begun_tv2("""
         end2 x 1/0 commit                      -> 1/1
         put a-0 x1 1/1@0 tv2                   -> 10
         init x from=1/0                        -> PRODUCER_FENCED
         state x                                -> Ongoing 1/1
-    """
-    )
+    """)
 
 
 def test_s8_transaction_timeouts() -> None:
@@ -422,13 +370,10 @@ def test_s8_transactional_ids_that_nobody_uses_expire() -> None:
 
 def test_s9_a_partition_joins_before_its_batch_is_refused() -> None:
     """Kafka was measured to do the same. A batch that its producer may not send adds no partition."""
-    cluster = run(
-        BEGUN_TV2
-        + """
+    cluster = begun_tv2("""
         put a-1 x1 1/0@5 tv2                   -> OUT_OF_ORDER_SEQUENCE_NUMBER
         see a-1                                -> 0..0..0
-        """
-    )
+    """)
     described = cluster.do("describe_transactions", DescribeTransactions(transactional_ids=["x"]))
     partitions = described.transactions[0].partitions
     assert [each.partition for each in partitions] == [0, 1]
@@ -485,7 +430,7 @@ def test_s9_a_segment_may_begin_a_transaction_with_a_refused_batch() -> None:
 
 def test_s21_a_transaction_names_the_partitions_of_the_groups_whose_offsets_it_commits() -> None:
     """It names partitions of __consumer_offsets until it ends, as in Kafka."""
-    cluster = run(BEGUN_TV1 + "offsets x 1/0 g  -> NONE\noffsets x 1/0 h  -> NONE")
+    cluster = begun_tv1("offsets x 1/0 g  -> NONE\noffsets x 1/0 h  -> NONE")
     command = DescribeTransactions(transactional_ids=["x"])
     (described,) = cluster.do("describe_transactions", command).transactions
     assert list(described.offsets_partitions) == sorted((partition_of("g"), partition_of("h")))
@@ -495,9 +440,7 @@ def test_s21_a_transaction_names_the_partitions_of_the_groups_whose_offsets_it_c
 
 
 def test_s21_an_operators_abort_ends_the_whole_transaction_and_bumps() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         add x 1/0 a-1                          -> NONE
         put a-1 x3 1/0@0 txn                   -> 0
         abort 9/0                              -> INVALID_PRODUCER_ID_MAPPING
@@ -513,20 +456,16 @@ def test_s21_an_operators_abort_ends_the_whole_transaction_and_bumps() -> None:
         add x 1/1 a-0                          -> NONE
         abort x                                -> NONE
         state x                                -> CompleteAbort 1/2
-    """
-    )
+    """)
 
 
 def test_s21_describe_producers_shows_where_the_transaction_began() -> None:
-    run(
-        BEGUN_TV1
-        + """
+    begun_tv1("""
         put a-0 x5 1/0@10 txn                  -> 10
         producers a-0                          -> 1/0@14:0
         end1 x 1/0 commit                      -> 1/0
         producers a-0                          -> 1/0@14:-1
-    """
-    )
+    """)
 
 
 def test_s21_s9_a_new_epoch_at_the_end_forgets_the_sequence() -> None:

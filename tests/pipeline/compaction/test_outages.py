@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable, SessionLimits
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from lacuna.controlplane.v1.log_pb2 import ExtentsSwapped
 from lacuna.pipeline.compaction.job import watch
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
@@ -118,7 +118,7 @@ class _TooLate(JobClient):
     def call(self, command: Command) -> Reply:
         """See JobClient."""
         if command.HasField("swap_extents") and self.is_late:
-            expired = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
+            expired = Outcomes(error_code=ErrorCode.LEASE_EXPIRED)
             return Reply(extents_swapped=expired)
         return super().call(command)
 

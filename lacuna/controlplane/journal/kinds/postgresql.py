@@ -26,8 +26,7 @@ _needing_extra = partial(needing_extra, "a journal in PostgreSQL", "postgresql")
 def snapshots_at(place: Place, store: ConditionalStore | None) -> SnapshotStore:
     """Return the snapshots of the journal at `place`; `store` is its bucket, if it has one."""
     from lacuna.controlplane.journal.bucket_snapshots import BucketSnapshots
-    from lacuna.controlplane.journal.postgresql_snapshots import PostgresqlSnapshots
-    from lacuna.controlplane.journal.snapshot_store import MovedSnapshots
+    from lacuna.controlplane.journal.postgresql_snapshots import MovedSnapshots, PostgresqlSnapshots
 
     in_database = PostgresqlSnapshots(place.url)
     if store is None:

@@ -5,13 +5,12 @@ conditional. Its first append is an opening, and the others have no records, but
 opening has the number after them.
 """
 
-import secrets
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, Self
 
 from lacuna.controlplane.journal.bucket_appends import Appends, encode_append
-from lacuna.controlplane.journal.bucket_calls import Bucket, probe
+from lacuna.controlplane.journal.bucket_calls import Bucket, probe, random_id
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
     Manifest,
@@ -40,10 +39,6 @@ from lacuna.logstore.segments.paths import (
 _ANSWER_SECONDS: Final = 10.0
 
 
-def _random_id() -> bytes:
-    return secrets.token_bytes(16)
-
-
 class BucketTarget:
     """The bucket of `store`, which messages call `name`. The caller closes the store."""
 
@@ -55,7 +50,7 @@ class BucketTarget:
         self._etag = ""
 
     async def __aenter__(self) -> Self:
-        await probe(self._bucket, _random_id)
+        await probe(self._bucket, random_id)
         await self._unfinished()
         return self
 
@@ -87,7 +82,7 @@ class BucketTarget:
         await self._claim(beginning)
         await self._snapshots.store(beginning.snapshot, beginning.cluster_id)
         after = Mark(0, beginning.snapshot.position)
-        opening, data = encode_append(after, beginning.epoch, _random_id(), ())
+        opening, data = encode_append(after, beginning.epoch, random_id(), ())
         if not await self._bucket.create(journal_append_key(opening.number), data):
             raise self._in_use()
         self._manifest = replace(self._manifest, trimmed=opening, last=opening, address=None)
@@ -97,7 +92,7 @@ class BucketTarget:
         self._manifest = Manifest(
             cluster_id=beginning.cluster_id,
             epoch=beginning.epoch,
-            writer=_random_id().hex(),
+            writer=random_id().hex(),
             address="",
             changes=1,
             trimmed=START,
@@ -112,13 +107,13 @@ class BucketTarget:
         if written is None or written.data != data:
             raise self._in_use()
         self._etag = written.etag
-        while left := await Appends(self._bucket).listed(0):
+        async for left in Appends(self._bucket).pages(0):
             await self._bucket.delete([journal_append_key(number) for number, _ in left])
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
         """Create an append without records after the last one."""
         epoch = self._manifest.epoch
-        mark, data = encode_append(self._manifest.last, epoch, _random_id(), (), hot)
+        mark, data = encode_append(self._manifest.last, epoch, random_id(), (), hot)
         if not await self._bucket.create(journal_append_key(mark.number), data):
             raise self._in_use()
         self._manifest = replace(self._manifest, last=mark)

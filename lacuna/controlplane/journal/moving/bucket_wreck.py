@@ -47,7 +47,11 @@ from lacuna.controlplane.journal.moving.holding import renewing, wait_for_silenc
 from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_intact
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.logstore.objects import ConditionalStore
-from lacuna.logstore.segments.paths import JOURNAL_MANIFEST_KEY, journal_append_key
+from lacuna.logstore.segments.paths import (
+    JOURNAL_APPENDS_PREFIX,
+    JOURNAL_MANIFEST_KEY,
+    journal_append_key,
+)
 
 _ANSWER_SECONDS: Final = 10.0
 _UNKNOWN: Final = Manifest(
@@ -88,11 +92,7 @@ class _Intact:
 
 
 class BucketWreck:
-    """The journal in `bucket`.
-
-    Its manifest is held, or is missing or damaged, which also keeps control planes out. `etag` is that of a damaged
-    one.
-    """
+    """The journal in `bucket`. Its manifest is held, or missing or damaged (`etag`), which keeps others out too."""
 
     def __init__(
         self,
@@ -110,7 +110,6 @@ class BucketWreck:
         self._manifest = _UNKNOWN if held is None else held.manifest
 
     async def salvage(self) -> Salvage:
-        """Read the newest intact snapshot and the appends that follow it."""
         name, manifest, problems = self._bucket.name, self._manifest, list(self._problems)
         cluster_id = manifest.cluster_id or None
         snapshot = await newest_intact(self._snapshots, cluster_id, self._fit, problems)
@@ -130,9 +129,7 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It does unless another append is there, since a missing or damaged one may have
-        been its own.
-        """
+        """Return how a snapshot fits, as it does unless another append is there: a lost one may have been its own."""
         try:
             header = await Appends(self._bucket).header_of(seal.place)
         except JournalCorrupt:
@@ -140,9 +137,7 @@ class BucketWreck:
         return Fit.FITS if header is None or header.seal == seal else Fit.BESIDE
 
     async def _read(self, intact: _Intact, after_number: int) -> None:
-        number = after_number
-        while page := await Appends(self._bucket).listed(number):
-            number = page[-1][0]
+        async for page in Appends(self._bucket).pages(after_number):
             for at in range(0, len(page), READ_THREADS):
                 some = [each for each, _ in page[at : at + READ_THREADS]]
                 read = await asyncio.gather(
@@ -183,10 +178,9 @@ class BucketWreck:
     async def _close(self, beginning: Beginning) -> Mark:
         """Create an opening after the very last append, regardless of other writers."""
         while True:
-            last, after = 0, 0
-            while page := await Appends(self._bucket).listed(after):
-                last = after = page[-1][0]
-            last = max(last, self._manifest.last.number)
+            last = self._manifest.last.number
+            async for page in Appends(self._bucket).pages(0):
+                last = max(last, page[-1][0])
             after_mark = Mark(last, beginning.snapshot.position)
             opening, data = encode_append(after_mark, beginning.epoch, secrets.token_bytes(16), ())
             if await self._bucket.create(journal_append_key(opening.number), data):
@@ -211,7 +205,7 @@ async def bucket_wreck(
     snapshots = BucketSnapshots(store, BUCKET, name=name)
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     if found is None:
-        if not await Appends(bucket).listed(0):
+        if not await bucket.list(JOURNAL_APPENDS_PREFIX):
             raise JournalError(
                 f"{name}: there is no journal here, so nothing was lost: start without "
                 "--accept-loss"

@@ -43,7 +43,6 @@ class PostgresqlWreck:
         self._snapshots = snapshots
 
     async def salvage(self) -> Salvage:
-        """Read the newest intact snapshot and the appends that follow it."""
         name, opened = self._journal.name, self._opened
         problems: list[str] = []
         snapshot = await newest_intact(self._snapshots, opened.cluster_id, self._fit, problems)
@@ -61,9 +60,7 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It does unless another append is there; one ahead of the tables has what they
-        lost.
-        """
+        """Return how a snapshot fits, as it does unless another append is there; one ahead has what the tables lost."""
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)
         return Fit.BESIDE if found is Fit.BESIDE else Fit.FITS

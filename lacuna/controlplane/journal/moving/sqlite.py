@@ -3,16 +3,15 @@
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Self
 
 from lacuna.controlplane.journal.connections import (
     FORMAT_VERSION,
-    configure,
-    connect,
     connect_read_only,
     errors_of,
     transaction,
+    writing,
 )
 from lacuna.controlplane.journal.formats import UNFINISHED
 from lacuna.controlplane.journal.journal import (
@@ -59,19 +58,16 @@ class SqliteTarget:
                         f"{path} belongs to another journal: move it away, or give another path"
                     )
             return
-        connection = connect_read_only(self.name)
         try:
-            stored = read_meta(connection)
+            with closing(connect_read_only(self.name)) as connection:
+                stored = read_meta(connection)
         except JournalUnfinished:
             return
-        finally:
-            connection.close()
         if stored is not None:
             remedy = "give another path, or move the file and those beside it away"
             raise JournalForeign(occupied(self.name, stored["cluster_id"], remedy))
 
     async def write(self, beginning: Beginning) -> None:
-        """Write both files."""
         await asyncio.to_thread(self._write, beginning)
 
     def _write(self, beginning: Beginning) -> None:
@@ -84,50 +80,31 @@ class SqliteTarget:
             ):
                 with suppress(FileNotFoundError):
                     os.unlink(path)
-            connection = connect(self.name)
-            try:
-                configure(connection)
+            with writing(self.name) as connection:
                 position = beginning.snapshot.position
                 create(connection, beginning.cluster_id, beginning.epoch, position, UNFINISHED)
-            finally:
-                connection.close()
-            snapshots = SnapshotDatabase(snapshots_path(self.name), beginning.cluster_id)
-            try:
+            database = SnapshotDatabase(snapshots_path(self.name), beginning.cluster_id)
+            with closing(database) as snapshots:
                 snapshots.store(beginning.snapshot)
-            finally:
-                snapshots.close()
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
         """Insert the segments in one transaction."""
         await asyncio.to_thread(self._add_hot, hot)
 
     def _add_hot(self, hot: Sequence[HotSegment]) -> None:
-        with errors_of(self.name):
-            connection = connect(self.name)
-            try:
-                configure(connection)
-                with transaction(connection):
-                    insert_hot(connection, hot)
-            finally:
-                connection.close()
+        with errors_of(self.name), writing(self.name) as connection, transaction(connection):
+            insert_hot(connection, hot)
 
     async def read_back(self) -> Beginning:
-        """Read both files."""
         return await asyncio.to_thread(self._read_back)
 
     def _read_back(self) -> Beginning:
         with errors_of(self.name):
-            connection = connect_read_only(self.name)
-            try:
+            with closing(connect_read_only(self.name)) as connection:
                 stored = dict(connection.execute("SELECT key, value FROM meta").fetchall())
                 position = last_position(connection)
-            finally:
-                connection.close()
-            connection = connect_read_only(snapshots_path(self.name))
-            try:
+            with closing(connect_read_only(snapshots_path(self.name))) as connection:
                 snapshot = load_newest(connection, stored["cluster_id"])
-            finally:
-                connection.close()
         if snapshot is None or snapshot.position != position:
             raise JournalCorrupt(f"{self.name} does not hold what was written: copy again")
         return Beginning(stored["cluster_id"], stored["fencing_token"], snapshot)
@@ -137,15 +114,10 @@ class SqliteTarget:
         await asyncio.to_thread(self._finish)
 
     def _finish(self) -> None:
-        with errors_of(self.name):
-            connection = connect(self.name)
-            try:
-                configure(connection)
-                connection.execute(
-                    "UPDATE meta SET value=? WHERE key='format_version'", (FORMAT_VERSION,)
-                )
-            finally:
-                connection.close()
+        with errors_of(self.name), writing(self.name) as connection:
+            connection.execute(
+                "UPDATE meta SET value=? WHERE key='format_version'", (FORMAT_VERSION,)
+            )
 
 
 def _files(path: str) -> list[str]:

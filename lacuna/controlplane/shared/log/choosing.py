@@ -76,9 +76,7 @@ def _first_at_least(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [start, stop) with at least this value, or `stop` if there is none. Searches nearby
-    first.
-    """
+    """Return the first index in [start, stop) of at least this value, else `stop`. Searches nearby first."""
     step: cython.Py_ssize_t = 1
     middle: cython.Py_ssize_t
     while start < stop and column[min(start + step, stop) - 1] < value:

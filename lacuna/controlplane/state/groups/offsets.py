@@ -6,7 +6,7 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Final
 
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.internal import InternalTopics
 from lacuna.controlplane.state.owners import Owners
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -68,7 +68,7 @@ class StoredOffset:
     def to_committed(self, key: PartitionKey) -> CommittedOffset:
         """Return the message that replies and journal records hold."""
         return CommittedOffset(
-            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            partition=named(key),
             offset=self.offset,
             leader_epoch=self.leader_epoch,
             metadata=self.metadata,
@@ -176,9 +176,7 @@ class Offsets:
             self._drop_pending(producer_id, group_id)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has the topics' former names by
-        id.
-        """
+        """Drop offsets of deleted topics, including pending ones (S6). `names` has the topics' former names by id."""
         left = MOST_BURIED
         found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
         for group_id, gone in sorted((each, keys) for each, keys in found if keys):
@@ -219,9 +217,7 @@ class Offsets:
         name_of: Callable[[bytes], str],
         now_ms: int,
     ) -> None:
-        """Drop offsets that expired or were deleted, including the pending ones. `name_of` returns the name of a topic
-        id.
-        """
+        """Drop offsets that expired or were deleted, including pending ones. `name_of` returns a topic id's name."""
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
         less = 0

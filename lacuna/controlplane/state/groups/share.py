@@ -12,9 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final
 
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.share_pb2 import (
     SharePartitionsStep,
     SharePartitionStep,
@@ -187,7 +186,7 @@ class SharePartition:
     def step(self, key: PartitionKey) -> SharePartitionStep:
         """Return everything as one step, for a snapshot."""
         return SharePartitionStep(
-            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            partition=named(key),
             start_offset=self.start_offset,
             end_offset=self.end_offset,
             runs=[run.record() for run in self.runs],

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
+from lacuna.controlplane.state.groups.consumer.group import read_topics, topics_record
 from lacuna.controlplane.state.groups.consumer.live import Deadline, LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.states import (
     JOINING_EPOCH,
     LEAVING_STATIC_EPOCH,
 )
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
-    ActiveTaskIds,
     InternalTopicInfo,
     StreamsCurrent,
     StreamsEndpoint,
@@ -25,7 +25,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     StreamsMetadata,
     StreamsTasks,
     StreamsTopology,
-    SubscribedTopics,
     TaskIds,
 )
 
@@ -93,7 +92,7 @@ class Tasks:
         active = []
         for subtopology_id, partitions in by_subtopology(self.active):
             epochs = [self.active[subtopology_id, each] for each in partitions]
-            ids = ActiveTaskIds(subtopology_id=subtopology_id, partitions=partitions, epochs=epochs)
+            ids = TaskIds(subtopology_id=subtopology_id, partitions=partitions, epochs=epochs)
             active.append(ids)
         return StreamsTasks(
             active=active, standby=_task_ids(self.standby), warmup=_task_ids(self.warmup)
@@ -356,8 +355,7 @@ class StreamsGroup:
         for record, before in changed:
             self._add(Member.from_record(record, before))
         if step.HasField("topics"):
-            counts = zip(step.topics.topic_ids, step.topics.partition_counts, strict=True)
-            self.topics = dict(counts)
+            self.topics = read_topics(step.topics)
         if step.HasField("topology"):
             self.topology = step.topology
             self.sources = source_topics(step.topology)
@@ -415,15 +413,6 @@ class StreamsGroup:
                         holders.discard(member.member_id)
                         if not holders:
                             del role[task]
-
-
-def topics_record(topics: Mapping[bytes, int]) -> SubscribedTopics:
-    """Return topics as the message that steps hold."""
-    ordered = sorted(topics.items())
-    return SubscribedTopics(
-        topic_ids=[topic_id for topic_id, _ in ordered],
-        partition_counts=[count for _, count in ordered],
-    )
 
 
 class StreamsDraft:

@@ -23,6 +23,7 @@ from lacuna.controlplane.v1.groups_pb2 import (
     ListGroups,
 )
 from lacuna.controlplane.verbs import internal
+from lacuna.controlplane.verbs.groups.consumer.finding import no_group
 from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
@@ -42,14 +43,11 @@ def describe_groups(turn: Turn, command: DescribeGroups) -> Reply:
 def _describe(turn: Turn, group_id: str) -> DescribedGroup:
     group = turn.groups.find(group_id, turn.now_ms)
     if group is None:
+        refused = no_group(turn, group_id, "classic")
         return DescribedGroup(
             group_id=group_id,
-            error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=(
-                f"Group {group_id} is not a classic group."
-                if turn.groups.exists(group_id)
-                else f"Group {group_id} not found."
-            ),
+            error_code=refused.code,
+            error_message=refused.message,
             state=GroupState.DEAD,
         )
     # During a rebalance, the protocol and the assignments are not settled, so they are not shown.
@@ -92,22 +90,13 @@ def list_groups(turn: Turn, command: ListGroups) -> Reply:
 
 
 def _list(turn: Turn, group_id: str) -> ListedGroup:
-    share = turn.groups.shares.get(group_id)
-    if share is not None:
-        return ListedGroup(
-            group_id=group_id, protocol_type=SHARE, state=share.state, group_type=SHARE
-        )
-    streams = turn.groups.streams.get(group_id)
-    if streams is not None:
-        return ListedGroup(
-            group_id=group_id, protocol_type=STREAMS, state=streams.state, group_type=STREAMS
-        )
-    consumer = turn.groups.consumers.get(group_id)
-    if consumer is not None:
-        return ListedGroup(
-            group_id=group_id, protocol_type=CONSUMER, state=consumer.state, group_type=CONSUMER
-        )
-    group = turn.groups.open(group_id, turn.now_ms)
+    groups = turn.groups
+    modern = ((SHARE, groups.shares), (STREAMS, groups.streams), (CONSUMER, groups.consumers))
+    for kind, of_kind in modern:
+        if group_id in of_kind:
+            state: str = of_kind[group_id].state
+            return ListedGroup(group_id=group_id, protocol_type=kind, state=state, group_type=kind)
+    group = groups.open(group_id, turn.now_ms)
     return ListedGroup(
         group_id=group_id,
         protocol_type=group.protocol_type,
@@ -117,10 +106,7 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 
 
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
-    """Delete groups that have no members, with their offsets.
-
-    Groups after some ten thousand offsets are skipped, and must be requested again.
-    """
+    """Delete groups without members, and their offsets. After some ten thousand offsets, the rest is skipped."""
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []
     left = OFFSETS_PER_TICK

@@ -1,12 +1,10 @@
-"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit offsets (KIP-447 fences members), and reads
-them.
-"""
+"""OffsetCommit, OffsetFetch and TxnOffsetCommit: checks who may commit (KIP-447 fences members), and reads offsets."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import key_of, named
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE, MOST_LISTED
 from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
@@ -16,7 +14,7 @@ from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.settings import MOST_OF_TRANSACTION
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsWritten, TxnOffsetsPended
 from lacuna.controlplane.v1.groups_pb2 import (
@@ -25,7 +23,6 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetCommit,
     OffsetFetch,
     OffsetFetchGroup,
-    OffsetsCommitted,
     OffsetsFetched,
     TxnOffsetCommit,
 )
@@ -43,16 +40,7 @@ _NO_OFFSET = -1
 def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
     """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
     group = turn.groups.find(command.group_id, turn.now_ms)
-    consumer = turn.groups.consumers.get(command.group_id)
-    streams = turn.groups.streams.get(command.group_id)
-    if command.group_id in turn.groups.shares:
-        error_code = ErrorCode.GROUP_ID_NOT_FOUND
-    elif streams is not None:
-        error_code = _find_streams_writer_error(turn, streams, command)
-    elif consumer is not None:
-        error_code = _find_consumer_writer_error(consumer, command)
-    else:
-        error_code = _find_writer_error(group, command)
+    error_code = _find_writer_error(turn, group, command)
     if error_code:
         return _refused(command.offsets, error_code)
     if group is not None and group.state in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
@@ -63,7 +51,7 @@ def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
             group_id=command.group_id, offsets=written, written_at_ms=turn.now_ms
         )
         turn.journal_group(GroupRecord(offsets_written=record))
-    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_codes=error_codes))
 
 
 def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
@@ -71,16 +59,7 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
     if not command.group_id:
         return _refused(command.offsets, ErrorCode.INVALID_GROUP_ID)
     group = turn.groups.find(command.group_id, turn.now_ms)
-    consumer = turn.groups.consumers.get(command.group_id)
-    streams = turn.groups.streams.get(command.group_id)
-    if command.group_id in turn.groups.shares:
-        error_code = ErrorCode.GROUP_ID_NOT_FOUND
-    elif streams is not None:
-        error_code = _find_streams_writer_error(turn, streams, command)
-    elif consumer is not None:
-        error_code = _find_consumer_txn_writer_error(consumer, command)
-    else:
-        error_code = _find_txn_writer_error(group, command)
+    error_code = _find_writer_error(turn, group, command)
     if error_code:
         return _refused(command.offsets, error_code)
     written, error_codes = _sort_out(turn, command)
@@ -92,17 +71,36 @@ def commit_in_transaction(turn: Turn, command: TxnOffsetCommit) -> Reply:
             written_at_ms=turn.now_ms,
         )
         turn.journal_group(GroupRecord(txn_offsets_pended=record))
-    return Reply(offsets_committed=OffsetsCommitted(error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_codes=error_codes))
 
 
-def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorCode:
+def _find_writer_error(
+    turn: Turn, group: LiveGroup | None, command: OffsetCommit | TxnOffsetCommit
+) -> ErrorCode:
+    """Return an error code unless the sender may commit; `group` is the classic group, if the command names one."""
+    if command.group_id in turn.groups.shares:
+        return ErrorCode.GROUP_ID_NOT_FOUND
+    if isinstance(command, TxnOffsetCommit) and not _names_member(command):
+        return ErrorCode.NONE
+    streams = turn.groups.streams.get(command.group_id)
+    if streams is not None:
+        return _find_streams_writer_error(turn, streams, command)
+    consumer = turn.groups.consumers.get(command.group_id)
+    if consumer is not None:
+        return _find_consumer_writer_error(consumer, command)
+    return _find_classic_writer_error(group, command)
+
+
+def _find_classic_writer_error(
+    group: LiveGroup | None, command: OffsetCommit | TxnOffsetCommit
+) -> ErrorCode:
     if group is None:
         is_standalone = command.generation_id < 0
         return ErrorCode.NONE if is_standalone else ErrorCode.GROUP_ID_NOT_FOUND
     if _is_standalone(group, command.generation_id):
         return ErrorCode.NONE
     error_code = _find_generation_error(group, command)
-    if error_code:
+    if error_code or isinstance(command, TxnOffsetCommit):
         return error_code
     if group.state is GroupState.COMPLETING_REBALANCE:
         # The member knows the generation from JoinGroup, and has no assignment in it yet.
@@ -110,25 +108,13 @@ def _find_writer_error(group: LiveGroup | None, command: OffsetCommit) -> ErrorC
     return ErrorCode.NONE
 
 
-def _find_txn_writer_error(group: LiveGroup | None, command: TxnOffsetCommit) -> ErrorCode:
-    if group is None:
-        is_standalone = command.generation_id < 0
-        return ErrorCode.NONE if is_standalone else ErrorCode.GROUP_ID_NOT_FOUND
-    if _is_standalone(group, command.generation_id) or not _names_member(command):
-        return ErrorCode.NONE
-    return _find_generation_error(group, command)
-
-
-def _find_consumer_writer_error(group: ConsumerGroup, command: OffsetCommit) -> ErrorCode:
+def _find_consumer_writer_error(
+    group: ConsumerGroup, command: OffsetCommit | TxnOffsetCommit
+) -> ErrorCode:
     member = group.members.get(command.member_id)
-    if member is not None and not member.is_classic and not command.knows_member_epochs:
+    is_modern = member is not None and not member.is_classic
+    if is_modern and isinstance(command, OffsetCommit) and not command.knows_member_epochs:
         return ErrorCode.UNSUPPORTED_VERSION
-    return _find_epoch_error(group, command.member_id, command.generation_id, command.offsets)
-
-
-def _find_consumer_txn_writer_error(group: ConsumerGroup, command: TxnOffsetCommit) -> ErrorCode:
-    if not _names_member(command):
-        return ErrorCode.NONE
     return _find_epoch_error(group, command.member_id, command.generation_id, command.offsets)
 
 
@@ -141,8 +127,6 @@ def _find_streams_writer_error(
     """
     epoch = command.generation_id
     if epoch < 0 and not group.members:
-        return ErrorCode.NONE
-    if isinstance(command, TxnOffsetCommit) and not _names_member(command):
         return ErrorCode.NONE
     member = group.members.get(command.member_id)
     if member is None:
@@ -194,9 +178,7 @@ def _find_epoch_error(
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
-    """Whether the commit comes from an admin client or a consumer without group management, and there are no
-    members.
-    """
+    """Whether the commit is an admin client's or of a consumer without group management, with no members."""
     return generation_id < 0 and group.state is GroupState.EMPTY
 
 
@@ -266,10 +248,7 @@ def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -
 
 
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
-    """Return committed offsets.
-
-    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
-    """
+    """Return committed offsets, or UNSTABLE_OFFSET_COMMIT where a stable one is required and may be replaced."""
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
         raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")
     groups: list[FetchedGroup] = []
@@ -299,17 +278,13 @@ def _fetch_group(
     if entry.all_partitions:
         after = key_of(entry.after) if entry.HasField("after") else None
         keys, last = following(kept, after, most)
-        partitions = map(_partition, keys)
-        next_after = None if last is None else _partition(last)
+        partitions = map(named, keys)
+        next_after = None if last is None else named(last)
     offsets = [
         _fetch_offset(turn, entry.group_id, kept, partition, require_stable)
         for partition in partitions
     ]
     return FetchedGroup(offsets=offsets, next_after=next_after)
-
-
-def _partition(key: PartitionKey) -> TopicPartition:
-    return TopicPartition(topic_id=key[0], partition=key[1])
 
 
 def _fetch_offset(
@@ -330,7 +305,7 @@ def _fetch_offset(
 
 def _refused(offsets: Iterable[CommittedOffset], error_code: ErrorCode) -> Reply:
     error_codes = [int(error_code) for _ in offsets]
-    return Reply(offsets_committed=OffsetsCommitted(error_code=error_code, error_codes=error_codes))
+    return Reply(offsets_committed=Outcomes(error_code=error_code, error_codes=error_codes))
 
 
 def replay_offsets_written(state: State, record: OffsetsWritten, _now_ms: int) -> None:

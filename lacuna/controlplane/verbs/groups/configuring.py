@@ -14,11 +14,11 @@ from lacuna.controlplane.shared.rights import of_groups
 from lacuna.controlplane.shared.topic_configs import InvalidConfig
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.state import State
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     AlterGroupConfigs,
     DescribeGroupConfigs,
     GroupConfigs,
-    GroupConfigsAltered,
     GroupConfigsDescribed,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
@@ -55,7 +55,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)
         turn.journal_group(GroupRecord(group_configs_changed=record))
-    return Reply(group_configs_altered=GroupConfigsAltered())
+    return Reply(group_configs_altered=Outcome())
 
 
 def describe_group_configs(turn: Turn, command: DescribeGroupConfigs) -> Reply:
@@ -72,7 +72,7 @@ def describe_group_configs(turn: Turn, command: DescribeGroupConfigs) -> Reply:
 
 
 def _refuse(error_code: ErrorCode, message: str) -> Reply:
-    altered = GroupConfigsAltered(error_code=error_code, error_message=message)
+    altered = Outcome(error_code=error_code, error_message=message)
     return Reply(group_configs_altered=altered)
 
 

@@ -4,14 +4,13 @@ from collections.abc import Callable, Container
 from heapq import nsmallest
 from itertools import islice
 
-from lacuna.controlplane.shared.partitions import PartitionKey
+from lacuna.controlplane.shared.partitions import PartitionKey, named
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.offsets import StoredOffset
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK, MAX_PER_TICK, OFFSETS_PER_TICK
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.group_records_pb2 import GroupDeleted, GroupRecord, OffsetsExpired
 from lacuna.controlplane.verbs.groups.consumer.converting import CONSUMER_PROTOCOL_TYPE
 from lacuna.controlplane.verbs.groups.consumer.operators import end_overdue_consumers, is_subscribed
@@ -193,10 +192,7 @@ def _expire(turn: Turn, group_id: str, is_old: Callable[[PartitionKey, StoredOff
         for key, stored in offsets.committed.get(group_id, {}).items()
         if is_old(key, stored) and not offsets.is_pending(group_id, key)
     )
-    expired = [
-        TopicPartition(topic_id=key[0], partition=key[1])
-        for key in nsmallest(MAX_PER_TICK, are_old)
-    ]
+    expired = [named(key) for key in nsmallest(MAX_PER_TICK, are_old)]
     if expired:
         record = OffsetsExpired(group_id=group_id, partitions=expired)
         turn.journal_group(GroupRecord(offsets_expired=record))

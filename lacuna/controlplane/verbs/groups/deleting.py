@@ -8,8 +8,8 @@ from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import StreamsGroup
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets, OffsetsDeleted
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes, TopicPartition
+from lacuna.controlplane.v1.consumer_groups_pb2 import DeleteOffsets
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord, OffsetsExpired
 from lacuna.controlplane.verbs.groups.consumer import embedded
@@ -53,7 +53,7 @@ def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
         turn.journal_group(GroupRecord(offsets_expired=record))
         if group is not None and offsets.has_no_others(command.group_id, deleted.keys()):
             group.is_emptied = True
-    return Reply(offsets_deleted=OffsetsDeleted(error_codes=error_codes))
+    return Reply(offsets_deleted=Outcomes(error_codes=error_codes))
 
 
 def _read_of(turn: Turn, group_id: str, group: LiveGroup | None, named: set[bytes]) -> set[bytes]:
@@ -77,7 +77,7 @@ def is_source(turn: Turn, group: StreamsGroup, topic_id: bytes) -> bool:
 
 
 def _refuse(error_code: ErrorCode) -> Reply:
-    return Reply(offsets_deleted=OffsetsDeleted(error_code=error_code))
+    return Reply(offsets_deleted=Outcomes(error_code=error_code))
 
 
 def replay_offsets_expired(state: State, record: OffsetsExpired, now_ms: int) -> None:

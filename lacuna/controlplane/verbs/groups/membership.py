@@ -5,12 +5,11 @@ from typing import Final
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.live import LiveGroup
 from lacuna.controlplane.state.groups.states import GroupState
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import (
-    GroupLeft,
     GroupSynced,
     Heartbeat,
-    HeartbeatAnswered,
     LeaveGroup,
     LeavingMember,
     SyncGroup,
@@ -117,7 +116,7 @@ def heartbeat(turn: Turn, command: Heartbeat) -> Reply:
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None:
         return classic.heartbeat(turn, consumer, command)
-    return Reply(heartbeat_answered=HeartbeatAnswered(error_code=_beat(turn, command)))
+    return Reply(heartbeat_answered=Outcome(error_code=_beat(turn, command)))
 
 
 def _beat(turn: Turn, command: Heartbeat) -> ErrorCode:
@@ -141,21 +140,21 @@ def _beat(turn: Turn, command: Heartbeat) -> ErrorCode:
 def leave_group(turn: Turn, command: LeaveGroup) -> Reply:
     """Remove members, with an error code for each. The others rebalance once."""
     if not command.group_id:
-        return Reply(group_left=GroupLeft(error_code=ErrorCode.INVALID_GROUP_ID))
+        return Reply(group_left=Outcomes(error_code=ErrorCode.INVALID_GROUP_ID))
     consumer = turn.groups.consumers.get(command.group_id)
     if consumer is not None:
         return classic.leave(turn, consumer, command)
     group = turn.groups.find(command.group_id, turn.now_ms)
     if group is None:
         error_codes = [ErrorCode.UNKNOWN_MEMBER_ID for _ in command.members]
-        return Reply(group_left=GroupLeft(error_codes=error_codes))
+        return Reply(group_left=Outcomes(error_codes=error_codes))
     error_codes = [_leave(turn, group, leaving) for leaving in command.members]
     if ErrorCode.NONE in error_codes:
         if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
             rebalance_or_complete(turn, group)
         else:
             complete_join_if_all(turn, group)
-    return Reply(group_left=GroupLeft(error_codes=error_codes))
+    return Reply(group_left=Outcomes(error_codes=error_codes))
 
 
 def _leave(turn: Turn, group: LiveGroup, leaving: LeavingMember) -> ErrorCode:

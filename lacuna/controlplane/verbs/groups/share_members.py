@@ -17,7 +17,6 @@ from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.member import Current, Member, shared_names
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_EPOCH
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
-from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeat,
@@ -26,7 +25,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupStep,
     DescribeConsumerGroups,
     DescribedConsumerGroup,
-    DescribedConsumerMember,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
@@ -77,11 +75,9 @@ def _check(command: ConsumerGroupHeartbeat) -> None:
 def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
     """Return the members of a share group. Raises Refused if there is none."""
     share = turn.groups.shares.get(group_id)
-    if share is not None:
-        return share.group
-    if turn.groups.exists(group_id):
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if share is None:
+        raise finding.no_group(turn, group_id, "share")
+    return share.group
 
 
 def make_share_group(turn: Turn, group_id: str) -> None:
@@ -106,14 +102,12 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"The share group has reached its maximum capacity of {_MOST_MEMBERS} members.",
         )
-    before = draft.members.get(member_id)
-    if before is None and not is_joining:
-        raise Refused(
-            ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}."
-        )
-    before = before or Member(member_id=member_id)
+    if is_joining:
+        before = draft.members.get(member_id) or Member(member_id=member_id)
+    else:
+        before = finding.find_dynamic(draft, member_id)
     _check_epoch(before, command.member_epoch)
-    has_heard = _has_heard(turn, draft, member_id)
+    has_heard = finding.has_heard(turn, draft, member_id)
     member = _updated(before, command)
     is_new = member_id not in draft.members
     finding.put_within_bounds(turn, draft, member)
@@ -141,19 +135,8 @@ def _check_epoch(member: Member, member_epoch: int) -> None:
     """Raise Refused unless the epoch is the member's current or previous one, or it joins."""
     current = member.current
     known = (JOINING_EPOCH, current.member_epoch, current.previous_member_epoch)
-    if member_epoch in known:
-        return
-    size = "greater" if member_epoch > current.member_epoch else "smaller"
-    raise Refused(
-        ErrorCode.FENCED_MEMBER_EPOCH,
-        f"The share group member has a {size} member epoch ({member_epoch}) than the one known by the group"
-        f" coordinator ({current.member_epoch}). The member must abandon all its partitions and rejoin.",
-    )
-
-
-def _has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
-    live = turn.groups.live_consumers.get(draft.group_id)
-    return live is not None and live.has_heard(member_id, turn.context.session)
+    if member_epoch not in known:
+        raise finding.fenced("share", member_epoch, current.member_epoch)
 
 
 def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
@@ -208,12 +191,8 @@ def _keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
 
 def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswered:
     draft = Draft(command.group_id, find_share_group(turn, command.group_id))
-    if command.member_id not in draft.members:
-        raise Refused(
-            ErrorCode.UNKNOWN_MEMBER_ID,
-            f"Member {command.member_id} is not a member of group {command.group_id}.",
-        )
-    _put_out(turn, draft, {command.member_id})
+    member = finding.find_dynamic(draft, command.member_id)
+    _put_out(turn, draft, {member.member_id})
     return ConsumerGroupHeartbeatAnswered(member_id=command.member_id, member_epoch=LEAVING_EPOCH)
 
 
@@ -227,21 +206,11 @@ def _put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
 
 
 def end_overdue_share_members(turn: Turn) -> None:
-    """Remove members of share groups whose sessions have ended. The next tick continues after GROUPS_PER_TICK
-    groups.
-    """
-    groups, moved_ms = turn.groups, turn.groups.live.moved_ms
-    left = GROUPS_PER_TICK
-    for group_id, share in list(groups.shares.items()):
-        known = groups.live_consumers.get(group_id)
-        if known is not None and not known.is_due(turn.now_ms, moved_ms):
-            continue
-        left -= 1
-        if left < 0:
-            return
+    """Remove members of share groups whose sessions have ended."""
+    groups = turn.groups
+    for group_id, share in finding.possibly_overdue(turn, groups.shares, groups.live_consumers):
         live = groups.open_consumer(share.group, turn.now_ms)
-        overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
-        if present := overdue & share.group.members.keys():
+        if present := live.overdue(turn.now_ms) & share.group.members.keys():
             _put_out(turn, Draft(group_id, share.group), present)
         live.refresh_due()
 
@@ -266,18 +235,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedConsumerGroup:
         group_epoch=group.group_epoch,
         assignment_epoch=group.assignment_epoch,
         assignor=SIMPLE,
-        members=[
-            DescribedConsumerMember(
-                member_id=member.member_id,
-                rack_id=member.subscription.rack_id,
-                member_epoch=member.current.member_epoch,
-                client_id=member.subscription.client_id,
-                client_host=member.subscription.client_host,
-                topic_names=member.subscription.topic_names,
-                assignment=write_assignment(member.current.assigned),
-            )
-            for member in group.members.values()
-        ],
+        members=[member.described() for member in group.members.values()],
     )
 
 

@@ -7,35 +7,29 @@ from collections.abc import Mapping
 from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.shared.parts import MOST_AT_ONCE
 from lacuna.controlplane.shared.rights import QUESTIONS
 from lacuna.controlplane.state.groups.share import NO_OFFSET, ShareGroup, SharePartition
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.share_pb2 import (
     AlterShareOffsets,
     DeleteShareOffsets,
     DescribeShareOffsets,
     ShareOffset,
-    ShareOffsetsAltered,
-    ShareOffsetsDeleted,
+    ShareOffsetsChanged,
     ShareOffsetsDescribed,
-    SharePartitionsStep,
     SharePartitionStep,
 )
 from lacuna.controlplane.verbs.groups.share_members import find_share_group, make_share_group
+from lacuna.controlplane.verbs.groups.share_records import journal_partitions
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight.
-
-    There need not be such a group.
-    """
+    """Return start offsets and lags, -1 where the group has none, and what is in flight. A group need not exist."""
     partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
         if turn.groups.exists(command.group_id):
@@ -52,7 +46,7 @@ def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
 
 def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> ShareOffset:
     partition = turn.state.partitions.get(key)
-    offset = ShareOffset(partition=_message(key), start_offset=NO_OFFSET, lag=NO_OFFSET)
+    offset = ShareOffset(partition=named(key), start_offset=NO_OFFSET, lag=NO_OFFSET)
     if partition is not None and found is not None and found.start_offset != NO_OFFSET:
         finished = sum(r.end_offset - r.first_offset for r in found.runs if r.is_final)
         offset.start_offset = found.start_offset
@@ -74,7 +68,7 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
         else:
             make_share_group(turn, command.group_id)
     except Refused as refused:
-        failed = ShareOffsetsAltered(error_code=refused.code, error_message=refused.message)
+        failed = ShareOffsetsChanged(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_altered=failed)
     steps, codes = [], []
     for offset in command.offsets:
@@ -90,8 +84,8 @@ def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
                 is_reset=True,
             )
         )
-    _journal(turn, command.group_id, steps)
-    return Reply(share_offsets_altered=ShareOffsetsAltered(error_codes=codes))
+    journal_partitions(turn, command.group_id, steps)
+    return Reply(share_offsets_altered=ShareOffsetsChanged(error_codes=codes))
 
 
 def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
@@ -99,17 +93,17 @@ def delete_share_offsets(turn: Turn, command: DeleteShareOffsets) -> Reply:
     try:
         share = _found_empty(turn, command.group_id)
     except Refused as refused:
-        failed = ShareOffsetsDeleted(error_code=refused.code, error_message=refused.message)
+        failed = ShareOffsetsChanged(error_code=refused.code, error_message=refused.message)
         return Reply(share_offsets_deleted=failed)
-    named = dict.fromkeys(command.topic_ids)
+    topic_ids = set(command.topic_ids)
     steps = [
-        SharePartitionStep(partition=_message(key), is_dropped=True)
+        SharePartitionStep(partition=named(key), is_dropped=True)
         for key in share.partitions
-        if key[0] in named
+        if key[0] in topic_ids
     ]
-    _journal(turn, command.group_id, steps)
+    journal_partitions(turn, command.group_id, steps)
     return Reply(
-        share_offsets_deleted=ShareOffsetsDeleted(
+        share_offsets_deleted=ShareOffsetsChanged(
             error_codes=[ErrorCode.NONE for _ in command.topic_ids]
         )
     )
@@ -125,16 +119,6 @@ def _found_empty(turn: Turn, group_id: str) -> ShareGroup:
     if share.group.members:
         raise Refused(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     return share
-
-
-def _journal(turn: Turn, group_id: str, steps: list[SharePartitionStep]) -> None:
-    if steps:
-        record = SharePartitionsStep(group_id=group_id, partitions=steps)
-        turn.journal_group(GroupRecord(share_partitions_step=record))
-
-
-def _message(key: PartitionKey) -> TopicPartition:
-    return TopicPartition(topic_id=key[0], partition=key[1])
 
 
 VERBS: Final = (

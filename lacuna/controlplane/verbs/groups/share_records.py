@@ -16,7 +16,7 @@ one, so what was acknowledged and acquired survives any process.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
@@ -33,7 +33,7 @@ from lacuna.controlplane.shared.group_configs import (
     duration_ms,
 )
 from lacuna.controlplane.shared.log.live import live_slices
-from lacuna.controlplane.shared.partitions import PartitionKey, key_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of, named
 from lacuna.controlplane.state.groups.share import (
     NO_OFFSET,
     RecordState,
@@ -46,7 +46,6 @@ from lacuna.controlplane.state.groups.share import (
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.share_pb2 import (
@@ -153,7 +152,7 @@ class Progress:
         if not self._changed and offsets == (self.base.start_offset, self.base.end_offset):
             return None
         return SharePartitionStep(
-            partition=TopicPartition(topic_id=key[0], partition=key[1]),
+            partition=named(key),
             start_offset=self.start_offset,
             end_offset=self.end_offset,
             runs=[
@@ -168,7 +167,7 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
     share = turn.groups.shares.get(command.group_id)
     terms = Terms.of(turn, command.group_id)
     answers: list[SharedPartition] = []
-    steps: list[SharePartitionStep] = []
+    changed: list[tuple[PartitionKey, Progress]] = []
     left = Left(command.max_records, command.max_bytes)
     expiries: list[int] = []
     has_dead_letters = False
@@ -186,23 +185,13 @@ def share_records(turn: Turn, command: ShareRecords) -> Reply:
             _release(progress, {command.member_id}, terms)
         elif asked.acquires and is_member:
             _acquire(turn, command.member_id, asked, terms, partition, progress, left, answer)
-        step = progress.step(key)
-        if step is not None:
-            steps.append(step)
-        turn.groups.shared.update(progress.counts)
+        changed.append((key, progress))
         for run in progress.runs:
             if run.state is RecordState.ACQUIRED:
                 expiries.append(run.locked_until_ms)
             has_dead_letters |= run.state is RecordState.ARCHIVING
         answers.append(answer)
-    if steps:
-        turn.journal_group(
-            GroupRecord(
-                share_partitions_step=SharePartitionsStep(
-                    group_id=command.group_id, partitions=steps
-                )
-            )
-        )
+    journal_steps(turn, command.group_id, changed)
     shared = RecordsShared(
         partitions=answers,
         lock_duration_ms=terms.lock_ms,
@@ -499,6 +488,11 @@ def journal_steps(
         if (step := progress.step(key)) is not None:
             steps.append(step)
         turn.groups.shared.update(progress.counts)
+    journal_partitions(turn, group_id, steps)
+
+
+def journal_partitions(turn: Turn, group_id: str, steps: Sequence[SharePartitionStep]) -> None:
+    """Journal steps of share partitions of a group, if there are any."""
     if steps:
         record = SharePartitionsStep(group_id=group_id, partitions=steps)
         turn.journal_group(GroupRecord(share_partitions_step=record))

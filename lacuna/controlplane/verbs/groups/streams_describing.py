@@ -15,6 +15,7 @@ from lacuna.controlplane.state.groups.streams import (
     StreamsGroup,
     Task,
 )
+from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribeConsumerGroups,
     DescribedStreamsGroup,
@@ -23,7 +24,6 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     StreamsGroupsDescribed,
     StreamsTopology,
     TaskOffset,
-    TopologyDescribed,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.verbs.groups.consumer.finding import find_dynamic
@@ -111,9 +111,9 @@ def describe_topology(turn: Turn, command: DescribeTopology) -> Reply:
     try:
         _take_description(turn, command)
     except Refused as refused:
-        answered = TopologyDescribed(error_code=refused.code, error_message=refused.message)
+        answered = Outcome(error_code=refused.code, error_message=refused.message)
         return Reply(topology_described=answered)
-    return Reply(topology_described=TopologyDescribed())
+    return Reply(topology_described=Outcome())
 
 
 def _take_description(turn: Turn, command: DescribeTopology) -> None:

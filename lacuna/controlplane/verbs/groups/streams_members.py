@@ -43,7 +43,6 @@ from lacuna.controlplane.state.groups.streams import (
     by_subtopology,
     required_topics,
 )
-from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     EndpointPartitions,
@@ -56,7 +55,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
-from lacuna.controlplane.verbs.groups.consumer.finding import find_dynamic, find_static, take_over
+from lacuna.controlplane.verbs.groups.consumer import finding
 from lacuna.controlplane.verbs.groups.dropping import of_one_group
 from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky, reconcile
 from lacuna.controlplane.verbs.groups.streams_topology import (
@@ -136,11 +135,9 @@ def _check(command: StreamsGroupHeartbeat) -> None:
 def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
     """Return a streams group. Raises Refused if there is none."""
     group = turn.groups.streams.get(group_id)
-    if group is not None:
-        return group
-    if turn.groups.exists(group_id):
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if group is None:
+        raise finding.no_group(turn, group_id, "streams")
+    return group
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
@@ -237,7 +234,7 @@ class _Beat:
         elif self.is_joining:
             member = draft.members.get(member_id) or Member(member_id=member_id)
         else:
-            member = find_dynamic(draft, member_id)
+            member = finding.find_dynamic(draft, member_id)
         self._check_epoch(member)
         return member
 
@@ -245,11 +242,11 @@ class _Beat:
         draft, member_id = self.draft, self.command.member_id
         existing_id = draft.static_members.get(instance_id)
         if not self.is_joining:
-            return find_static(draft, member_id, instance_id)
+            return finding.find_static(draft, member_id, instance_id)
         if existing_id is None:
             return draft.members.get(member_id) or Member(member_id=member_id)
         existing = draft.members[existing_id]
-        return take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
+        return finding.take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
         """Raise Refused unless the epoch is the member's, or its previous one if it may have missed an answer."""
@@ -262,12 +259,7 @@ class _Beat:
             and (self._may_own(current) if self.owned is not None else not self.has_heard)
         )
         if not is_retry:
-            size = "greater" if epoch > current.member_epoch else "smaller"
-            raise Refused(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The streams group member has a {size} member epoch ({epoch}) than the one known by the group"
-                f" coordinator ({current.member_epoch}). The member must abandon all its partitions and rejoin.",
-            )
+            raise finding.fenced("streams", epoch, current.member_epoch)
 
     def _may_own(self, current: Current) -> bool:
         """Whether the member may have what it declares, although it does not know its epoch.
@@ -561,10 +553,7 @@ def _partitions(tasks: Collection[Task], live: LiveStreamsGroup) -> list[TopicNa
 def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatAnswered:
     draft = StreamsDraft(command.group_id, find_streams_group(turn, command.group_id))
     instance_id, member_id = command.group_instance_id, command.member_id
-    is_static = bool(instance_id)
-    member = (
-        find_static(draft, member_id, instance_id) if is_static else find_dynamic(draft, member_id)
-    )
+    member = finding.find_member(draft, member_id, instance_id)
     live = open_streams(turn, draft)
     if command.shuts_down and not draft.step.shut_down_by:
         draft.step.shut_down_by = member_id
@@ -599,20 +588,12 @@ def _put_out(
 
 
 def end_overdue_streams_members(turn: Turn) -> None:
-    """Remove members with a deadline that has passed. The next tick continues after GROUPS_PER_TICK groups."""
-    groups, moved_ms = turn.groups, turn.groups.live.moved_ms
-    left = GROUPS_PER_TICK
-    for group_id, group in list(groups.streams.items()):
-        known = groups.live_streams.get(group_id)
-        if known is not None and not known.is_due(turn.now_ms, moved_ms):
-            continue
-        left -= 1
-        if left < 0:
-            return
+    """Remove members with a deadline that has passed."""
+    groups = turn.groups
+    for group_id, group in finding.possibly_overdue(turn, groups.streams, groups.live_streams):
         draft = StreamsDraft(group_id, group)
         live = open_streams(turn, draft)
-        overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
-        if present := overdue & group.members.keys():
+        if present := live.overdue(turn.now_ms) & group.members.keys():
             _put_out(turn, draft, live, present)
         live.refresh_due()
 

@@ -4,6 +4,8 @@
     join a                     -> a: gen=1 range leader=a of a
     sync a a=A                 -> a: synced A
     after 11s                  ->
+    stable                     ->       a and b are members of a stable group; with `static`, as i and j
+    given group_max_size=2     ->       settings of groups, from now on
 
 Members are named after their clients. `waits` marks a command that is answered later. Messages to other members follow
 behind ` | `, on separate lines if necessary. After each line the durable state is compared with a replay of the whole
@@ -13,12 +15,10 @@ journal, and with a snapshot written and read.
 import re
 import string
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, TypedDict
-
-import pytest
+from typing import ClassVar, TypedDict, TypeVar
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.decision import Context, Decision
@@ -30,7 +30,7 @@ from lacuna.controlplane.state.groups.store import Groups
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import State
 from lacuna.controlplane.v1 import groups_pb2 as g
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.group_records_pb2 import GroupsSnapshot
 from lacuna.controlplane.verbs.groups.committing import commit_in_transaction
@@ -77,6 +77,26 @@ def loaded(snapshot: bytes, settings: GroupSettings | None = None) -> Groups:
     return groups
 
 
+STABLE = {
+    "": """
+        join a old        -> a: gen=1 range leader=a of a
+        sync a a=A        -> a: synced A
+        join b old        -> b: waits
+        join a            -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+        sync b            -> b: waits
+        sync a a=A b=B    -> a: synced A | b: synced B
+    """,
+    "static": """
+        join a old instance=i -> a: gen=1 range leader=a of a
+        sync a a=A            -> a: synced A
+        join b instance=j     -> b: waits
+        join a instance=i     -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
+        sync b                -> b: waits
+        sync a a=A b=B        -> a: synced A | b: synced B
+    """,
+}
+
+
 class Committer(TypedDict):
     """The fields that OffsetCommit and TxnOffsetCommit have in common."""
 
@@ -90,6 +110,7 @@ class Committer(TypedDict):
 class Bench:
     """A state with only groups and partitions, its journal so far, and the waiting clients."""
 
+    stable: ClassVar[Mapping[str, str]] = STABLE
     settings: GroupSettings = field(default_factory=GroupSettings)
     group_id: str = "g"
     now_ms: int = 1_000_000
@@ -188,6 +209,13 @@ class Bench:
             self.waiting[context.token] = name
         return decision.reply, decision.completions
 
+    def ask(self, command: Command) -> Reply:
+        """Return the reply to a command that is answered at once."""
+        reply, completions = self.send("", command)
+        assert reply is not None
+        assert not completions
+        return reply
+
     def run(self, line: str) -> str:
         """Run one line without its expectation. Return the result as text."""
         verb, *words = line.split()
@@ -213,6 +241,15 @@ class Bench:
         names = {known_id: name for name, known_id in self.member_ids.items()}
         prefix = member_id[: -len("-00000000-0000-0000-0000-000000000000")]
         return names.get(member_id, self.instances.get(prefix, prefix))
+
+    def do_stable(self, kind: str = "") -> str:
+        follow(self, self.stable[kind])
+        return ""
+
+    def do_given(self, *words: str) -> str:
+        settings = {name: int(value) for name, value in self.options(words).items()}
+        self.groups.settings = self.settings = GroupSettings(**settings)
+        return ""
 
     # --- members -----------------------------------------------------------------------------
 
@@ -292,7 +329,7 @@ class Bench:
         )
         return self.told(name, self.send(name, Command(heartbeat=command)))
 
-    def show_heartbeat_answered(self, name: str, answered: g.HeartbeatAnswered) -> str:
+    def show_heartbeat_answered(self, name: str, answered: Outcome) -> str:
         return error_name(answered.error_code)
 
     def do_leave(self, *names: str) -> str:
@@ -308,7 +345,7 @@ class Bench:
         command = g.LeaveGroup(group_id=self.group_id, members=members)
         return self.told("left", self.send("", Command(leave_group=command)))
 
-    def show_group_left(self, name: str, left: g.GroupLeft) -> str:
+    def show_group_left(self, name: str, left: Outcomes) -> str:
         if left.error_code:
             return error_name(left.error_code)
         return ",".join(error_name(code) for code in left.error_codes)
@@ -368,7 +405,7 @@ class Bench:
         )
         return self.told(name, self.send(name, Command(txn_offset_commit=command)))
 
-    def show_offsets_committed(self, name: str, committed: g.OffsetsCommitted) -> str:
+    def show_offsets_committed(self, name: str, committed: Outcomes) -> str:
         if committed.error_code:
             assert set(committed.error_codes) == {committed.error_code}
             return error_name(committed.error_code)
@@ -395,7 +432,7 @@ class Bench:
             partitions=[partition_of(word) for word in wanted],
         )
         command = g.OffsetFetch(groups=[group], require_stable="stable" in words)
-        return self.told("", self.send("", Command(offset_fetch=command))).removeprefix(":").strip()
+        return self.show("", self.ask(Command(offset_fetch=command)))
 
     def show_offsets_fetched(self, name: str, fetched: g.OffsetsFetched) -> str:
         return " ".join(
@@ -410,9 +447,7 @@ class Bench:
 
     def do_describe(self, *words: str) -> str:
         command = g.DescribeGroups(group_ids=[*words] or [self.group_id])
-        return (
-            self.told("", self.send("", Command(describe_groups=command))).removeprefix(":").strip()
-        )
+        return self.show("", self.ask(Command(describe_groups=command)))
 
     def show_groups_described(self, name: str, described: g.GroupsDescribed) -> str:
         return ", ".join(
@@ -436,7 +471,7 @@ class Bench:
             states=[state for state in options.get("states", "").split(",") if state],
             types=[kind for kind in options.get("types", "").split(",") if kind],
         )
-        return self.told("", self.send("", Command(list_groups=command))).removeprefix(":").strip()
+        return self.show("", self.ask(Command(list_groups=command)))
 
     def show_groups_listed(self, name: str, listed: g.GroupsListed) -> str:
         return " ".join(
@@ -446,9 +481,7 @@ class Bench:
 
     def do_delete(self, *group_ids: str) -> str:
         command = g.DeleteGroups(group_ids=group_ids)
-        return (
-            self.told("", self.send("", Command(delete_groups=command))).removeprefix(":").strip()
-        )
+        return self.show("", self.ask(Command(delete_groups=command)))
 
     def show_groups_deleted(self, name: str, deleted: g.GroupsDeleted) -> str:
         return ",".join(error_name(code) for code in deleted.error_codes)
@@ -480,15 +513,11 @@ class Bench:
         return ""
 
 
-class Play(Protocol):
-    """The type of `play`."""
-
-    def __call__(self, script: str, **settings: int) -> Bench: ...
+B = TypeVar("B", bound=Bench)
 
 
-def play(script: str, **settings: int) -> Bench:
-    """Run a script and compare every line with its expectation."""
-    bench = Bench(settings=GroupSettings(**settings))
+def follow(bench: B, script: str) -> B:
+    """Run a script on a bench and compare every line with its expectation."""
     lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
     for number, line in enumerate(lines, 1):
         command, _, expected = line.partition("->")
@@ -499,16 +528,5 @@ def play(script: str, **settings: int) -> Bench:
     return bench
 
 
-@pytest.fixture(name="play")
-def _play() -> Play:
-    return play
-
-
-@pytest.fixture(name="bench")
-def _bench() -> Bench:
-    return Bench()
-
-
-@pytest.fixture(name="bench_class")
-def _bench_class() -> type[Bench]:
-    return Bench
+def play(script: str) -> Bench:
+    return follow(Bench(), script)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from lacuna.controlplane import machine
@@ -22,56 +20,53 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import AlterGroupConfigs, Descri
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.group_records_pb2 import GroupRecord
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from tests.controlplane.verbs.groups.conftest import play
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench
 
-if TYPE_CHECKING:
-    from tests.controlplane.verbs.groups.conftest import Play
+SCRIPTS = {
+    "list filters by state and type": """
+        join a old        -> a: gen=1 range leader=a of a
+        commit x group=h t-0@1 -> x: ok
+        list              -> g:CompletingRebalance:consumer:classic h:Empty::classic
+        list states=empty -> h:Empty::classic
+        list states=CompletingRebalance,Empty -> g:CompletingRebalance:consumer:classic h:Empty::classic
+        list states=Gone  ->
+        list types=classic states=EMPTY -> h:Empty::classic
+        list types=consumer ->
+    """,
+    "only a group without members is deleted": """
+        join a old        -> a: gen=1 range leader=a of a
+        sync a a=A        -> a: synced A
+        commit a t-0@1    -> a: ok
+        delete g h        -> NON_EMPTY_GROUP,GROUP_ID_NOT_FOUND
+        leave a           -> left: ok
+        delete g g        -> ok,GROUP_ID_NOT_FOUND
+        fetch all         ->
+        describe g        -> Dead GROUP_ID_NOT_FOUND
+        join a fresh old  -> a: gen=1 range leader=a of a
+    """,
+    "deleting a group drops its pending offsets": """
+        txn_commit x 7 t-0@1 -> x: ok
+        txn_commit x 7 group=h t-0@2 -> x: ok
+        delete g          -> ok
+        end 7 commit      ->
+        list              -> h:Empty::classic
+    """,
+    "describe shows the member of an empty restart": """
+        join a old        -> a: gen=1 range leader=a of a
+        sync a a=A        -> a: synced A
+        restart           ->
+        describe          -> Stable range a=A
+    """,
+    "offsets of a partition that is not there are refused": """
+        commit x t-99@1 t-100@1 -> x: ok,UNKNOWN_TOPIC_OR_PARTITION
+    """,
+}
 
 
-def test_list_filters_by_state_and_type(play: Play) -> None:
-    play("""
-    join a old        -> a: gen=1 range leader=a of a
-    commit x group=h t-0@1 -> x: ok
-    list              -> g:CompletingRebalance:consumer:classic h:Empty::classic
-    list states=empty -> h:Empty::classic
-    list states=CompletingRebalance,Empty -> g:CompletingRebalance:consumer:classic h:Empty::classic
-    list states=Gone  ->
-    list types=classic states=EMPTY -> h:Empty::classic
-    list types=consumer ->
-    """)
-
-
-def test_only_a_group_without_members_is_deleted(play: Play) -> None:
-    play("""
-    join a old        -> a: gen=1 range leader=a of a
-    sync a a=A        -> a: synced A
-    commit a t-0@1    -> a: ok
-    delete g h        -> NON_EMPTY_GROUP,GROUP_ID_NOT_FOUND
-    leave a           -> left: ok
-    delete g g        -> ok,GROUP_ID_NOT_FOUND
-    fetch all         ->
-    describe g        -> Dead GROUP_ID_NOT_FOUND
-    join a fresh old  -> a: gen=1 range leader=a of a
-    """)
-
-
-def test_deleting_a_group_drops_its_pending_offsets(play: Play) -> None:
-    play("""
-    txn_commit x 7 t-0@1 -> x: ok
-    txn_commit x 7 group=h t-0@2 -> x: ok
-    delete g          -> ok
-    end 7 commit      ->
-    list              -> h:Empty::classic
-    """)
-
-
-def test_describe_shows_the_member_of_an_empty_restart(play: Play) -> None:
-    play("""
-    join a old        -> a: gen=1 range leader=a of a
-    sync a a=A        -> a: synced A
-    restart           ->
-    describe          -> Stable range a=A
-    """)
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_groups_are_listed_described_and_deleted(script: str) -> None:
+    play(script)
 
 
 @pytest.mark.parametrize("source", GroupState)
@@ -84,12 +79,6 @@ def test_only_listed_transitions_happen(source: GroupState, target: GroupState) 
     else:
         with pytest.raises(IllegalTransitionError, match=f"from {source} to {target}"):
             group.transition_to(target)
-
-
-def test_offsets_of_a_partition_that_is_not_there_are_refused(play: Play) -> None:
-    play("""
-    commit x t-99@1 t-100@1 -> x: ok,UNKNOWN_TOPIC_OR_PARTITION
-    """)
 
 
 def test_a_record_of_a_later_version_is_not_passed_over() -> None:
@@ -111,8 +100,7 @@ def alter(
         validate_only=validate_only,
         replaces_all=replaces_all,
     )
-    reply, _ = bench.send("", Command(alter_group_configs=command))
-    assert reply is not None
+    reply = bench.ask(Command(alter_group_configs=command))
     answer = reply.group_configs_altered
     return ErrorCode(answer.error_code).name, answer.error_message
 
@@ -120,8 +108,7 @@ def alter(
 def described(bench: ConsumerBench, *group_ids: str) -> dict[str, dict[str, str]]:
     """Return the configs that are set, by group. Without names, return those of all groups."""
     command = DescribeGroupConfigs(group_ids=group_ids, all_groups=not group_ids)
-    reply, _ = bench.send("", Command(describe_group_configs=command))
-    assert reply is not None
+    reply = bench.ask(Command(describe_group_configs=command))
     return {each.group_id: dict(each.configs) for each in reply.group_configs_described.groups}
 
 

@@ -30,9 +30,9 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetCommit,
     SyncGroup,
 )
-from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import AddOffsetsToTxn
 from lacuna.controlplane.verbs import topics, transactions
-from tests.controlplane.verbs.cluster import Cluster
+from tests.controlplane.verbs.cluster import Cluster, init_of
 
 MOST = 1 << 20
 SIZES = st.sampled_from([0, 100, 10_000, 200_000, 1_000_000, 2_000_000])
@@ -202,14 +202,11 @@ def test_the_anonymous_principal_alone_may_leave_everything() -> None:
     assert clients.commit("a", 4096) == ErrorCode.INVALID_COMMIT_OFFSET_SIZE
 
 
-def init(transactional_id: str) -> InitProducerId:
-    return InitProducerId(
-        has_transactional_id=True,
-        transactional_id=transactional_id,
-        transaction_timeout_ms=1000,
-        producer_id=-1,
-        producer_epoch=-1,
-    )
+def add_groups(cluster: Cluster, *group_ids: str) -> list[int]:
+    """Add groups to a new transaction. Return the error codes."""
+    ids = cluster.initialize("x", 1_000)
+    added = [AddOffsetsToTxn(group_id=each, **ids) for each in group_ids]
+    return [cluster.do("add_offsets_to_txn", each).error_code for each in added]
 
 
 def test_transactional_ids_of_a_principal_are_bounded() -> None:
@@ -219,7 +216,7 @@ def test_transactional_ids_of_a_principal_are_bounded() -> None:
         for principal in ("User:alice", "User:bob"):
             cluster.principal = principal
             codes += [
-                cluster.do("init_producer_id", init(f"{principal} {number}")).error_code
+                cluster.do("init_producer_id", init_of(f"{principal} {number}", 1_000)).error_code
                 for number in (0, 1, 2, 1)
             ]
     assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0] * 2
@@ -234,17 +231,8 @@ def test_transactional_ids_of_a_principal_are_bounded() -> None:
 def test_groups_of_transactions_count_with_their_transactional_ids() -> None:
     cluster = Cluster()
     cluster.principal = "User:alice"
-    producer_id = cluster.do("init_producer_id", init("x")).producer_id
-    codes = []
     with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", 8_000):
-        for name in ("a", "b"):
-            command = AddOffsetsToTxn(
-                transactional_id="x",
-                producer_id=producer_id,
-                producer_epoch=0,
-                group_id=name * 2000,
-            )
-            codes.append(cluster.do("add_offsets_to_txn", command).error_code)
+        codes = add_groups(cluster, "a" * 2000, "b" * 2000)
     assert codes == [0, ErrorCode.POLICY_VIOLATION]
     cluster.check()
     cluster.tick(1_001)
@@ -272,10 +260,7 @@ def test_transactional_ids_are_bounded() -> None:
     cluster = Cluster()
     with mock.patch.object(state_module, "MOST_TRANSACTIONAL_ID_BYTES", 5_000):
         codes = [
-            cluster.do(
-                "init_producer_id",
-                init(f"{number}"),
-            ).error_code
+            cluster.do("init_producer_id", init_of(f"{number}", 1_000)).error_code
             for number in range(6)
         ]
     assert codes == [0, 0, 0, 0, ErrorCode.POLICY_VIOLATION, ErrorCode.POLICY_VIOLATION]
@@ -286,20 +271,8 @@ def test_transactional_ids_are_bounded() -> None:
 
 def test_groups_of_a_transaction_are_bounded() -> None:
     cluster = Cluster()
-    producer_id = cluster.do("init_producer_id", init("x")).producer_id
     with mock.patch.object(transactions, "MOST_GROUPS_OF_TRANSACTION", 2):
-        codes = [
-            cluster.do(
-                "add_offsets_to_txn",
-                AddOffsetsToTxn(
-                    transactional_id="x",
-                    producer_id=producer_id,
-                    producer_epoch=0,
-                    group_id=f"g{number}",
-                ),
-            ).error_code
-            for number in (0, 1, 2, 1)
-        ]
+        codes = add_groups(cluster, "g0", "g1", "g2", "g1")
     assert codes == [0, 0, ErrorCode.POLICY_VIOLATION, 0]
 
 

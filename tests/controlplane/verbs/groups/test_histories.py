@@ -10,10 +10,6 @@ In every history (S26):
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -25,9 +21,7 @@ from hypothesis.stateful import (
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1 import groups_pb2 as g
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-
-if TYPE_CHECKING:
-    from tests.controlplane.verbs.groups.conftest import Bench
+from tests.controlplane.verbs.groups.conftest import Bench
 
 CLIENTS = ["a", "b", "c", "d"]
 CLIENT = st.sampled_from(CLIENTS)
@@ -40,15 +34,13 @@ def who(member_id: str) -> str:
 
 
 class Histories(RuleBasedStateMachine):
-    bench_class: ClassVar[Callable[[], Any]]  # set by a fixture, from another
-
     def __init__(self) -> None:
         super().__init__()
-        self.bench = type(self).bench_class()
+        self.bench = Bench()
         self.generation_of: dict[str, int] = {}
         self.last_generation = 0
         self.leader = ""
-        self.bench.show = self.observe
+        self.bench.show = self.observe  # type: ignore[method-assign]
 
     def observe(self, name: str, reply: Reply) -> str:
         if reply.HasField("group_joined"):
@@ -207,11 +199,6 @@ class Histories(RuleBasedStateMachine):
             self.bench.run("after 8d")
         assert not self.bench.waiting
         assert not self.bench.groups.live.parked
-
-
-@pytest.fixture(autouse=True)
-def _set_bench_class(bench_class: type[Bench]) -> None:
-    Histories.bench_class = bench_class
 
 
 TestHistories = Histories.TestCase

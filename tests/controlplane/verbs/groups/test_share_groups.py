@@ -45,7 +45,7 @@ from lacuna.controlplane.v1.share_pb2 import (
 from lacuna.controlplane.verbs import dead_letters
 from lacuna.controlplane.verbs.groups import share_records
 from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, assign_simple
-from tests.controlplane.verbs.groups.conftest import error_name, partition_of
+from tests.controlplane.verbs.groups.conftest import error_name, follow, partition_of
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench, shown
 
 TYPES = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
@@ -94,8 +94,7 @@ class ShareBench(ConsumerBench):
         name = name if name.startswith("errors.") else f"share.{name}"
         change = ConfigChange(name=name, operation=SET, value=value)
         command = AlterGroupConfigs(group_id=self.group_id, changes=[change])
-        reply, _ = self.send("", Command(alter_group_configs=command))
-        assert reply is not None
+        reply = self.ask(Command(alter_group_configs=command))
         return reply.group_configs_altered.error_message[:60]
 
     def do_queue(self, topic: str, is_enabled: str = "true") -> str:
@@ -111,8 +110,7 @@ class ShareBench(ConsumerBench):
 
     def do_plan(self, session: str = "1") -> str:
         self.session = int(session)
-        reply, _ = self.send("", Command(plan_dead_letters=PlanDeadLetters()))
-        assert reply is not None
+        reply = self.ask(Command(plan_dead_letters=PlanDeadLetters()))
         planned = reply.dead_letters_planned
         shown = [
             " ".join(
@@ -144,8 +142,7 @@ class ShareBench(ConsumerBench):
             end_offset=int(last) + 1,
             slice=-1,
         )
-        reply, _ = self.send("", Command(bury_records=BuryRecords(letters=[letters])))
-        assert reply is not None
+        reply = self.ask(Command(bury_records=BuryRecords(letters=[letters])))
         return error_name(reply.segment_committed.error_code)
 
     def do_share(self, name: str, *words: str) -> str:
@@ -231,20 +228,17 @@ class ShareBench(ConsumerBench):
         if offset:
             offsets = [ShareOffset(partition=partition, start_offset=int(offset))]
             altering = AlterShareOffsets(group_id=self.group_id, offsets=offsets)
-            reply, _ = self.send("", Command(alter_share_offsets=altering))
-            assert reply is not None
+            reply = self.ask(Command(alter_share_offsets=altering))
             altered = reply.share_offsets_altered
             return error_name(altered.error_code or altered.error_codes[0])
         asking = DescribeShareOffsets(group_id=self.group_id, partitions=[partition])
-        reply, _ = self.send("", Command(describe_share_offsets=asking))
-        assert reply is not None
+        reply = self.ask(Command(describe_share_offsets=asking))
         (found,) = reply.share_offsets_described.offsets
         return f"{found.start_offset} lag {found.lag}"
 
     def do_forget_topic(self, topic: str) -> str:
         deleting = DeleteShareOffsets(group_id=self.group_id, topic_ids=[topic.encode() * 16])
-        reply, _ = self.send("", Command(delete_share_offsets=deleting))
-        assert reply is not None
+        reply = self.ask(Command(delete_share_offsets=deleting))
         deleted = reply.share_offsets_deleted
         return error_name(deleted.error_code or deleted.error_codes[0])
 
@@ -259,11 +253,7 @@ BEGIN = """
 
 def play(script: str) -> ShareBench:
     """Run a script after BEGIN, and compare every line with its expectation."""
-    bench = ShareBench()
-    for line in (BEGIN + script).strip().splitlines():
-        command, _, expected = line.partition("->")
-        if command.strip() and not command.strip().startswith("#"):
-            assert (line, bench.run(command.strip())) == (line, expected.strip())
+    bench = follow(ShareBench(), BEGIN + script)
     bench.check_every_prefix()
     return bench
 

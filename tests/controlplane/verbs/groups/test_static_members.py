@@ -1,58 +1,121 @@
 """Tests static members (KIP-345), which return under a new id without a rebalance and fence the old id (S26)."""
 
-from __future__ import annotations
+import pytest
 
-from typing import TYPE_CHECKING
+from tests.controlplane.verbs.groups.conftest import play
 
-if TYPE_CHECKING:
-    from tests.controlplane.verbs.groups.conftest import Bench, Play
+SCRIPTS = {
+    "a static member needs no id first": "join a instance=i -> a: gen=1 range leader=a of a",
+    "a follower is back without a rebalance": """
+        stable static         ->
+        join b fresh instance=j v9 -> b: gen=2 range leader=a
+        describe              -> Stable range a=A b=B
+        sync b                -> b: synced B
+        heartbeat a           -> a: ok
+    """,
+    "the leader is back and told to skip its assignment": """
+        stable static         ->
+        join a fresh instance=i v9 -> a: gen=2 range leader=a of a,b skip
+        sync a                -> a: synced A
+    """,
+    "an instance that nobody has is unknown": """
+        stable static          ->
+        heartbeat a instance=k -> a: UNKNOWN_MEMBER_ID
+        leave a@k @k           -> left: UNKNOWN_MEMBER_ID,UNKNOWN_MEMBER_ID
+    """,
+    "a return with another choice of protocol rebalances": """
+        join a old instance=i protocols=range,sticky -> a: gen=1 range leader=a of a
+        sync a a=A            -> a: synced A
+        join a fresh instance=i protocols=sticky -> a: gen=2 sticky leader=a of a
+    """,
+    "a return before the assignment rebalances": """
+        join a old instance=i -> a: gen=1 range leader=a of a
+        join a fresh instance=i -> a: gen=2 range leader=a of a
+    """,
+    "who waited for the assignment under the old id is fenced": """
+        stable static         ->
+        join a instance=i     -> a: waits
+        join b instance=j     -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
+        sync b                -> b: waits
+        join b fresh instance=j -> b: waits | b: FENCED_INSTANCE_ID
+        join a instance=i     -> a: gen=4 range leader=a of a,b | b: gen=4 range leader=a
+    """,
+    "who waited to join under the old id is fenced": """
+        stable static         ->
+        join b instance=j protocols=range:x -> b: waits
+        join b fresh instance=j -> b: waits | b: FENCED_INSTANCE_ID
+        join a instance=i     -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
+    """,
+    "a return in a rebalance completes it": """
+        stable static         ->
+        join a instance=i     -> a: waits
+        join b fresh instance=j -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
+    """,
+    "a return before its sync was due keeps the place": """
+        stable static         ->
+        join a instance=i     -> a: waits
+        join b instance=j     -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
+        sync a a=A b=B        -> a: synced A
+        join b fresh instance=j v9 -> b: gen=3 range leader=a
+        sync b                -> b: synced B
+        after 9s              ->
+        heartbeat a           -> a: ok
+        heartbeat b           -> b: ok
+    """,
+    "an operator removes by instance id": """
+        stable static         ->
+        leave @j              -> left: ok
+        join a instance=i     -> a: gen=3 range leader=a of a
+    """,
+    "a static member that is away stays until its session ends": """
+        join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
+        sync a a=A            -> a: synced A
+        join b old rebalance=60s -> b: waits
+        after 60s             -> b: gen=2 range leader=b of a,b
+        sync b a=X b=Y        -> b: synced Y
+        describe              -> Stable range a=X b=Y
+    """,
+    "a group of absent static members waits for one of them": """
+        join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
+        sync a a=A            -> a: synced A
+        join b instance=j rebalance=60s -> b: waits
+        leave @j              -> left: ok | b: UNKNOWN_MEMBER_ID
+        after 60s             ->
+        describe              -> PreparingRebalance a=
+        join a instance=i     -> a: gen=2 range leader=a of a
+    """,
+    # FENCED_INSTANCE_ID would end the client for good.
+    "a restart before the next generation keeps the new id": """
+        stable static         ->
+        join a fresh instance=i protocols=range:x,other -> a: gen=2 range leader=a
+        join b instance=j protocols=range:x -> b: waits
+        join a fresh instance=i -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
+        join b fresh instance=j -> b: waits
+        join a instance=i     -> a: gen=4 range leader=a of a,b | b: gen=4 range leader=a
+        restart               ->
+        heartbeat a instance=i -> a: ILLEGAL_GENERATION
+        heartbeat b instance=j -> b: ILLEGAL_GENERATION
+        join b instance=j     -> b: gen=2 range leader=a
+        describe              -> Stable range a=A b=B
+    """,
+}
 
-STABLE = """
-    join a old instance=i -> a: gen=1 range leader=a of a
-    sync a a=A            -> a: synced A
-    join b instance=j     -> b: waits
-    join a instance=i     -> a: gen=2 range leader=a of a,b | b: gen=2 range leader=a
-    sync b                -> b: waits
-    sync a a=A b=B        -> a: synced A | b: synced B
-"""
+
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_static_members(script: str) -> None:
+    play(script)
 
 
-def test_a_static_member_needs_no_id_first(play: Play) -> None:
-    play("join a instance=i -> a: gen=1 range leader=a of a")
-
-
-def test_a_follower_is_back_without_a_rebalance(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join b fresh instance=j v9 -> b: gen=2 range leader=a
-    describe              -> Stable range a=A b=B
-    sync b                -> b: synced B
-    heartbeat a           -> a: ok
-    """
-    )
-
-
-def test_the_leader_is_back_and_told_to_skip_its_assignment(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join a fresh instance=i v9 -> a: gen=2 range leader=a of a,b skip
-    sync a                -> a: synced A
-    """
-    )
-
-
-def test_before_v9_the_leader_does_not_learn_that_it_leads(play: Play, bench: Bench) -> None:
-    bench = play(STABLE)
+def test_before_v9_the_leader_does_not_learn_that_it_leads() -> None:
+    bench = play("stable static")
     old_id = bench.member_ids["a"]
     assert bench.run("join a fresh instance=i") == "a: gen=2 range leader=a"
     assert bench.member_ids["a"] != old_id
     assert bench.run("sync a") == "a: synced A"
 
 
-def test_the_old_id_is_fenced(play: Play) -> None:
-    bench = play(STABLE)
+def test_the_old_id_is_fenced() -> None:
+    bench = play("stable static")
     old_id = bench.member_ids["b"]
     bench.run("join b fresh instance=j")
     for line in ("heartbeat x", "sync x", "join x"):
@@ -64,130 +127,3 @@ def test_the_old_id_is_fenced(play: Play) -> None:
     assert bench.run(f"heartbeat x id={old_id}") == "x: UNKNOWN_MEMBER_ID"
     bench.member_ids["old"] = old_id
     assert bench.run("leave old@j") == "left: FENCED_INSTANCE_ID"
-
-
-def test_an_instance_that_nobody_has_is_unknown(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    heartbeat a instance=k -> a: UNKNOWN_MEMBER_ID
-    leave a@k @k           -> left: UNKNOWN_MEMBER_ID,UNKNOWN_MEMBER_ID
-    """
-    )
-
-
-def test_a_return_with_another_choice_of_protocol_rebalances(play: Play) -> None:
-    play("""
-    join a old instance=i protocols=range,sticky -> a: gen=1 range leader=a of a
-    sync a a=A            -> a: synced A
-    join a fresh instance=i protocols=sticky -> a: gen=2 sticky leader=a of a
-    """)
-
-
-def test_a_return_before_the_assignment_rebalances(play: Play) -> None:
-    play("""
-    join a old instance=i -> a: gen=1 range leader=a of a
-    join a fresh instance=i -> a: gen=2 range leader=a of a
-    """)
-
-
-def test_who_waited_for_the_assignment_under_the_old_id_is_fenced(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join a instance=i     -> a: waits
-    join b instance=j     -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
-    sync b                -> b: waits
-    join b fresh instance=j -> b: waits | b: FENCED_INSTANCE_ID
-    join a instance=i     -> a: gen=4 range leader=a of a,b | b: gen=4 range leader=a
-    """
-    )
-
-
-def test_who_waited_to_join_under_the_old_id_is_fenced(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join b instance=j protocols=range:x -> b: waits
-    join b fresh instance=j -> b: waits | b: FENCED_INSTANCE_ID
-    join a instance=i     -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
-    """
-    )
-
-
-def test_a_return_in_a_rebalance_completes_it(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join a instance=i     -> a: waits
-    join b fresh instance=j -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
-    """
-    )
-
-
-def test_a_return_before_its_sync_was_due_keeps_the_place(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    join a instance=i     -> a: waits
-    join b instance=j     -> b: gen=3 range leader=a | a: gen=3 range leader=a of a,b
-    sync a a=A b=B        -> a: synced A
-    join b fresh instance=j v9 -> b: gen=3 range leader=a
-    sync b                -> b: synced B
-    after 9s              ->
-    heartbeat a           -> a: ok
-    heartbeat b           -> b: ok
-    """
-    )
-
-
-def test_an_operator_removes_by_instance_id(play: Play) -> None:
-    play(
-        STABLE
-        + """
-    leave @j              -> left: ok
-    join a instance=i     -> a: gen=3 range leader=a of a
-    """
-    )
-
-
-def test_a_static_member_that_is_away_stays_until_its_session_ends(play: Play) -> None:
-    play("""
-    join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
-    sync a a=A            -> a: synced A
-    join b old rebalance=60s -> b: waits
-    after 60s             -> b: gen=2 range leader=b of a,b
-    sync b a=X b=Y        -> b: synced Y
-    describe              -> Stable range a=X b=Y
-    """)
-
-
-def test_a_group_of_absent_static_members_waits_for_one_of_them(play: Play) -> None:
-    play("""
-    join a old instance=i session=120s rebalance=60s -> a: gen=1 range leader=a of a
-    sync a a=A            -> a: synced A
-    join b instance=j rebalance=60s -> b: waits
-    leave @j              -> left: ok | b: UNKNOWN_MEMBER_ID
-    after 60s             ->
-    describe              -> PreparingRebalance a=
-    join a instance=i     -> a: gen=2 range leader=a of a
-    """)
-
-
-def test_a_restart_before_the_next_generation_keeps_the_new_id(play: Play) -> None:
-    """FENCED_INSTANCE_ID would end the client for good."""
-    play(
-        STABLE
-        + """
-    join a fresh instance=i protocols=range:x,other -> a: gen=2 range leader=a
-    join b instance=j protocols=range:x -> b: waits
-    join a fresh instance=i -> a: gen=3 range leader=a of a,b | b: gen=3 range leader=a
-    join b fresh instance=j -> b: waits
-    join a instance=i     -> a: gen=4 range leader=a of a,b | b: gen=4 range leader=a
-    restart               ->
-    heartbeat a instance=i -> a: ILLEGAL_GENERATION
-    heartbeat b instance=j -> b: ILLEGAL_GENERATION
-    join b instance=j     -> b: gen=2 range leader=a
-    describe              -> Stable range a=A b=B
-    """
-    )

@@ -47,7 +47,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.verbs.groups import streams_members, streams_topology
 from lacuna.controlplane.verbs.groups.streams_tasks import Runner, assign_sticky
-from tests.controlplane.verbs.groups.conftest import error_name
+from tests.controlplane.verbs.groups.conftest import error_name, follow
 from tests.controlplane.verbs.groups.consumer.bench import ConsumerBench
 
 ROLES = ("", "~", "^")
@@ -140,8 +140,7 @@ class StreamsBench(ConsumerBench):
     def do_set(self, name: str, value: str) -> str:
         change = ConfigChange(name=f"streams.{name}", operation=SET, value=value)
         command = AlterGroupConfigs(group_id=self.group_id, changes=[change])
-        reply, _ = self.send("", Command(alter_group_configs=command))
-        assert reply is not None
+        reply = self.ask(Command(alter_group_configs=command))
         return reply.group_configs_altered.error_message
 
     def do_make(self) -> str:
@@ -255,8 +254,7 @@ class StreamsBench(ConsumerBench):
 
     def do_state(self) -> str:
         command = DescribeConsumerGroups(group_ids=[self.group_id])
-        reply, _ = self.send("", Command(describe_streams_groups=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_streams_groups=command))
         return self.show("", reply)
 
     def show_streams_groups_described(self, _: str, described: StreamsGroupsDescribed) -> str:
@@ -278,8 +276,7 @@ class StreamsBench(ConsumerBench):
             topology_epoch=int(epoch),
             description=text.encode(),
         )
-        reply, _ = self.send("", Command(describe_topology=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_topology=command))
         return error_name(reply.topology_described.error_code)
 
 
@@ -292,11 +289,7 @@ BEGIN = """
 
 def play(script: str) -> StreamsBench:
     """Run a script after BEGIN, and compare every line with its expectation."""
-    bench = StreamsBench()
-    for line in (BEGIN + script).strip().splitlines():
-        command, _, expected = line.partition("->")
-        if command.strip() and not command.strip().startswith("#"):
-            assert (line, bench.run(command.strip())) == (line, expected.strip())
+    bench = follow(StreamsBench(), BEGIN + script)
     bench.check_every_prefix()
     return bench
 
@@ -320,25 +313,6 @@ def test_a_task_is_given_once_its_owner_has_given_it_up() -> None:
     bye b                         -> b: -1
     state                         -> Empty 5/5
     list                          -> g:Empty:streams:streams
-    """)
-
-
-def test_internal_topics_are_asked_for_and_found() -> None:
-    """A repartition topic has as many partitions as what is written to it, and a changelog as many as its tasks."""
-    play("""
-    app 0:t>r 1:*r+c              ->
-    join a                        -> a: 2 - [3]
-    why                           -> Internal topics are missing: c, r
-    state                         -> NotReady 2/2 | a=2:-
-    make                          -> c:4 r:4
-    beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3
-    state                         -> Stable 3/3 | a=3:0:0,1,2,3 1:0,1,2,3
-    """)
-    play("""
-    app 0:t>r>s 1:*r/8>v+c 2:*s*v+d ->
-    join a                        -> a: 2 - [3]
-    make                          -> c:8 d:8 r:8 s:4 v:8
-    beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3,4,5,6,7 2:0,1,2,3,4,5,6,7
     """)
 
 
@@ -411,140 +385,194 @@ def test_a_topology_is_bounded() -> None:
     assert "at most 1000 subtopologies" in bench.run("why")
 
 
-def test_the_topology_of_a_group_stays() -> None:
-    """A member with an older one gets no tasks (STALE_TOPOLOGY is 0), and one with another one is refused."""
-    play("""
-    app 0:t epoch=1               ->
-    join a                        -> a: 2 0:0,1,2,3
-    app 0:t epoch=0               ->
-    join b                        -> b: 3 - [0]
-    why                           -> The member's topology epoch 0 is behind the group's topology epoch 1.
-    app 0:t+c epoch=1             ->
-    join c                        -> c: INVALID_REQUEST
-    why                           -> Topology updates are not supported yet.
-    app 0:t epoch=2               ->
-    join c                        -> c: INVALID_REQUEST
-    """)
+SCRIPTS = {
+    # A repartition topic has as many partitions as what is written to it, and a changelog as many as its tasks.
+    "internal topics are asked for and found": """
+        app 0:t>r 1:*r+c              ->
+        join a                        -> a: 2 - [3]
+        why                           -> Internal topics are missing: c, r
+        state                         -> NotReady 2/2 | a=2:-
+        make                          -> c:4 r:4
+        beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3
+        state                         -> Stable 3/3 | a=3:0:0,1,2,3 1:0,1,2,3
+    """,
+    "internal topics of a chain are asked for and found": """
+        app 0:t>r>s 1:*r/8>v+c 2:*s*v+d ->
+        join a                        -> a: 2 - [3]
+        make                          -> c:8 d:8 r:8 s:4 v:8
+        beat a                        -> a: 3 0:0,1,2,3 1:0,1,2,3,4,5,6,7 2:0,1,2,3,4,5,6,7
+    """,
+    # A member with an older one gets no tasks (STALE_TOPOLOGY is 0), and one with another one is refused.
+    "the topology of a group stays": """
+        app 0:t epoch=1               ->
+        join a                        -> a: 2 0:0,1,2,3
+        app 0:t epoch=0               ->
+        join b                        -> b: 3 - [0]
+        why                           -> The member's topology epoch 0 is behind the group's topology epoch 1.
+        app 0:t+c epoch=1             ->
+        join c                        -> c: INVALID_REQUEST
+        why                           -> Topology updates are not supported yet.
+        app 0:t epoch=2               ->
+        join c                        -> c: INVALID_REQUEST
+    """,
+    # ASSIGNMENT_DELAYED is 5. A member without an assignment has epoch 1, as in Kafka.
+    "assignments wait as configured": """
+        app 0:t                       ->
+        set initial.rebalance.delay.ms 3000 ->
+        join a                        -> a: 1 - [5]
+        why                           -> Assignment delayed due to the configured initial rebalance delay.
+        join b                        -> b: 1 - [5]
+        after 2s                      ->
+        beat a                        -> a: 1 [5]
+        after 1s                      ->
+        beat a                        -> a: 3 0:0,2
+        beat b                        -> b: 3 0:1,3
+        set assignment.interval.ms 1000 ->
+        join c                        -> c: 3 - [5]
+        why                           -> Assignment delayed due to the configured assignment interval.
+        state                         -> Assigning 4/3 | a=3:0:0,2 | b=3:0:1,3 | c=3:-
+        after 1s                      ->
+        beat c                        -> c: 4
+        settle                        -> a=0:0,2 | b=0:1 | c=0:3
+    """,
+    # -2 keeps its tasks, -1 frees them. A second one with the instance id is refused, and an earlier one is fenced.
+    "a static member comes back to its tasks": """
+        app 0:t                       ->
+        join a instance=i process=p   -> a: 2 0:0,1,2,3
+        join b instance=j             -> b: 3 -
+        settle                        -> a=0:0,1 | b=0:2,3
+        bye a instance=i for=-2       -> a: -2
+        beat b                        -> b: 3
+        join x instance=i process=p   -> x: 3 0:0,1
+        state                         -> Stable 3/3 | b=3:0:2,3 | x=3:0:0,1
+        join y instance=i             -> y: UNRELEASED_INSTANCE_ID
+        beat a instance=i epoch=3     -> a: FENCED_INSTANCE_ID
+        beat b instance=k             -> b: UNKNOWN_MEMBER_ID
+        bye b instance=j              -> b: -1
+        beat x                        -> x: 4 0:0,1,2,3
+    """,
+    # S26: a fenced member must join again.
+    "epochs and tasks are checked": """
+        app 0:t                       ->
+        beat a epoch=1                -> a: GROUP_ID_NOT_FOUND
+        join a                        -> a: 2 0:0,1,2,3
+        beat a epoch=5                -> a: FENCED_MEMBER_EPOCH
+        beat a epoch=1                -> a: FENCED_MEMBER_EPOCH
+        beat z epoch=1                -> z: UNKNOWN_MEMBER_ID
+        beat a has=9:0                -> a: INVALID_REQUEST
+        why                           -> Subtopology 9 does not exist in the topology.
+        beat a has=0:7                -> a: INVALID_REQUEST
+        beat a epoch=-3               -> a: INVALID_REQUEST
+        beat a id= epoch=2            -> a: INVALID_REQUEST
+        beat a epoch=0                -> a: INVALID_REQUEST
+        join a                        -> a: 2 0:0,1,2,3
+        bye z                         -> z: UNKNOWN_MEMBER_ID
+    """,
+    # Its last answer may be lost (adr/0016).
+    "a member hears its tasks again over another session": """
+        app 0:t                       ->
+        join a                        -> a: 2 0:0,1,2,3
+        join b                        -> b: 3 -
+        beat a                        -> a: 2 0:0,1
+        beat a owned                  -> a: 3
+        reconnect                     ->
+        beat a epoch=2                -> a: 3 0:0,1
+        beat a                        -> a: 3
+        restart                       ->
+        beat b                        -> b: 3 0:2,3
+    """,
+    # It declares the standby task that the lost answer made active.
+    "a member that missed a promotion is not fenced": """
+        topic c 4                     ->
+        app 0:t+c                     ->
+        set num.standby.replicas 1    ->
+        join a                        -> a: 2 0:0,1,2,3
+        join b                        -> b: 3 ~0:0,1
+        bye a                         -> a: -1
+        beat b owned                  -> b: 4 0:0,1,2,3
+        reconnect                     ->
+        beat b epoch=3 has=~0:0,1     -> b: 4 0:0,1,2,3
+        beat b epoch=3 has=~0:0,1     -> b: FENCED_MEMBER_EPOCH
+    """,
+    # A session lasts 45 s, and revoking as long as the member's rebalance timeout, here 60 s.
+    "silent members are removed": """
+        app 0:t                       ->
+        join a                        -> a: 2 0:0,1,2,3
+        join b                        -> b: 3 -
+        after 40s                     ->
+        beat b                        -> b: 3
+        after 10s                     ->
+        beat b                        -> b: 4 0:0,1,2,3
+        join c                        -> c: 5 -
+        beat b                        -> b: 4 0:0,1
+        after 40s                     ->
+        beat b                        -> b: 4
+        beat c                        -> c: 5
+        after 30s                     ->
+        beat b                        -> b: UNKNOWN_MEMBER_ID
+        beat c                        -> c: 6 0:0,1,2,3
+        restart                       ->
+        after 40s                     ->
+        state                         -> Stable 6/6 | c=6:0:0,1,2,3
+        after 46s                     ->
+        state                         -> Empty 7/7
+    """,
+    # Questions go to the member that has the partition. The epoch grows with each change.
+    "what others must know of endpoints": """
+        app 0:t                       ->
+        join a at=h                   -> a: 2 0:0,1,2,3 @1 h=t:0,1,2,3
+        beat a knows=1                -> a: 2
+        join b at=k                   -> b: 3 - @2 h=t:0,1,2,3 k=
+        beat a owned knows=1          -> a: 2 0:0,1 @3 h=t:0,1 k=
+        beat a owned knows=3          -> a: 3
+        beat b owned knows=3          -> b: 3 0:2,3 @4 h=t:0,1 k=t:2,3
+        restart                       ->
+        beat b knows=3                -> b: 3 0:2,3 @4 h=t:0,1 k=t:2,3
+    """,
+    # A task has the partition with its number of each topic that has one.
+    "topics of a task may have fewer partitions": """
+        topic s 2                     ->
+        app 0:s,t                     ->
+        join a at=h                   -> a: 2 0:0,1,2,3 @1 h=s:0,1+t:0,1,2,3
+        join b at=k                   -> b: 3 - @2 h=s:0,1+t:0,1,2,3 k=
+        beat a owned knows=2          -> a: 2 0:0,1 @3 h=s:0,1+t:0,1 k=
+        beat a owned knows=3          -> a: 3
+        beat b owned knows=3          -> b: 3 0:2,3 @4 h=s:0,1+t:0,1 k=t:2,3
+    """,
+    # SHUTDOWN_APPLICATION is 4. It ends with the last member.
+    "one member shuts all down": """
+        app 0:t                       ->
+        join a                        -> a: 2 0:0,1,2,3
+        join b                        -> b: 3 -
+        beat a shutdown               -> a: 2 0:0,1 [4]
+        restart                       ->
+        beat b                        -> b: 3 - [4]
+        bye a                         -> a: -1
+        bye b                         -> b: -1
+        join c                        -> c: 6 0:0,1,2,3
+    """,
+    # An empty classic group becomes a streams group, and the reverse. Others get the errors of Kafka.
+    "a group has one kind": """
+        app 0:t                       ->
+        commit q t-1@4                -> q: ok
+        join a                        -> a: 2 0:0,1,2,3
+        cjoin c topics=t              -> c: INCONSISTENT_GROUP_PROTOCOL
+        describe g                    -> Dead GROUP_ID_NOT_FOUND
+        list types=streams            -> g:Stable:streams:streams
+        list types=consumer           ->
+        bye a                         -> a: -1
+        cjoin c topics=t old          -> c: gen=1 range leader=c of c
+        list                          -> g:CompletingRebalance:consumer:classic
+        beat a epoch=1                -> a: GROUP_ID_NOT_FOUND
+        join a                        -> a: GROUP_ID_NOT_FOUND
+        state                         -> GROUP_ID_NOT_FOUND
+    """,
+}
 
 
-def test_assignments_wait_as_configured() -> None:
-    """ASSIGNMENT_DELAYED is 5. A member without an assignment has epoch 1, as in Kafka."""
-    play("""
-    app 0:t                       ->
-    set initial.rebalance.delay.ms 3000 ->
-    join a                        -> a: 1 - [5]
-    why                           -> Assignment delayed due to the configured initial rebalance delay.
-    join b                        -> b: 1 - [5]
-    after 2s                      ->
-    beat a                        -> a: 1 [5]
-    after 1s                      ->
-    beat a                        -> a: 3 0:0,2
-    beat b                        -> b: 3 0:1,3
-    set assignment.interval.ms 1000 ->
-    join c                        -> c: 3 - [5]
-    why                           -> Assignment delayed due to the configured assignment interval.
-    state                         -> Assigning 4/3 | a=3:0:0,2 | b=3:0:1,3 | c=3:-
-    after 1s                      ->
-    beat c                        -> c: 4
-    settle                        -> a=0:0,2 | b=0:1 | c=0:3
-    """)
-
-
-def test_a_static_member_comes_back_to_its_tasks() -> None:
-    """-2 keeps its tasks, -1 frees them. A second one with the instance id is refused, and an earlier one is fenced."""
-    play("""
-    app 0:t                       ->
-    join a instance=i process=p   -> a: 2 0:0,1,2,3
-    join b instance=j             -> b: 3 -
-    settle                        -> a=0:0,1 | b=0:2,3
-    bye a instance=i for=-2       -> a: -2
-    beat b                        -> b: 3
-    join x instance=i process=p   -> x: 3 0:0,1
-    state                         -> Stable 3/3 | b=3:0:2,3 | x=3:0:0,1
-    join y instance=i             -> y: UNRELEASED_INSTANCE_ID
-    beat a instance=i epoch=3     -> a: FENCED_INSTANCE_ID
-    beat b instance=k             -> b: UNKNOWN_MEMBER_ID
-    bye b instance=j              -> b: -1
-    beat x                        -> x: 4 0:0,1,2,3
-    """)
-
-
-def test_epochs_and_tasks_are_checked() -> None:
-    """S26: a fenced member must join again."""
-    play("""
-    app 0:t                       ->
-    beat a epoch=1                -> a: GROUP_ID_NOT_FOUND
-    join a                        -> a: 2 0:0,1,2,3
-    beat a epoch=5                -> a: FENCED_MEMBER_EPOCH
-    beat a epoch=1                -> a: FENCED_MEMBER_EPOCH
-    beat z epoch=1                -> z: UNKNOWN_MEMBER_ID
-    beat a has=9:0                -> a: INVALID_REQUEST
-    why                           -> Subtopology 9 does not exist in the topology.
-    beat a has=0:7                -> a: INVALID_REQUEST
-    beat a epoch=-3               -> a: INVALID_REQUEST
-    beat a id= epoch=2            -> a: INVALID_REQUEST
-    beat a epoch=0                -> a: INVALID_REQUEST
-    join a                        -> a: 2 0:0,1,2,3
-    bye z                         -> z: UNKNOWN_MEMBER_ID
-    """)
-
-
-def test_a_member_hears_its_tasks_again_over_another_session() -> None:
-    """Its last answer may be lost (adr/0016)."""
-    play("""
-    app 0:t                       ->
-    join a                        -> a: 2 0:0,1,2,3
-    join b                        -> b: 3 -
-    beat a                        -> a: 2 0:0,1
-    beat a owned                  -> a: 3
-    reconnect                     ->
-    beat a epoch=2                -> a: 3 0:0,1
-    beat a                        -> a: 3
-    restart                       ->
-    beat b                        -> b: 3 0:2,3
-    """)
-
-
-def test_a_member_that_missed_a_promotion_is_not_fenced() -> None:
-    """It declares the standby task that the lost answer made active."""
-    play("""
-    topic c 4                     ->
-    app 0:t+c                     ->
-    set num.standby.replicas 1    ->
-    join a                        -> a: 2 0:0,1,2,3
-    join b                        -> b: 3 ~0:0,1
-    bye a                         -> a: -1
-    beat b owned                  -> b: 4 0:0,1,2,3
-    reconnect                     ->
-    beat b epoch=3 has=~0:0,1     -> b: 4 0:0,1,2,3
-    beat b epoch=3 has=~0:0,1     -> b: FENCED_MEMBER_EPOCH
-    """)
-
-
-def test_silent_members_are_removed() -> None:
-    """A session lasts 45 s, and revoking as long as the member's rebalance timeout, here 60 s."""
-    play("""
-    app 0:t                       ->
-    join a                        -> a: 2 0:0,1,2,3
-    join b                        -> b: 3 -
-    after 40s                     ->
-    beat b                        -> b: 3
-    after 10s                     ->
-    beat b                        -> b: 4 0:0,1,2,3
-    join c                        -> c: 5 -
-    beat b                        -> b: 4 0:0,1
-    after 40s                     ->
-    beat b                        -> b: 4
-    beat c                        -> c: 5
-    after 30s                     ->
-    beat b                        -> b: UNKNOWN_MEMBER_ID
-    beat c                        -> c: 6 0:0,1,2,3
-    restart                       ->
-    after 40s                     ->
-    state                         -> Stable 6/6 | c=6:0:0,1,2,3
-    after 46s                     ->
-    state                         -> Empty 7/7
-    """)
+@pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
+def test_streams_groups(script: str) -> None:
+    play(script)
 
 
 @pytest.mark.slow
@@ -569,34 +597,6 @@ def test_standby_tasks_are_elsewhere_and_take_over() -> None:
     """)
 
 
-def test_what_others_must_know_of_endpoints() -> None:
-    """Questions go to the member that has the partition. The epoch grows with each change."""
-    play("""
-    app 0:t                       ->
-    join a at=h                   -> a: 2 0:0,1,2,3 @1 h=t:0,1,2,3
-    beat a knows=1                -> a: 2
-    join b at=k                   -> b: 3 - @2 h=t:0,1,2,3 k=
-    beat a owned knows=1          -> a: 2 0:0,1 @3 h=t:0,1 k=
-    beat a owned knows=3          -> a: 3
-    beat b owned knows=3          -> b: 3 0:2,3 @4 h=t:0,1 k=t:2,3
-    restart                       ->
-    beat b knows=3                -> b: 3 0:2,3 @4 h=t:0,1 k=t:2,3
-    """)
-
-
-def test_topics_of_a_task_may_have_fewer_partitions() -> None:
-    """A task has the partition with its number of each topic that has one."""
-    play("""
-    topic s 2                     ->
-    app 0:s,t                     ->
-    join a at=h                   -> a: 2 0:0,1,2,3 @1 h=s:0,1+t:0,1,2,3
-    join b at=k                   -> b: 3 - @2 h=s:0,1+t:0,1,2,3 k=
-    beat a owned knows=2          -> a: 2 0:0,1 @3 h=s:0,1+t:0,1 k=
-    beat a owned knows=3          -> a: 3
-    beat b owned knows=3          -> b: 3 0:2,3 @4 h=s:0,1+t:0,1 k=t:2,3
-    """)
-
-
 def test_members_of_a_group_report_a_bounded_number_of_offsets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -615,21 +615,6 @@ def test_members_of_a_group_report_a_bounded_number_of_offsets(
     bench.do_bye("b")
     bench.do_beat("a", "offsets=0/3/8")
     assert bench.groups.live_streams["g"].offsets["a"][0]["0", 3] == 8
-
-
-def test_one_member_shuts_all_down() -> None:
-    """SHUTDOWN_APPLICATION is 4. It ends with the last member."""
-    play("""
-    app 0:t                       ->
-    join a                        -> a: 2 0:0,1,2,3
-    join b                        -> b: 3 -
-    beat a shutdown               -> a: 2 0:0,1 [4]
-    restart                       ->
-    beat b                        -> b: 3 - [4]
-    bye a                         -> a: -1
-    bye b                         -> b: -1
-    join c                        -> c: 6 0:0,1,2,3
-    """)
 
 
 def test_required_tags_are_asked_for() -> None:
@@ -671,25 +656,6 @@ def test_a_member_commits_for_the_tasks_that_it_has_had() -> None:
     delete_offsets t-0            -> ok
     delete g                      -> ok
     list                          ->
-    """)
-
-
-def test_a_group_has_one_kind() -> None:
-    """An empty classic group becomes a streams group, and the reverse. Others get the errors of Kafka."""
-    play("""
-    app 0:t                       ->
-    commit q t-1@4                -> q: ok
-    join a                        -> a: 2 0:0,1,2,3
-    cjoin c topics=t              -> c: INCONSISTENT_GROUP_PROTOCOL
-    describe g                    -> Dead GROUP_ID_NOT_FOUND
-    list types=streams            -> g:Stable:streams:streams
-    list types=consumer           ->
-    bye a                         -> a: -1
-    cjoin c topics=t old          -> c: gen=1 range leader=c of c
-    list                          -> g:CompletingRebalance:consumer:classic
-    beat a epoch=1                -> a: GROUP_ID_NOT_FOUND
-    join a                        -> a: GROUP_ID_NOT_FOUND
-    state                         -> GROUP_ID_NOT_FOUND
     """)
 
 

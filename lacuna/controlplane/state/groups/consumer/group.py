@@ -5,6 +5,7 @@ whole group, for a snapshot draft = Draft(group_id, base)  # decide on a copy, t
 draft.to_step()
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -13,7 +14,8 @@ from lacuna.controlplane.state.groups.consumer.assignments import Assignment, pa
 from lacuna.controlplane.state.groups.consumer.member import Member, size_of_subscription
 from lacuna.controlplane.state.groups.consumer.states import ConsumerGroupState
 from lacuna.controlplane.state.groups.live import LiveGroup
-from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep, SubscribedTopics
+from lacuna.controlplane.v1.cluster_pb2 import PartitionCounts
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupStep
 
 #: The epoch of a group before its first member, which joins at epoch 2, as in Kafka 4.4.
 FIRST_EPOCH: Final = 1
@@ -61,8 +63,7 @@ class ConsumerGroup:
             self._add(member)
             self.metadata_size += _growth(before, member)
         if step.HasField("topics"):
-            counts = zip(step.topics.topic_ids, step.topics.partition_counts, strict=True)
-            self.topics = dict(counts)
+            self.topics = read_topics(step.topics)
 
     def to_step(self) -> ConsumerGroupStep:
         """Return the whole group as one step; equal groups give equal bytes."""
@@ -71,7 +72,7 @@ class ConsumerGroup:
             group_epoch=self.group_epoch,
             assignment_epoch=self.assignment_epoch,
             members=[each.to_record() for _, each in sorted(self.members.items())],
-            topics=_topics_record(self.topics),
+            topics=topics_record(self.topics),
         )
 
     def _add(self, member: Member) -> None:
@@ -168,7 +169,7 @@ class Draft:
             elif member is None and before is not None:
                 step.removed_member_ids.append(member_id)
         if self.base is None or self.topics != self.base.topics:
-            step.topics.CopyFrom(_topics_record(self.topics))
+            step.topics.CopyFrom(topics_record(self.topics))
         is_change = (
             self.base is None
             or bool(step.members or step.removed_member_ids or step.HasField("topics"))
@@ -195,9 +196,12 @@ def _growth(before: Member | None, now: Member | None) -> int:
     return (size_of_subscription(is_) if is_ else 0) - (size_of_subscription(was) if was else 0)
 
 
-def _topics_record(topics: dict[bytes, int]) -> SubscribedTopics:
-    ordered = sorted(topics.items())
-    return SubscribedTopics(
-        topic_ids=[topic_id for topic_id, _ in ordered],
-        partition_counts=[count for _, count in ordered],
-    )
+def topics_record(topics: Mapping[bytes, int]) -> PartitionCounts:
+    """Return topics as the message that steps hold."""
+    ordered = dict(sorted(topics.items()))
+    return PartitionCounts(topic_ids=ordered, partition_counts=ordered.values())
+
+
+def read_topics(record: PartitionCounts) -> dict[bytes, int]:
+    """Read the message that steps hold."""
+    return dict(zip(record.topic_ids, record.partition_counts, strict=True))

@@ -4,7 +4,7 @@ After a restart, every member has its full session timeout, and a member that wa
 rebalance timeout.
 """
 
-from collections.abc import Iterator
+from collections.abc import Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -48,9 +48,7 @@ class LiveConsumerGroup:
         return live
 
     def expect_heartbeat(self, member: Member, session_timeout_ms: int, now_ms: int) -> None:
-        """Restart the member's session, with its own timeout if it speaks the classic protocol, otherwise the
-        group's.
-        """
+        """Restart the member's session, with its own timeout if it speaks the classic protocol, else the group's."""
         classic = member.subscription.classic
         timeout_ms = session_timeout_ms if classic is None else classic.session_timeout_ms
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
@@ -98,10 +96,9 @@ class LiveConsumerGroup:
         for kind in Deadline:
             self.clear(member_id, kind)
 
-    def overdue(self, now_ms: int) -> Iterator[tuple[str, Deadline]]:
-        """Return the (member id, kind) of the deadlines at or before `now_ms`, ordered by time."""
-        due = [(at_ms, key) for key, at_ms in self.deadlines.items() if at_ms <= now_ms]
-        return (key for _, key in sorted(due))
+    def overdue(self, now_ms: int) -> Set[str]:
+        """Return the ids of the members with a deadline at or before `now_ms`."""
+        return {member_id for (member_id, _), at_ms in self.deadlines.items() if at_ms <= now_ms}
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
         """Return whether a deadline may have passed, once all of them are settled."""

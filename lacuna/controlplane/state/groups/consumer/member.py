@@ -23,6 +23,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerMember,
     ConsumerSubscription,
     ConsumerTarget,
+    DescribedConsumerMember,
     TakenBefore,
 )
 from lacuna.controlplane.v1.groups_pb2 import GroupProtocol
@@ -52,9 +53,7 @@ def shared_names(names: Iterable[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)
 def first_equal(name: str) -> str:
-    """Return the first string passed here that is equal to `name`. (In CPython 3.12, sys.intern never frees
-    strings.)
-    """
+    """Return the first string passed here that equals `name`. (In CPython 3.12, sys.intern never frees strings.)"""
     return name
 
 
@@ -117,9 +116,7 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return the approximate bytes that a subscription takes. For a classic member, its protocols count, as in its
-    groups.
-    """
+    """Return the approximate bytes of a subscription. A classic member's protocols count, as in its groups."""
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
     texts = (
@@ -227,6 +224,22 @@ class Member:
         """Whether the member holds exactly its target of this assignment epoch."""
         current = self.current
         return current.state is MemberState.STABLE and current.member_epoch == assignment_epoch
+
+    def described(self) -> DescribedConsumerMember:
+        """Return the message for operators, without the target."""
+        subscription = self.subscription
+        return DescribedConsumerMember(
+            member_id=self.member_id,
+            group_instance_id=subscription.group_instance_id,
+            rack_id=subscription.rack_id,
+            member_epoch=self.current.member_epoch,
+            client_id=subscription.client_id,
+            client_host=subscription.client_host,
+            topic_names=subscription.topic_names,
+            topic_regex=subscription.topic_regex,
+            assignment=write_assignment(self.current.assigned),
+            is_classic=self.is_classic,
+        )
 
     def to_record(self, before: "Member | None" = None) -> ConsumerMember:
         """Return the message that journal records hold, with all parts or only those that differ from `before`."""

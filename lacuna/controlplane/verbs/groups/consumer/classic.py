@@ -17,13 +17,12 @@ from lacuna.controlplane.state.groups.consumer.member import (
     shared_names,
 )
 from lacuna.controlplane.state.groups.consumer.states import MemberState
+from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import (
     GroupJoined,
-    GroupLeft,
     GroupSynced,
     Heartbeat,
-    HeartbeatAnswered,
     JoinGroup,
     LeaveGroup,
     LeavingMember,
@@ -174,7 +173,7 @@ def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
     try:
         member = _find(group, command)
     except Refused as refused:
-        return Reply(heartbeat_answered=HeartbeatAnswered(error_code=refused.code))
+        return Reply(heartbeat_answered=Outcome(error_code=refused.code))
     live = turn.groups.open_consumer(group, turn.now_ms)
     live.expect_heartbeat(
         member, turn.groups.consumer_session_timeout_ms(group.group_id), turn.now_ms
@@ -192,7 +191,7 @@ def heartbeat(turn: Turn, group: ConsumerGroup, command: Heartbeat) -> Reply:
     if has_step:
         _expect_join(turn, group, member)
     code = ErrorCode.REBALANCE_IN_PROGRESS if has_step else ErrorCode.NONE
-    return Reply(heartbeat_answered=HeartbeatAnswered(error_code=code))
+    return Reply(heartbeat_answered=Outcome(error_code=code))
 
 
 def _expect_join(turn: Turn, group: ConsumerGroup, member: Member) -> None:
@@ -204,10 +203,7 @@ def _expect_join(turn: Turn, group: ConsumerGroup, member: Member) -> None:
 def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
     """Find the classic member that sent the command, and check its generation. Raises Refused."""
     draft = Draft(group.group_id, group)
-    if command.group_instance_id:
-        member = finding.find_static(draft, command.member_id, command.group_instance_id)
-    else:
-        member = finding.find_dynamic(draft, command.member_id)
+    member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if not member.is_classic:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID)
     if member.current.member_epoch != command.generation_id:
@@ -216,10 +212,7 @@ def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
 
 
 def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
-    """Decide a LeaveGroup, with an error code for each member.
-
-    The members can speak either protocol, so that an operator can remove them.
-    """
+    """Decide a LeaveGroup: an error code each. Members may speak either protocol, so operators can remove them."""
     draft = Draft(group.group_id, group)
     leaving: set[str] = set()
     error_codes = []
@@ -236,15 +229,11 @@ def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
         error_codes.append(ErrorCode.NONE)
     if leaving:
         put_out(turn, draft, leaving)
-    return Reply(group_left=GroupLeft(error_codes=error_codes))
+    return Reply(group_left=Outcomes(error_codes=error_codes))
 
 
 def _leaving_id(draft: Draft, leaving: LeavingMember) -> str:
     instance_id = leaving.group_instance_id
-    if not instance_id:
-        member = finding.find_dynamic(draft, leaving.member_id)
-    else:
-        # An operator removes a static member by its instance id alone.
-        member_id = leaving.member_id or draft.static_members.get(instance_id, "")
-        member = finding.find_static(draft, member_id, instance_id)
-    return member.member_id
+    # An operator removes a static member by its instance id alone.
+    member_id = leaving.member_id or draft.static_members.get(instance_id, "")
+    return finding.find_member(draft, member_id, instance_id).member_id

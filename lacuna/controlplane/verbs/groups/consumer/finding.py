@@ -3,22 +3,26 @@
 Members of streams groups are found in the same way.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, is_within, joined
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
+from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.consumer.member import Member
 from lacuna.controlplane.state.groups.consumer.states import JOINING_EPOCH, LEAVING_STATIC_EPOCH
 from lacuna.controlplane.state.groups.live import SIZE_OF_NAME
 from lacuna.controlplane.state.groups.states import GroupState
 from lacuna.controlplane.state.groups.streams import Member as StreamsMember
+from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.verbs.groups.consumer.converting import upgrade
 from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 
+G = TypeVar("G")
 M = TypeVar("M", Member, StreamsMember)
 
 
@@ -38,11 +42,31 @@ class Drafted(Protocol[M]):
 def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
     """Return the consumer group. Raises Refused if it does not exist or is a classic group."""
     group = turn.groups.consumers.get(group_id)
-    if group is not None:
-        return group
-    if turn.groups.exists(group_id):
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-    raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    if group is None:
+        raise no_group(turn, group_id, "consumer")
+    return group
+
+
+def no_group(turn: Turn, group_id: str, kind: str) -> Refused:
+    """Return the refusal of a group that is not of this kind, or does not exist."""
+    why = f"is not a {kind} group" if turn.groups.exists(group_id) else "not found"
+    return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
+
+
+def possibly_overdue(
+    turn: Turn, groups: Mapping[str, G], live: Mapping[str, LiveConsumerGroup]
+) -> Iterator[tuple[str, G]]:
+    """Yield the groups in which a deadline may have passed, at most GROUPS_PER_TICK. The next tick continues.
+
+    A group without deadlines was restored from the journal.
+    """
+    moved_ms = turn.groups.live.moved_ms
+    found = (
+        (group_id, group)
+        for group_id, group in list(groups.items())
+        if (known := live.get(group_id)) is None or known.is_due(turn.now_ms, moved_ms)
+    )
+    return islice(found, GROUPS_PER_TICK)
 
 
 def find_or_make_group(turn: Turn, group_id: str) -> Draft:
@@ -51,7 +75,7 @@ def find_or_make_group(turn: Turn, group_id: str) -> Draft:
     if group is not None:
         return Draft(group_id, group)
     if turn.groups.is_modern(group_id):
-        raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
+        raise no_group(turn, group_id, "consumer")
     classic = turn.groups.find(group_id, turn.now_ms)
     if classic is not None and classic.state is not GroupState.EMPTY:
         return upgrade(turn, classic)
@@ -108,13 +132,30 @@ def check_epoch(
         and (is_within(owned, known) if owned is not None else not has_heard)
     )
     if not is_retry:
-        size = "greater" if member_epoch > current.member_epoch else "smaller"
-        raise Refused(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has a {size} member epoch ({member_epoch}) than the one"
-            f" known by the group coordinator ({current.member_epoch}). The member must abandon all"
-            " its partitions and rejoin.",
-        )
+        raise fenced("consumer", member_epoch, current.member_epoch)
+
+
+def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
+    """Return the refusal of a member with another epoch than the one that its group, of this kind, knows."""
+    size = "greater" if member_epoch > known_epoch else "smaller"
+    return Refused(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {kind} group member has a {size} member epoch ({member_epoch}) than the one known by the group"
+        f" coordinator ({known_epoch}). The member must abandon all its partitions and rejoin.",
+    )
+
+
+def has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
+    """Whether a member certainly has the answer to its last heartbeat."""
+    live = turn.groups.live_consumers.get(draft.group_id)
+    return live is not None and live.has_heard(member_id, turn.context.session)
+
+
+def find_member(draft: Drafted[M], member_id: str, instance_id: str) -> M:
+    """Return a static member, or a dynamic one without an instance id. Raises Refused if there is none."""
+    if instance_id:
+        return find_static(draft, member_id, instance_id)
+    return find_dynamic(draft, member_id)
 
 
 def find_dynamic(draft: Drafted[M], member_id: str) -> M:

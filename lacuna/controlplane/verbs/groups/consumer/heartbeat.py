@@ -126,7 +126,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     finding.check_room(turn, draft, command.member_id)
     member_id = command.member_id or turn.context.new_id().hex()
     owned = read_assignment(command.owned) if command.has_owned else None
-    has_heard = _has_heard(turn, draft, member_id)
+    has_heard = finding.has_heard(turn, draft, member_id)
     before = _find_member(draft, command, member_id, owned, has_heard=has_heard)
     member = _updated(before, command)
     _check_regex(before, member)
@@ -136,7 +136,8 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
     take_account(turn, draft, has_changed=has_changed)
     assign_if_stale(turn, draft)
     if command.member_epoch == before.current.member_epoch:
-        draft.put(_reconciled(draft, member_id, owned))
+        known = draft.members[member_id]
+        draft.put(reconcile(known, draft.assignment_epoch, draft.owners, owned))
     # Otherwise, it has to receive its last step first, or it might be two epochs behind.
     return _end(turn, draft, command, before, has_heard=has_heard)
 
@@ -149,11 +150,6 @@ def _put(turn: Turn, draft: Draft, before: Member, member: Member) -> bool:
     preferred = preferred_assignor(draft.members)
     finding.put_within_bounds(turn, draft, member)
     return preferred_assignor(draft.members) != preferred
-
-
-def _has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
-    live = turn.groups.live_consumers.get(draft.group_id)
-    return live is not None and live.has_heard(member_id, turn.context.session)
 
 
 def _end(
@@ -208,10 +204,8 @@ def _find_member(
         )
     if is_joining:
         member = draft.members.get(member_id) or Member(member_id=member_id)
-    elif instance_id:
-        member = finding.find_static(draft, member_id, instance_id)
     else:
-        member = finding.find_dynamic(draft, member_id)
+        member = finding.find_member(draft, member_id, instance_id)
     finding.check_epoch(member, command.member_epoch, owned, has_heard=has_heard)
     return member
 
@@ -256,16 +250,9 @@ def _wants_other_topics(before: Subscription, now: Subscription) -> bool:
     return (before.topic_names, before.topic_regex) != (now.topic_names, now.topic_regex)
 
 
-def _reconciled(draft: Draft, member_id: str, owned: Assignment | None) -> Member:
-    return reconcile(draft.members[member_id], draft.assignment_epoch, draft.owners, owned)
-
-
 def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatAnswered:
     draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
-    if command.group_instance_id:
-        member = finding.find_static(draft, command.member_id, command.group_instance_id)
-    else:
-        member = finding.find_dynamic(draft, command.member_id)
+    member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if command.member_epoch == LEAVING_STATIC_EPOCH:
         # Its session continues: the member has that long to come back, and keeps its partitions.
         current = replace(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})

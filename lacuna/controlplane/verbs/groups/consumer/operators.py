@@ -8,7 +8,6 @@ from lacuna.controlplane.shared.rights import of_groups
 from lacuna.controlplane.state.groups.consumer.assignments import write_assignment
 from lacuna.controlplane.state.groups.consumer.group import ConsumerGroup, Draft
 from lacuna.controlplane.state.groups.consumer.member import Member
-from lacuna.controlplane.state.settings import GROUPS_PER_TICK
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupsDescribed,
     DescribeConsumerGroups,
@@ -16,8 +15,8 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     DescribedConsumerMember,
 )
 from lacuna.controlplane.v1.control_pb2 import Reply
-from lacuna.controlplane.verbs.groups.consumer import finding
 from lacuna.controlplane.verbs.groups.consumer.advance import preferred_assignor
+from lacuna.controlplane.verbs.groups.consumer.finding import find_group, possibly_overdue
 from lacuna.controlplane.verbs.groups.consumer.heartbeat import put_out
 from lacuna.controlplane.verbs.parts import until_full
 from lacuna.controlplane.verbs.refusals import Refused
@@ -35,7 +34,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedConsumerGroup:
     if not group_id:
         return DescribedConsumerGroup(error_code=ErrorCode.INVALID_GROUP_ID)
     try:
-        group = finding.find_group(turn, group_id)
+        group = find_group(turn, group_id)
     except Refused as refused:
         return DescribedConsumerGroup(
             group_id=group_id, error_code=refused.code, error_message=refused.message
@@ -51,43 +50,19 @@ def _describe(turn: Turn, group_id: str) -> DescribedConsumerGroup:
 
 
 def _describe_member(member: Member) -> DescribedConsumerMember:
-    subscription = member.subscription
-    return DescribedConsumerMember(
-        member_id=member.member_id,
-        group_instance_id=subscription.group_instance_id,
-        rack_id=subscription.rack_id,
-        member_epoch=member.current.member_epoch,
-        client_id=subscription.client_id,
-        client_host=subscription.client_host,
-        topic_names=subscription.topic_names,
-        topic_regex=subscription.topic_regex,
-        assignment=write_assignment(member.current.assigned),
-        target=write_assignment(member.target),
-        is_classic=member.is_classic,
-    )
+    described = member.described()
+    described.target.extend(write_assignment(member.target))
+    return described
 
 
 def end_overdue_consumers(turn: Turn) -> None:
-    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first.
-
-    The next tick continues after GROUPS_PER_TICK groups.
-    """
-    groups, moved_ms = turn.groups, turn.groups.live.moved_ms
-    left = GROUPS_PER_TICK
-    for group_id, group in list(groups.consumers.items()):
-        known = groups.live_consumers.get(group_id)
-        if known is not None and not known.is_due(turn.now_ms, moved_ms):
-            continue
-        left -= 1
-        if left < 0:
-            return
+    """Remove members with a deadline that has passed; a group restored from the journal gets full deadlines first."""
+    groups = turn.groups
+    for group_id, group in possibly_overdue(turn, groups.consumers, groups.live_consumers):
         live = groups.open_consumer(group, turn.now_ms)
-        overdue = {member_id for member_id, _ in live.overdue(turn.now_ms)}
-        present = overdue & group.members.keys()
-        if present:
+        if present := live.overdue(turn.now_ms) & group.members.keys():
             put_out(turn, Draft(group_id, group), present)
-        live = turn.groups.live_consumers.get(group_id, live)
-        live.refresh_due()
+        groups.live_consumers.get(group_id, live).refresh_due()
 
 
 def is_subscribed(turn: Turn, group: ConsumerGroup, topic_id: bytes) -> bool:

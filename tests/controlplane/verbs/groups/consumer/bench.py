@@ -13,28 +13,34 @@ Topics' ids are sixteen times their letter. Members' names are also their ids.
 
 from __future__ import annotations
 
-import re
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.state.groups.consumer.assignments import Assignment, write_assignment
 from lacuna.controlplane.state.groups.consumer.assignments import read_assignment as read_rows
-from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.state import TopicState
 from lacuna.controlplane.v1 import groups_pb2 as g
+from lacuna.controlplane.v1.cluster_pb2 import Outcomes
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
     ConsumerGroupHeartbeat,
     ConsumerGroupHeartbeatAnswered,
     ConsumerGroupsDescribed,
     DeleteOffsets,
     DescribeConsumerGroups,
-    OffsetsDeleted,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.verbs.groups.consumer.embedded import read_assignment
-from tests.controlplane.verbs.groups.conftest import Bench, error_name, parse_ms, partition_of
+from tests.controlplane.verbs.groups.conftest import (
+    Bench,
+    error_name,
+    follow,
+    parse_ms,
+    partition_of,
+)
 
 
 def shown(assignment: Assignment) -> str:
@@ -72,9 +78,21 @@ def subscription(topics: list[str], owned: Assignment, version: int = 1) -> byte
     return b"".join(parts)
 
 
+STABLE = """
+    topic t 4
+    beat a topics=t       -> a: 2 t:0,1,2,3
+    beat b topics=t       -> b: 3 -
+    beat a                -> a: 2 t:0,1
+    beat a owned          -> a: 3
+    beat b                -> b: 3 t:2,3
+"""
+
+
 @dataclass
 class ConsumerBench(Bench):
     """Like Bench, with topics and with members of the consumer protocol."""
+
+    stable: ClassVar[Mapping[str, str]] = {"": STABLE}
 
     epochs: dict[str, int] = field(default_factory=dict)
     owned: dict[str, Assignment] = field(default_factory=dict)
@@ -185,8 +203,7 @@ class ConsumerBench(Bench):
 
     def do_state(self) -> str:
         command = DescribeConsumerGroups(group_ids=[self.group_id])
-        reply, _ = self.send("", Command(describe_consumer_groups=command))
-        assert reply is not None
+        reply = self.ask(Command(describe_consumer_groups=command))
         return self.show("", reply)
 
     def show_consumer_groups_described(self, _: str, described: ConsumerGroupsDescribed) -> str:
@@ -204,11 +221,10 @@ class ConsumerBench(Bench):
         command = DeleteOffsets(
             group_id=self.group_id, partitions=[partition_of(each) for each in places]
         )
-        reply, _ = self.send("", Command(delete_offsets=command))
-        assert reply is not None
+        reply = self.ask(Command(delete_offsets=command))
         return self.show("", reply)
 
-    def show_offsets_deleted(self, _: str, deleted: OffsetsDeleted) -> str:
+    def show_offsets_deleted(self, _: str, deleted: Outcomes) -> str:
         if deleted.error_code:
             return error_name(deleted.error_code)
         return ",".join(error_name(code) for code in deleted.error_codes)
@@ -262,19 +278,5 @@ class ConsumerBench(Bench):
         return f"synced {shown(self.owned[name])}"
 
 
-def _milliseconds(text: str) -> int:
-    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
-    return int(digits) * {"ms": 1, "s": 1000, "min": 60_000, "d": 86_400_000}[text[len(digits) :]]
-
-
-def play(script: str, **settings: int) -> ConsumerBench:
-    """Run a script and compare every line with its expectation."""
-    bench = ConsumerBench(settings=GroupSettings(**settings))
-    lines = re.sub(r"\n\s*\|", " |", script.strip()).splitlines()
-    for number, line in enumerate(lines, 1):
-        command, _, expected = line.partition("->")
-        if not command.strip() or command.strip().startswith("#"):
-            continue
-        got = bench.run(command.strip())
-        assert got == expected.strip(), f"line {number}: {line.strip()}\ngot {got}"
-    return bench
+def play(script: str) -> ConsumerBench:
+    return follow(ConsumerBench(), script)

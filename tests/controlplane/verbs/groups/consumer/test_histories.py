@@ -40,9 +40,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule(name=NEW, owned=st.sampled_from(["", "owned"]))
     def beat(self, name: str, owned: str) -> None:
-        """Beat. The client immediately drops partitions that are no longer assigned, and all of them if it is
-        fenced.
-        """
+        """Beat. The client at once drops partitions that are no longer assigned, or all if it is fenced."""
         if self.bench.epochs.get(name) and self.bench.run(f"beat {name} {owned}").endswith(OUT):
             self.forget(name)
 
