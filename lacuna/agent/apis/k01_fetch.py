@@ -123,10 +123,9 @@ def _as_known(answer: wire.PartitionData) -> wire.PartitionData:
 API = Api(
     request=wire.FETCH_REQUEST,
     response=wire.FETCH_RESPONSE,
-    max_version=18,
     waits=True,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard(serve),
     quota=CONSUMED,
     # Each of 200,000 partitions, the most of a cluster, in its own topic.

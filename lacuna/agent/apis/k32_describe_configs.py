@@ -50,15 +50,6 @@ async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.Descr
     return wire.DescribeConfigsResponse(results=results)
 
 
-def refuse(
-    _call: Call, request: wire.DescribeConfigsRequest, error_code: int
-) -> wire.DescribeConfigsResponse:
-    """Answer every resource with the error."""
-    return wire.DescribeConfigsResponse(
-        results=[_failed(each, error_code) for each in request.resources]
-    )
-
-
 async def _configs_of_groups(
     context: AgentContext, request: wire.DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
@@ -156,9 +147,10 @@ def _config(
 API = Api(
     request=wire.DESCRIBE_CONFIGS_REQUEST,
     response=wire.DESCRIBE_CONFIGS_RESPONSE,
-    max_version=4,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: wire.DescribeConfigsResponse(
+        results=[_failed(each, code) for each in request.resources]
+    ),
     guard=guard,
     pieces=(Pieces(("resources",), ("results",), most=20),),
     notes="topics, groups, agents and their loggers; client metrics subscriptions show the defaults",

@@ -69,13 +69,6 @@ def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
     )
 
 
-def refuse(
-    _call: Call, _request: wire.ConsumerGroupHeartbeatRequest, error_code: int
-) -> wire.ConsumerGroupHeartbeatResponse:
-    """Answer with only the error."""
-    return _failed(error_code, "")
-
-
 def _command(call: Call, request: wire.ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and call.version < FIRST_MEMBER_ID_OF_CLIENT:
@@ -120,9 +113,7 @@ def _failed(error_code: int, message: str) -> wire.ConsumerGroupHeartbeatRespons
 API = Api(
     request=wire.CONSUMER_GROUP_HEARTBEAT_REQUEST,
     response=wire.CONSUMER_GROUP_HEARTBEAT_RESPONSE,
-    max_version=1,
     handle=handle,
-    refuse=refuse,
     guard=guard,
     most_whole=50_000,
     moved=ErrorCode.NOT_COORDINATOR,

@@ -130,29 +130,11 @@ def _described(
     )
 
 
-def _refuse_heartbeat(
-    _call: Call, _request: wire.ShareGroupHeartbeatRequest, error_code: int
-) -> wire.ShareGroupHeartbeatResponse:
-    return wire.ShareGroupHeartbeatResponse(error_code=error_code)
-
-
-def _refuse_describe(
-    _call: Call, request: wire.ShareGroupDescribeRequest, error_code: int
-) -> wire.ShareGroupDescribeResponse:
-    return wire.ShareGroupDescribeResponse(
-        groups=[
-            wire.DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids
-        ]
-    )
-
-
 APIS = (
     Api(
         request=wire.SHARE_GROUP_HEARTBEAT_REQUEST,
         response=wire.SHARE_GROUP_HEARTBEAT_RESPONSE,
-        max_version=1,
         handle=heartbeat,
-        refuse=_refuse_heartbeat,
         guard=share_group_heartbeat,
         moved=ErrorCode.NOT_COORDINATOR,
         heartbeat_ms=_heartbeat_ms,
@@ -161,9 +143,10 @@ APIS = (
     Api(
         request=wire.SHARE_GROUP_DESCRIBE_REQUEST,
         response=wire.SHARE_GROUP_DESCRIBE_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.ShareGroupDescribeResponse(
+            groups=[wire.DescribedGroup(code, group_id=each) for each in request.group_ids]
+        ),
         guard=share_group_describe,
         pieces=(Pieces(("group_ids",), ("groups",)),),
         moved=ErrorCode.NOT_COORDINATOR,

@@ -464,26 +464,12 @@ def _by_topic(answers: Mapping[PartitionKey, P]) -> dict[bytes, list[P]]:
     return topics
 
 
-def _refuse_fetch(
-    _call: Call, _request: wire.ShareFetchRequest, error_code: int
-) -> wire.ShareFetchResponse:
-    return wire.ShareFetchResponse(error_code=error_code)
-
-
-def _refuse_acknowledge(
-    _call: Call, _request: wire.ShareAcknowledgeRequest, error_code: int
-) -> wire.ShareAcknowledgeResponse:
-    return wire.ShareAcknowledgeResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.SHARE_FETCH_REQUEST,
         response=wire.SHARE_FETCH_RESPONSE,
-        max_version=2,
         waits=True,
         handle=fetch,
-        refuse=_refuse_fetch,
         guard=guard(serve_fetch),
         quota=CONSUMED,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -493,9 +479,7 @@ APIS = (
     Api(
         request=wire.SHARE_ACKNOWLEDGE_REQUEST,
         response=wire.SHARE_ACKNOWLEDGE_RESPONSE,
-        max_version=2,
         handle=acknowledge,
-        refuse=_refuse_acknowledge,
         guard=guard(serve_acknowledge),
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,

@@ -439,33 +439,11 @@ async def update_description(
     )
 
 
-def _refuse_heartbeat(
-    _call: Call, _request: wire.StreamsGroupHeartbeatRequest, error_code: int
-) -> wire.StreamsGroupHeartbeatResponse:
-    return _failed(error_code, "")
-
-
-def _refuse_describe(
-    _call: Call, request: wire.StreamsGroupDescribeRequest, error_code: int
-) -> wire.StreamsGroupDescribeResponse:
-    return wire.StreamsGroupDescribeResponse(
-        groups=[wire.DescribedGroup(error_code, group_id=each) for each in request.group_ids]
-    )
-
-
-def _refuse_update(
-    _call: Call, _request: wire.StreamsGroupTopologyDescriptionUpdateRequest, error_code: int
-) -> wire.StreamsGroupTopologyDescriptionUpdateResponse:
-    return wire.StreamsGroupTopologyDescriptionUpdateResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.STREAMS_GROUP_HEARTBEAT_REQUEST,
         response=wire.STREAMS_GROUP_HEARTBEAT_RESPONSE,
-        max_version=1,
         handle=heartbeat,
-        refuse=_refuse_heartbeat,
         guard=streams_group_heartbeat(serve),
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
@@ -475,9 +453,10 @@ APIS = (
     Api(
         request=wire.STREAMS_GROUP_DESCRIBE_REQUEST,
         response=wire.STREAMS_GROUP_DESCRIBE_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.StreamsGroupDescribeResponse(
+            groups=[wire.DescribedGroup(code, group_id=each) for each in request.group_ids]
+        ),
         guard=streams_group_describe,
         pieces=(Pieces(("group_ids",), ("groups",)),),
         moved=ErrorCode.NOT_COORDINATOR,
@@ -486,9 +465,7 @@ APIS = (
     Api(
         request=wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_REQUEST,
         response=wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_RESPONSE,
-        max_version=0,
         handle=update_description,
-        refuse=_refuse_update,
         guard=on_group(Operation.READ),
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,

@@ -158,36 +158,17 @@ async def delete(
     )
 
 
-def _refuse_describe(
-    _call: Call, request: wire.DescribeShareGroupOffsetsRequest, error_code: int
-) -> wire.DescribeShareGroupOffsetsResponse:
-    return wire.DescribeShareGroupOffsetsResponse(
-        groups=[
-            wire.DescribeShareGroupOffsetsResponseGroup(group.group_id, error_code=error_code)
-            for group in request.groups
-        ]
-    )
-
-
-def _refuse_alter(
-    _call: Call, _request: wire.AlterShareGroupOffsetsRequest, error_code: int
-) -> wire.AlterShareGroupOffsetsResponse:
-    return wire.AlterShareGroupOffsetsResponse(error_code=error_code)
-
-
-def _refuse_delete(
-    _call: Call, _request: wire.DeleteShareGroupOffsetsRequest, error_code: int
-) -> wire.DeleteShareGroupOffsetsResponse:
-    return wire.DeleteShareGroupOffsetsResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.DescribeShareGroupOffsetsResponse(
+            groups=[
+                wire.DescribeShareGroupOffsetsResponseGroup(each.group_id, error_code=code)
+                for each in request.groups
+            ]
+        ),
         guard=describe_share_offsets,
         pieces=(Pieces(("groups",), ("groups",), most=20),),
         moved=ErrorCode.NOT_COORDINATOR,
@@ -196,9 +177,7 @@ APIS = (
     Api(
         request=wire.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=0,
         handle=alter,
-        refuse=_refuse_alter,
         guard=alter_share_offsets,
         moved=ErrorCode.NOT_COORDINATOR,
         notes="share groups (KIP-932)",
@@ -206,9 +185,7 @@ APIS = (
     Api(
         request=wire.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=0,
         handle=delete,
-        refuse=_refuse_delete,
         guard=delete_share_offsets,
         moved=ErrorCode.NOT_COORDINATOR,
         notes="share groups (KIP-932)",
