@@ -77,7 +77,7 @@ class AnyApi(Protocol):
     """An API, whatever its messages are."""
 
     @property
-    def handle(self) -> Callable[[Call, Any], Awaitable[Any]]: ...
+    def handle(self) -> Callable[..., Awaitable[Any]]: ...
 
     def refuse(self, call: Call, request: Any, error_code: int, /) -> Any: ...
 
@@ -90,7 +90,8 @@ Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 class Api(Generic[Q, R]):
     """One served API: its messages, versions and handler.
 
-    - `handle` gives the answer, or None if the client does not wait for one.
+    - `handle` gives the answer, or None if the client does not wait for one. If requests do not name all that they
+      concern, the guard gives it what the client may do as a third argument.
     - `refusal` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
       failed (UNKNOWN_SERVER_ERROR). Without it, the answer has the error code and nothing else.
     - `guard` stands before the handler if ACLs decide (agent/guards/). None: no right is needed. It has no default, so

@@ -35,12 +35,7 @@ _FIRST_BATCHES: Final = 4
 _FIRST_STORAGE_ERROR: Final = 6
 
 
-async def handle(call: Call, request: wire.FetchRequest) -> wire.FetchResponse:
-    """Answer from the views and the cache."""
-    return await serve(call, request)
-
-
-async def serve(
+async def handle(
     call: Call, request: wire.FetchRequest, permission: Permission | None = None
 ) -> wire.FetchResponse:
     """Answer with what the client may read: everything if `permission` is None."""
@@ -126,7 +121,7 @@ API = Api(
     waits=True,
     handle=handle,
     refusal=refuse,
-    guard=guard(serve),
+    guard=guard,
     quota=CONSUMED,
     # Each of 200,000 partitions, the most of a cluster, in its own topic.
     most_whole=400_000,

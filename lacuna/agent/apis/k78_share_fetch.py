@@ -54,19 +54,7 @@ MayRead: TypeAlias = Callable[[str], bool]
 Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBatch]]
 
 
-async def fetch(call: Call, request: wire.ShareFetchRequest) -> wire.ShareFetchResponse:
-    """Acknowledge, acquire, wait if there is nothing, and read."""
-    return await serve_fetch(call, request)
-
-
-async def acknowledge(
-    call: Call, request: wire.ShareAcknowledgeRequest
-) -> wire.ShareAcknowledgeResponse:
-    """Acknowledge, and release what the member holds if it closes its session."""
-    return await serve_acknowledge(call, request)
-
-
-async def serve_fetch(
+async def fetch(
     call: Call, request: wire.ShareFetchRequest, may_read: MayRead | None = None
 ) -> wire.ShareFetchResponse:
     """Answer with the records that the client may read: all if `may_read` is None."""
@@ -81,7 +69,7 @@ async def serve_fetch(
     return work.response()
 
 
-async def serve_acknowledge(
+async def acknowledge(
     call: Call, request: wire.ShareAcknowledgeRequest, may_read: MayRead | None = None
 ) -> wire.ShareAcknowledgeResponse:
     """Acknowledge records that the client may read: all if `may_read` is None."""
@@ -470,7 +458,7 @@ APIS = (
         response=wire.SHARE_FETCH_RESPONSE,
         waits=True,
         handle=fetch,
-        guard=guard(serve_fetch),
+        guard=guard,
         quota=CONSUMED,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
@@ -480,7 +468,7 @@ APIS = (
         request=wire.SHARE_ACKNOWLEDGE_REQUEST,
         response=wire.SHARE_ACKNOWLEDGE_RESPONSE,
         handle=acknowledge,
-        guard=guard(serve_acknowledge),
+        guard=guard,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
         notes="share groups (KIP-932)",

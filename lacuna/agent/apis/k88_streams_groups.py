@@ -34,14 +34,9 @@ _MOST_ERRORS: Final = 3
 
 
 async def heartbeat(
-    call: Call, request: wire.StreamsGroupHeartbeatRequest
-) -> wire.StreamsGroupHeartbeatResponse:
-    """Answer a heartbeat of a member that may create all topics."""
-    return await serve(call, request, lambda _: True)
-
-
-async def serve(
-    call: Call, request: wire.StreamsGroupHeartbeatRequest, may_create: Callable[[str], bool]
+    call: Call,
+    request: wire.StreamsGroupHeartbeatRequest,
+    may_create: Callable[[str], bool] = lambda _: True,
 ) -> wire.StreamsGroupHeartbeatResponse:
     """Send one StreamsGroupHeartbeat command, and create the internal topics that are missing."""
     if problem := _problem(request):
@@ -444,7 +439,7 @@ APIS = (
         request=wire.STREAMS_GROUP_HEARTBEAT_REQUEST,
         response=wire.STREAMS_GROUP_HEARTBEAT_RESPONSE,
         handle=heartbeat,
-        guard=streams_group_heartbeat(serve),
+        guard=streams_group_heartbeat,
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
         heartbeat_ms=_heartbeat_ms,
