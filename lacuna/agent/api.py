@@ -110,7 +110,7 @@ class Api(Generic[Q, R]):
       stop; NONE if it answers them all the same.
     - `pieces`: how requests with many elements are cut; the first that fits a request counts.
     - `most_whole`: how many elements a request has at most, if it is not cut; with more, the connection is closed.
-    - `heartbeat_ms`: how often members send this request from now on, as an answer to it says.
+    - `heartbeat_ms`: how often members send this request, unless an answer to it says otherwise.
     - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
     """
 
@@ -128,7 +128,7 @@ class Api(Generic[Q, R]):
     notes: str = ""
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
     moved: int = ErrorCode.NONE
-    heartbeat_ms: Callable[[R], int] | None = None
+    heartbeat_ms: int = 0
     pieces: tuple[Pieces, ...] = ()
     most_whole: int = MOST_WHOLE
 

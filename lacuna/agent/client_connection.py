@@ -49,13 +49,9 @@ class Acceptor(Protocol):
     large_requests: asyncio.Lock
     is_handing_over: bool
 
-    def admit(self, connection: "ClientConnection") -> bool:
-        """Register a new connection; return False if there are too many."""
-        ...
+    def admit(self, connection: "ClientConnection") -> bool: ...
 
-    def forget(self, connection: "ClientConnection") -> None:
-        """Unregister a connection that is closed."""
-        ...
+    def forget(self, connection: "ClientConnection") -> None: ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):

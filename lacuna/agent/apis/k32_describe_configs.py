@@ -129,16 +129,13 @@ def _described(
 def _config(
     request: wire.DescribeConfigsRequest, config: configs.ShownConfig
 ) -> wire.DescribeConfigsResourceResult:
-    synonyms = config.synonyms if request.include_synonyms else ()
     return wire.DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
         read_only=config.is_read_only,
         is_default=config.source == configs.DEFAULT,
         config_source=config.source,
-        synonyms=[
-            wire.DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms
-        ],
+        synonyms=config.synonyms if request.include_synonyms else (),
         config_type=config.type,
         documentation=config.documentation if request.include_documentation else None,
     )

@@ -291,10 +291,6 @@ def _assignment(tasks: kept.StreamsTasks) -> wire.Assignment:
     )
 
 
-def _heartbeat_ms(response: wire.StreamsGroupHeartbeatResponse) -> int:
-    return response.heartbeat_interval_ms or int(GROUP_CONFIGS[STREAMS_HEARTBEAT_INTERVAL].default)
-
-
 def _failed(error_code: int, message: str) -> wire.StreamsGroupHeartbeatResponse:
     return wire.StreamsGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
 
@@ -442,7 +438,7 @@ APIS = (
         guard=streams_group_heartbeat,
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
-        heartbeat_ms=_heartbeat_ms,
+        heartbeat_ms=int(GROUP_CONFIGS[STREAMS_HEARTBEAT_INTERVAL].default),
         notes="streams groups (KIP-1071), assignor `sticky`; creates internal topics",
     ),
     Api(
