@@ -156,9 +156,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Authentication) -> None:
-        """Allow large requests only from authenticated clients. While a client authenticates, only tokens are
-        allowed.
-        """
+        """Allow large requests only from authenticated clients, and only tokens while one authenticates."""
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
             largest = min(largest, MOST_TOKEN_BYTES)
@@ -285,9 +283,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._state is State.ABANDONED
 
     def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
-        """Write `answers`, which answer the next `requests` requests, and release the `size` bytes of these
-        requests.
-        """
+        """Write the answers of the next `requests` requests, and release the `size` bytes of these requests."""
         if self._state in ANSWERING:
             self._outgoing += answers
         if not self._serving.is_busy:

@@ -155,9 +155,7 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Begin the requests that may begin now. Called when requests arrive or are answered, or when writing may
-        continue.
-        """
+        """Begin the requests that may begin now: after one arrived or was answered, or once writing may go on."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
@@ -386,9 +384,7 @@ class Serving:
         return delay > 0
 
     def _mute(self, delay: float) -> None:
-        """Serve no further request for a while. The remaining wait is computed again afterwards, since shares
-        change.
-        """
+        """Serve no further request for a while. The rest of the wait is computed again then, since shares change."""
         if delay:
             self._connection.mute(min(delay, LONGEST_SECONDS))
 

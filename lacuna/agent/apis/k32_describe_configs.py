@@ -53,9 +53,7 @@ async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.Descr
 async def _configs_of_groups(
     context: AgentContext, request: wire.DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
-    """Return the configs set on the requested groups, by group id. They come from the control plane, since views lack
-    them.
-    """
+    """Return the configs set on the requested groups, by group id, from the control plane: views lack them."""
     named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
     if not named:
         return {}

@@ -70,9 +70,7 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Pass the elements of `request.asked` for which `code_of` returns no error to the handler, and reject
-    the others.
-    """
+    """Reject the elements of `request.asked` with an error of `code_of`, and pass the others to the handler."""
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -91,9 +89,7 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first of the responses with the elements of all, or None (no answer is wanted) if the first
-    is None.
-    """
+    """Return the first response with the elements of all, or None if it is None (no answer is wanted)."""
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]

@@ -53,9 +53,7 @@ async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequ
 
 
 def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
-    """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
-    replica.
-    """
+    """Needs Read on each topic of the request and its session, and ClusterAction for a supposed replica."""
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
     if is_replica:

@@ -22,9 +22,7 @@ _FIRST_CONFIGS = 5
 
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
-    """Needs Describe on each topic, and Create on the cluster or the topic to create it. All topics omits
-    denied ones.
-    """
+    """Needs Describe on each topic, and Create on it or the cluster to create it. All topics omits denied ones."""
     if request.topics is None or (call.version == 0 and not request.topics):
         response: wire.MetadataResponse = await api.handle(call, request)
         seen = [
