@@ -240,14 +240,15 @@ async def test_the_limit_of_open_files_bounds_connections(
     """The journal and the store open files too, so clients never take the last descriptors."""
     monkeypatch.setattr("lacuna.agent.server.room_for_connections", lambda: 1)
     doors, context = setup()
-    async with serving(context, doors.registry()) as server:
-        first = await RawClient.connect(server.port)
+    async with (
+        serving(context, doors.registry()) as server,
+        RawClient.connected(server.port) as first,
+    ):
         first.send(frame(SEQUENTIAL, "now"))
         await answers(first, 1)
         second = await RawClient.connect(server.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await second.frame()
-        await first.close()
     assert "raise the limit of open files (ulimit -n)" in caplog.text
 
 

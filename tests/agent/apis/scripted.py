@@ -7,10 +7,9 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from tests.agent.harness import (
     TOPIC_ID,
-    RawClient,
     ScriptedControl,
+    client_of,
     make_context,
-    serving,
     snapshot,
 )
 
@@ -29,12 +28,8 @@ class Setup:
         self.context = make_context(self.control)
 
     async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        async with serving(self.context) as server:
-            client = await RawClient.connect(server.port)
-            try:
-                return await client.ask(api_key, version, **fields)
-            finally:
-                await client.close()
+        async with client_of(self.context) as client:
+            return await client.ask(api_key, version, **fields)
 
     def commands(self, verb: str) -> list[Any]:
         return [getattr(call, verb) for call in self.control.calls if call.HasField(verb)]

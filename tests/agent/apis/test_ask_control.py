@@ -32,10 +32,11 @@ GUARDED: Final = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="U
 
 @pytest.fixture
 async def setup(request: pytest.FixtureRequest) -> AsyncIterator[Setup]:
-    async with cluster(security=getattr(request, "param", OPEN)) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(security=getattr(request, "param", OPEN)) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         yield Setup(running, client)
-        await client.close()
 
 
 guarded = pytest.mark.parametrize("setup", [GUARDED], indirect=True)

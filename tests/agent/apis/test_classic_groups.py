@@ -18,11 +18,10 @@ from lacuna.controlplane.v1.groups_pb2 import GroupsListed, ListedGroup
 from tests.agent.apis.clusters import Setup
 from tests.agent.apis.groups import DELETE, DESCRIBE, LEAVE, LIST, _beat, _entity, running
 from tests.agent.harness import (
-    RawClient,
     ScriptedControl,
+    client_of,
     encode_request,
     make_context,
-    serving,
     snapshot,
 )
 from tests.agent.requests import requests
@@ -113,12 +112,10 @@ def test_any_request_is_answered(
         if is_away:
             control.answers[VERBS[api_key]] = ControlPlaneUnavailable("away")
         context = make_context(control)
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
+        async with client_of(context) as client:
             client.send(encode_request(api_key, version, encode_body(api_key, version, request)))
             async with asyncio.timeout(60):
                 assert await client.frame()
-            await client.close()
         assert context.metrics.requests_failed == 0
 
     asyncio.run(run())
@@ -234,10 +231,8 @@ async def test_each_group_is_listed_by_one_agent() -> None:
         control.answers["list_groups"] = listed
         context = make_context(control)
         context.lease.node_id = agent.node_id
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
+        async with client_of(context) as client:
             answer = await client.ask(16, 5, states_filter=(), types_filter=())
-            await client.close()
         assert answer.error_code == ErrorCode.NONE
         assert 0 < len(answer.groups) < len(names)
         found.extend(group.group_id for group in answer.groups)

@@ -20,6 +20,7 @@ from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    client_of,
     make_context,
     serving,
     snapshot,
@@ -97,12 +98,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
     """A topic or partition that does not exist has a separate error."""
     await setup.create("t", 2)
     asked = [wire.TopicPartitions("t", [0, 2]), wire.TopicPartitions("u", [0])]
-    answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        version,
-        wire.ElectLeadersRequest(election_type, asked, 1000),
-    )
+    answer = await setup.client.call(version, wire.ElectLeadersRequest(election_type, asked, 1000))
     found = [
         (each.topic, part.partition_id, part.error_code)
         for each in answer.replica_election_results
@@ -116,12 +112,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
 async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
     """The answer lists no partitions of them."""
     await setup.create("t", 2)
-    answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        2,
-        wire.ElectLeadersRequest(PREFERRED, None, 1000),
-    )
+    answer = await setup.client.call(2, wire.ElectLeadersRequest(PREFERRED, None, 1000))
     found = [(each.topic, each.partition_result) for each in answer.replica_election_results]
     assert found == [("t", ())]
 
@@ -130,10 +121,7 @@ async def test_an_unknown_type_is_refused(setup: Setup) -> None:
     """The error appears at each partition."""
     await setup.create("t")
     answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        2,
-        wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000),
+        2, wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000)
     )
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results[0].partition_result
@@ -150,8 +138,7 @@ async def test_an_assignment_to_another_agent_is_refused() -> None:
     topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=1)
     control.cluster.apply(snapshot(topic, agents=agents))
     codes = {}
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(control)) as client:
         for replicas in ((1,), (2,), (1, 2)):
             part = nested(45, 1, "ReassignablePartition", partition_index=0, replicas=replicas)
             asked = nested(45, 1, "ReassignableTopic", name="t", partitions=(part,))
@@ -161,7 +148,6 @@ async def test_an_assignment_to_another_agent_is_refused() -> None:
             (found,) = answer.responses[0].partitions
             codes[replicas] = found.error_code
             assert not found.error_code or "no replicas to move" in found.error_message
-        await client.close()
     assert sorted((codes[1,], codes[2,])) == [0, 39]
     assert codes[1, 2] == 39
 
@@ -170,12 +156,7 @@ async def test_nothing_is_reassigned(setup: Setup) -> None:
     """For all topics, and for one."""
     await setup.create("t")
     for topics in (None, [wire.ListPartitionReassignmentsTopics("t", [0])]):
-        answer = await setup.client.call(
-            wire.LIST_PARTITION_REASSIGNMENTS_REQUEST,
-            wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE,
-            0,
-            wire.ListPartitionReassignmentsRequest(1000, topics),
-        )
+        answer = await setup.client.call(0, wire.ListPartitionReassignmentsRequest(1000, topics))
         assert (answer.error_code, answer.topics) == (ErrorCode.NONE, ())
 
 

@@ -9,10 +9,6 @@ from lacuna.controlplane.shared.broker_configs import LOG_DIR, TOPIC_CONFIG_OF
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import DELETE, SET
 from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     DescribeConfigsRequest,
@@ -340,10 +336,7 @@ async def alter(
         for name, value in configs.items()
     ]
     answer = await setup.client.call(
-        INCREMENTAL_ALTER_CONFIGS_REQUEST,
-        INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-        1,
-        IncrementalAlterConfigsRequest([AlterConfigsResource(BROKER, broker, changes)]),
+        1, IncrementalAlterConfigsRequest([AlterConfigsResource(BROKER, broker, changes)])
     )
     (found,) = answer.responses
     return ErrorCode(found.error_code), found.error_message or ""
@@ -351,10 +344,7 @@ async def alter(
 
 async def described(setup: Setup, kind: int, name: str) -> dict[str, tuple[str | None, int]]:
     answer = await setup.client.call(
-        DESCRIBE_CONFIGS_REQUEST,
-        DESCRIBE_CONFIGS_RESPONSE,
-        4,
-        DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)]),
+        4, DescribeConfigsRequest([DescribeConfigsResource(kind, name, None)])
     )
     (result,) = answer.results
     return {each.name: (each.value, each.config_source) for each in result.configs}

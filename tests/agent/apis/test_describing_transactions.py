@@ -21,8 +21,6 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from lacuna.wire.messages import transactions as wire
 from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
@@ -30,26 +28,19 @@ from lacuna.wire.messages.produce import (
 from tests.agent.apis.clusters import Setup
 from tests.agent.apis.scripted import Setup as ScriptedSetup
 from tests.agent.fetch.log import TIME, make_batch
-from tests.agent.harness import TOPIC_ID, RawClient, anybody, serving, snapshot
+from tests.agent.harness import TOPIC_ID, anybody, client_of, snapshot
 
 
 async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
     """The answer has its sequence and the start of its transaction; a missing partition has an error."""
     await setup.create("t", 2)
-    producer = await setup.client.call(
-        wire.INIT_PRODUCER_ID_REQUEST,
-        wire.INIT_PRODUCER_ID_RESPONSE,
-        4,
-        wire.InitProducerIdRequest("x", 60_000),
-    )
+    producer = await setup.client.call(4, wire.InitProducerIdRequest("x", 60_000))
     plain = make_batch(b"0")
     batch = make_batch(
         b"1", b"2", producer=(producer.producer_id, producer.producer_epoch), transactional=True
     )
     for transactional_id, records in ((None, plain), ("x", batch)):
         answer = await setup.client.call(
-            PRODUCE_REQUEST,
-            PRODUCE_RESPONSE,
             12,
             ProduceRequest(
                 transactional_id,
@@ -64,10 +55,7 @@ async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
         )
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     described = await setup.client.call(
-        wire.DESCRIBE_PRODUCERS_REQUEST,
-        wire.DESCRIBE_PRODUCERS_RESPONSE,
-        0,
-        wire.DescribeProducersRequest([wire.TopicRequest("t", [0, 1, 2])]),
+        0, wire.DescribeProducersRequest([wire.TopicRequest("t", [0, 1, 2])])
     )
     first, second, third = described.topics[0].partitions
     (state,) = first.active_producers
@@ -193,10 +181,8 @@ async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.Monke
     try:
         while not setup.control.calls:
             await asyncio.sleep(0.001)
-        async with serving(setup.context) as server:
-            client = await RawClient.connect(server.port)
+        async with client_of(setup.context) as client:
             assert (await client.ask(18, 0)).error_code == 0
-            await client.close()
         assert not pattern.matched
     finally:
         pattern.go_on.set()

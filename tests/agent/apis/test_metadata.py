@@ -26,11 +26,11 @@ from tests.agent.harness import (
     RawClient,
     ScriptedControl,
     agents,
+    client_of,
     encode_request,
     make_context,
     make_server,
     read_answer,
-    serving,
     snapshot,
 )
 from tests.messages import REQUESTS, names, nested
@@ -101,14 +101,8 @@ class Scripted:
         self.context = make_context(self.control, settings)
 
     async def ask(self, version: int, topics: object, *, create: bool = False) -> Any:
-        async with serving(self.context) as server:
-            client = await RawClient.connect(server.port)
-            try:
-                return await client.ask(
-                    3, version, **request_fields(version, topics, create=create)
-                )
-            finally:
-                await client.close()
+        async with client_of(self.context) as client:
+            return await client.ask(3, version, **request_fields(version, topics, create=create))
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -137,10 +131,8 @@ async def test_operations_are_told_of_names_that_are_no_topics_too(version: int)
     topics = [asked(version, name) for name in ("t", "no", "/")]
     topics += [asked(version, None, b"n" * 16)] * (version >= 12)
     fields = request_fields(version, tuple(topics)) | {"include_topic_authorized_operations": True}
-    async with serving(Scripted().context) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(Scripted().context) as client:
         answer = await client.ask(3, version, **fields)
-        await client.close()
     told = [topic.topic_authorized_operations for topic in answer.topics]
     assert told[:3] == [operations.TOPIC] * 3
     assert set(told[3:]) <= {NOT_ASKED}
@@ -278,15 +270,11 @@ async def test_creation_without_a_control_plane_is_retriable() -> None:
 
 async def brokers_for(setup: Scripted, software: tuple[str, str], **request: Any) -> list[int]:
     """Return the node ids in the answer to a client of that name and version."""
-    async with serving(setup.context) as server:
-        client = await RawClient.connect(server.port)
-        try:
-            name, version = software
-            await client.ask(18, 3, client_software_name=name, client_software_version=version)
-            answer = await client.ask(3, 12, **request)
-            return [broker.node_id for broker in answer.brokers]
-        finally:
-            await client.close()
+    async with client_of(setup.context) as client:
+        name, version = software
+        await client.ask(18, 3, client_software_name=name, client_software_version=version)
+        answer = await client.ask(3, 12, **request)
+        return [broker.node_id for broker in answer.brokers]
 
 
 LIBRDKAFKA = ("librdkafka", "2.16.1")

@@ -19,10 +19,9 @@ from tests.agent.apis.clusters import INVALID_REQUEST, SECOND, UNKNOWN_TOPIC, Se
 from tests.agent.apis.scripted import TRANSACTION
 from tests.agent.harness import (
     TOPIC_ID,
-    RawClient,
     ScriptedControl,
+    client_of,
     make_context,
-    serving,
     snapshot,
 )
 from tests.golden import messages as golden
@@ -40,8 +39,7 @@ async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
         return Reply(partitions_read=PartitionsRead())
 
     control.answers["read_partitions"] = come
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(control)) as client:
         if api_key == 43:
             named = nested(43, 2, "TopicPartitions", topic="t", partitions=(0,))
             fields = {"election_type": 0, "topic_partitions": (named,), "timeout_ms": SECOND}
@@ -65,7 +63,6 @@ async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
                 32, 4, resources=(named,), include_synonyms=False, include_documentation=False
             )
             found = answer.results[0].error_code
-        await client.close()
     assert found != UNKNOWN_TOPIC
 
 

@@ -281,7 +281,7 @@ class Stage:
             timeout_ms=30_000,
             topic_data=[wire.TopicProduceData(self._topic, partition_data=[part])],
         )
-        answer = await self._client.call(wire.PRODUCE_REQUEST, wire.PRODUCE_RESPONSE, 9, asked)
+        answer = await self._client.call(9, asked)
         assert not answer.responses[0].partition_responses[0].error_code, answer
         return ""
 
@@ -344,12 +344,7 @@ class Stage:
             self._group, self._member(who), epoch, subscribed_topic_names=names
         )
         while True:
-            answer = await self._client.call(
-                groups.SHARE_GROUP_HEARTBEAT_REQUEST,
-                groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
-                1,
-                asked,
-            )
+            answer = await self._client.call(1, asked)
             if answer.error_code not in (14, 15, 16):  # the coordinator loads, or is not there yet
                 return answer
             await asyncio.sleep(0.1)
@@ -376,8 +371,6 @@ class Stage:
     async def _fetch(self, who: str, most: int) -> str:
         epoch = self._sessions.get(who, 0)
         answer = await self._client.call(
-            records.SHARE_FETCH_REQUEST,
-            records.SHARE_FETCH_RESPONSE,
             2,
             records.ShareFetchRequest(
                 self._group,
@@ -426,8 +419,6 @@ class Stage:
     async def _acknowledge(self, who: str, epoch: int, *batches: Any) -> Any:
         parts = [records.AcknowledgePartition(0, batches)]
         return await self._client.call(
-            records.SHARE_ACKNOWLEDGE_REQUEST,
-            records.SHARE_ACKNOWLEDGE_RESPONSE,
             2,
             records.ShareAcknowledgeRequest(
                 self._group,
@@ -444,8 +435,6 @@ class Stage:
         while True:
             topics = [groups.DescribeShareGroupOffsetsRequestTopic(self._topic, (0,))]
             answer = await self._client.call(
-                groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-                groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
                 1,
                 groups.DescribeShareGroupOffsetsRequest(
                     [groups.DescribeShareGroupOffsetsRequestGroup(self._group, topics)]

@@ -90,10 +90,8 @@ async def served(
             access=open_to_all(),
             quotas=Quotas(Security()),
         )
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
+        async with serving(context) as server, RawClient.connected(server.port) as client:
             yield Served(log, client, server.port)
-            await client.close()
         assert context.metrics.requests_failed == failed
 
 
