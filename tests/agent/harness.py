@@ -255,12 +255,11 @@ class RawClient:
         self.send(encode_request(api_key, version, body))
         return read_answer(await self.frame(), api_key, version)
 
-    async def call(self, version: int, asked: object) -> Any:
+    async def call(self, version: int, asked: Any) -> Any:
         """Sends a request of lacuna.wire, and returns the response."""
         api_key = _KEYS[type(asked)]
-        self.send(encode_request(api_key, version, REQUESTS[api_key].write(asked, version)))
-        start = 4 + response_header_version(api_key, version)
-        return RESPONSES[api_key].read(memoryview(await self.frame())[start:], version)
+        self.send(encode_request(api_key, version, encode_body(api_key, version, asked)))
+        return read_answer(await self.frame(), api_key, version)
 
     async def close(self) -> None:
         """Closes the connection and waits until it is closed."""

@@ -11,11 +11,11 @@ from lacuna.agent.security.access import Access
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
-from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.client import ControlClient, InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
-from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, CreateTopic, CreateTopics
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context, make_server
 from tests.clients.hurry import lengthen
@@ -64,6 +64,21 @@ async def cluster(
     await control.close()
     await runtime.close()
     assert fatal == []
+
+
+async def create_topic(
+    control: ControlClient, name: str, partitions: int = 1, **configs: str
+) -> bytes:
+    """Create a topic through the control plane, and return its id."""
+    topic = CreateTopic(
+        name=name,
+        partition_count=partitions,
+        configs={key.replace("_", "."): value for key, value in configs.items()},
+    )
+    reply = await control.call(Command(create_topics=CreateTopics(topics=[topic])))
+    (created,) = reply.topics_created.topics
+    assert created.error_code == 0, created
+    return created.topic_id
 
 
 def hold_deltas(control: InProcessClient) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -43,124 +42,11 @@ REASONS: Final = {
 _RECORD_LIMIT: Final = 1
 _LIMIT_SECONDS: Final = 30.0
 
-TABLES: Final[Mapping[str, str]] = {
-    "records are delivered once": """
-        log 10          ->
-        a joins         -> ok
-        a gets 4        -> 0-3x1
-        b joins         -> ok
-        b gets 100      -> 4-9x1
-        a gets 100      ->
-        a acks 0-3      -> ok
-        b acks 6-9      -> ok
-        lag             -> 2
-        b acks 4-5      -> ok
-        lag             -> 0
-    """,
-    "what is released comes again, with a higher count": """
-        log 5           ->
-        a joins         -> ok
-        a gets 5        -> 0-4x1
-        a acks 0-1=release -> ok
-        a acks 2-4      -> ok
-        a gets 5        -> 0-1x2
-        a acks 0=release -> ok
-        a acks 1=reject -> ok
-        a gets 5        -> 0-0x3
-        a acks 0        -> ok
-        lag             -> 0
-    """,
-    "the last delivery archives": """
-        set share.delivery.count.limit 2 ->
-        log 2           ->
-        a joins         -> ok
-        a gets 5        -> 0-1x1
-        a acks 0-1=release -> ok
-        a gets 5        -> 0-1x2
-        a acks 0-1=release -> ok
-        a gets 5        ->
-        lag             -> 0
-    """,
-    "an acknowledgement needs what the member holds": """
-        log 6           ->
-        a joins         -> ok
-        b joins         -> ok
-        a gets 3        -> 0-2x1
-        b gets 3        -> 3-5x1
-        a acks 3-5      -> INVALID_RECORD_STATE
-        a acks 0-9      -> INVALID_REQUEST
-        a acks 0-2      -> ok
-        a acks 0-2      -> ok
-        b acks 3-5=renew -> ok
-        b acks 3-5      -> ok
-        b acks 4        -> ok
-        lag             -> 0
-    """,
-    "a session that closes gives everything back": """
-        log 3           ->
-        a joins         -> ok
-        a gets 9        -> 0-2x1
-        a acks 1        -> ok
-        a closes        -> ok
-        a gets 9        -> 0-0x2 2-2x2
-        a acks 0        -> ok
-        a acks 2        -> ok
-        lag             -> 0
-    """,
-    "read_committed waits for the outcome": """
-        set share.isolation.level read_committed ->
-        log 2           ->
-        log 2 open      ->
-        a joins         -> ok
-        a gets 9        -> 0-1x1
-        a acks 0-1      -> ok
-        a gets 9        ->
-        end abort       ->
-        log 1           ->
-        a gets 9        -> some
-    """,
-    "what is rejected reaches the dead-letter queue": """
-        queue           ->
-        set share.delivery.count.limit 2 ->
-        log 4           ->
-        a joins         -> ok
-        a gets 9        -> 0-3x1
-        a acks 0-1=reject -> ok
-        a acks 2=release -> ok
-        a acks 3        -> ok
-        letters         -> 0x1 rejected, 1x1 rejected
-        a gets 9        -> 2-2x2
-        a acks 2=release -> ok
-        letters         -> 0x1 rejected, 1x1 rejected, 2x2 too often
-        lag             -> 0
-    """,
-    "letters copy records": """
-        queue           ->
-        set errors.deadletterqueue.copy.record.enable true ->
-        log 1           ->
-        a joins         -> ok
-        a gets 9        -> 0-0x1
-        a acks 0=reject -> ok
-        letters         -> 0x1 rejected v0
-    """,
-    "a topic that is no dead-letter queue gets nothing": """
-        queue off       ->
-        log 1           ->
-        a joins         -> ok
-        a gets 9        -> 0-0x1
-        a acks 0=reject -> ok
-        lag             -> 0
-        letters         ->
-    """,
-    "the first member has epoch 2": """
-        a beats         -> 2
-    """,
-    "configs are checked": """
-        set errors.deadletterqueue.topic.name __dlq -> INVALID_CONFIG
-        set share.isolation.level none -> INVALID_CONFIG
-        set share.delivery.count.limit 1 -> INVALID_CONFIG
-    """,
-}
+#: The tables by their titles.
+TABLES: Final = dict(
+    table.split("\n", 1)
+    for table in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")
+)
 
 
 class Stage:

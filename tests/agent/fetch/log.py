@@ -32,8 +32,6 @@ from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
 from lacuna.controlplane.v1.cluster_pb2 import (
-    CreateTopic,
-    CreateTopics,
     DeleteTopics,
     TopicPartition,
 )
@@ -55,6 +53,7 @@ from lacuna.wire.messages.produce import (
     TopicProduceData,
 )
 from tests.agent.harness import anybody
+from tests.agent.plane import create_topic
 from tests.clients.hurry import lengthen
 from tests.doubles.journal import MemoryJournal
 
@@ -192,15 +191,8 @@ class Log:
         none expires.
         """
         configs = {"retention_ms": "-1"} | configs
-        topic = CreateTopic(
-            name=name,
-            partition_count=partitions,
-            configs={key.replace("_", "."): value for key, value in configs.items()},
-        )
-        reply = await self.control.call(Command(create_topics=CreateTopics(topics=[topic])))
-        (created,) = reply.topics_created.topics
-        assert created.error_code == 0, created
-        self.topic, self.topic_id = name, created.topic_id
+        self.topic_id = await create_topic(self.control, name, partitions, **configs)
+        self.topic = name
         return self.topic_id
 
     async def delete_topic(self) -> None:
