@@ -16,9 +16,6 @@ from tests.agent.harness import (
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
 
 
-TRANSACTION = {"transactional_id": "x", "producer_id": 5, "producer_epoch": 3}
-
-
 class Setup:
     def __init__(self, **answers: Reply | Callable[[Command], Reply]) -> None:
         self.control = ScriptedControl()
@@ -27,9 +24,9 @@ class Setup:
         self.control.answers.update(answers)
         self.context = make_context(self.control)
 
-    async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
+    async def call(self, version: int, asked: Any) -> Any:
         async with client_of(self.context) as client:
-            return await client.ask(api_key, version, **fields)
+            return await client.call(version, asked)
 
     def commands(self, verb: str) -> list[Any]:
         return [getattr(call, verb) for call in self.control.calls if call.HasField(verb)]

@@ -26,13 +26,14 @@ from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.wire.messages import configs as configs_wire
+from lacuna.wire.messages import fetch, topics, transactions
 from lacuna.wire.messages import produce as wire
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 from tests.golden.broker import kafka
-from tests.messages import nested
 
 TYPES: Final = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
 REASONS: Final = {
@@ -110,35 +111,18 @@ class Stage:
         return str(await getattr(self, f"_{verb}")(who, *rest))
 
     async def _create(self, name: str, **configs: str) -> None:
-        shown = [
-            nested(19, 7, "CreatableTopicConfig", name=key, value=value)
-            for key, value in configs.items()
-        ]
-        topic = nested(
-            19,
-            7,
-            "CreatableTopic",
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=shown,
+        made = topics.CreatableTopic(
+            name, 1, 1, configs=[topics.CreatableTopicConfig(*each) for each in configs.items()]
         )
-        answer = await self._client.ask(19, 7, topics=[topic], timeout_ms=30_000)
+        answer = await self._client.call(7, topics.CreateTopicsRequest([made], 30_000))
         assert not answer.topics[0].error_code, answer
         if not self._topic_id:
             self._topic_id = answer.topics[0].topic_id
 
     async def _set(self, name: str, value: str) -> str:
-        config = nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
-        group = nested(
-            44,
-            1,
-            "AlterConfigsResource",
-            resource_type=32,
-            resource_name=self._group,
-            configs=[config],
-        )
-        answer = await self._client.ask(44, 1, resources=[group])
+        changes = [configs_wire.AlterableConfig(name, SET, value)]
+        group = configs_wire.AlterConfigsResource(32, self._group, changes)
+        answer = await self._client.call(1, configs_wire.IncrementalAlterConfigsRequest([group]))
         code = answer.responses[0].error_code
         return ErrorCode(code).name if code else ""
 
@@ -175,36 +159,26 @@ class Stage:
         """Return the producer of a transaction that has the partition."""
         await self._find_coordinator(1)
         while True:
-            made = await self._client.ask(
-                22, 4, transactional_id=self._group, transaction_timeout_ms=60_000
+            made = await self._client.call(
+                4, transactions.InitProducerIdRequest(self._group, 60_000)
             )
             if not made.error_code:
                 break
             await asyncio.sleep(0.1)  # Kafka's coordinator is being found
-        topic = nested(24, 3, "AddPartitionsToTxnTopic", name=self._topic, partitions=[0])
+        rows = [transactions.AddPartitionsToTxnTopic(self._topic, [0])]
+        asked = transactions.AddPartitionsToTxnRequest(
+            (), self._group, made.producer_id, made.producer_epoch, rows
+        )
         while True:
-            added = await self._client.ask(
-                24,
-                3,
-                v3_and_below_transactional_id=self._group,
-                v3_and_below_producer_id=made.producer_id,
-                v3_and_below_producer_epoch=made.producer_epoch,
-                v3_and_below_topics=[topic],
-            )
+            added = await self._client.call(3, asked)
             (result,) = added.results_by_topic_v3_and_below
             if not result.results_by_partition[0].partition_error_code:
                 return made.producer_id, made.producer_epoch
             await asyncio.sleep(0.1)
 
     async def _end(self, outcome: str) -> str:
-        answer = await self._client.ask(
-            26,
-            3,
-            transactional_id=self._group,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
-            committed=outcome == "commit",
-        )
+        asked = transactions.EndTxnRequest(self._group, *self._producer, outcome == "commit")
+        answer = await self._client.call(3, asked)
         assert not answer.error_code, answer
         return ""
 
@@ -342,9 +316,10 @@ class Stage:
             await asyncio.sleep(0.1)
 
     async def _read_letters(self) -> str:
-        part = nested(1, 12, "FetchPartition", partition=0, partition_max_bytes=1 << 20)
-        topic = nested(1, 12, "FetchTopic", topic=self._queue_name, partitions=[part])
-        answer = await self._client.ask(1, 12, max_wait_ms=0, topics=[topic])
+        part = fetch.FetchPartition(0, partition_max_bytes=1 << 20)
+        topic = fetch.FetchTopic(self._queue_name, partitions=[part])
+        asked = fetch.FetchRequest(max_wait_ms=0, topics=[topic])
+        answer = await self._client.call(12, asked)
         found = []
         for batch in read_batches(b"".join(answer.responses[0].partitions[0].records or ())):
             for record in batch.records():

@@ -21,9 +21,8 @@ from lacuna.controlplane.v1.transactions_pb2 import (
 )
 from lacuna.wire.messages import transactions
 from tests.agent.apis.groups import running
-from tests.agent.apis.scripted import TRANSACTION, Setup, fences
+from tests.agent.apis.scripted import Setup, fences
 from tests.agent.harness import TOPIC_ID, snapshot
-from tests.messages import nested
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -31,13 +30,8 @@ async def test_init_producer_id(version: int) -> None:
     """S8: a producer can pass its id and epoch from v3 on (KIP-360)."""
     initialized = ProducerIdInitialized(producer_id=5, producer_epoch=4)
     setup = Setup(init_producer_id=Reply(producer_id_initialized=initialized))
-    fields: dict[str, Any] = {
-        "transactional_id": "x",
-        "transaction_timeout_ms": 9000,
-    }
-    if version >= 3:
-        fields |= {"producer_id": 5, "producer_epoch": 3}
-    answer = await setup.ask(22, version, **fields)
+    asked = transactions.InitProducerIdRequest("x", 9000, 5, 3)
+    answer = await setup.call(version, asked)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 5, 4)
     (command,) = setup.commands("init_producer_id")
     assert (command.producer_id, command.producer_epoch) == ((5, 3) if version >= 3 else (-1, -1))
@@ -47,12 +41,14 @@ async def test_init_producer_id(version: int) -> None:
     failed = Setup(
         init_producer_id=Reply(producer_id_initialized=ProducerIdInitialized(error_code=code))
     )
-    answer = await failed.ask(22, version, **fields)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
-        fences(4, version),
-        -1,
-        -1,
-    )
+    answer = await failed.call(version, asked)
+    assert answer.error_code == fences(4, version)
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+def adding(*topics: tuple[str, tuple[int, ...]]) -> transactions.AddPartitionsToTxnRequest:
+    rows = [transactions.AddPartitionsToTxnTopic(*each) for each in topics]
+    return transactions.AddPartitionsToTxnRequest((), "x", 5, 3, rows)
 
 
 def codes_of(topics: Any) -> list[tuple[str, int, int]]:
@@ -70,18 +66,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
         add_partitions_to_txn=Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_code=code))
     )
 
-    def fields(*topics: tuple[str, tuple[int, ...]]) -> dict[str, Any]:
-        return {
-            "v3_and_below_transactional_id": "x",
-            "v3_and_below_producer_id": 5,
-            "v3_and_below_producer_epoch": 3,
-            "v3_and_below_topics": tuple(
-                nested(24, version, "AddPartitionsToTxnTopic", name=name, partitions=partitions)
-                for name, partitions in topics
-            ),
-        }
-
-    answer = await setup.ask(24, version, **fields(("t", (0, 1))))
+    answer = await setup.call(version, adding(("t", (0, 1))))
     fenced = fences(2, version)
     assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, fenced), ("t", 1, fenced)]
     (command,) = setup.commands("add_partitions_to_txn")
@@ -89,7 +74,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
         (TOPIC_ID, 0),
         (TOPIC_ID, 1),
     ]
-    answer = await setup.ask(24, version, **fields(("t", (0, 9)), ("nope", (0,))))
+    answer = await setup.call(version, adding(("t", (0, 9)), ("nope", (0,))))
     assert codes_of(answer.results_by_topic_v3_and_below) == [
         ("t", 0, 55),
         ("t", 9, 3),
@@ -108,16 +93,8 @@ async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
         return Reply(partitions_read=PartitionsRead())
 
     setup.control.answers["read_partitions"] = come
-    topic = nested(24, 3, "AddPartitionsToTxnTopic", name="t", partitions=(0, 2))
     for _ in range(2):
-        answer = await setup.ask(
-            24,
-            3,
-            v3_and_below_transactional_id="x",
-            v3_and_below_producer_id=5,
-            v3_and_below_producer_epoch=3,
-            v3_and_below_topics=(topic,),
-        )
+        answer = await setup.call(3, adding(("t", (0, 2))))
         assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, 0), ("t", 2, 0)]
     assert len(setup.commands("read_partitions")) == 1
 
@@ -132,21 +109,12 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
         return Reply(partitions_added_to_txn=PartitionsAddedToTxn(error_codes=codes))
 
     setup = Setup(add_partitions_to_txn=decide)
-    topics = (nested(24, version, "AddPartitionsToTxnTopic", name="t", partitions=(1,)),)
-    transactions = tuple(
-        nested(
-            24,
-            version,
-            "AddPartitionsToTxnTransaction",
-            transactional_id=name,
-            producer_id=5,
-            producer_epoch=0,
-            verify_only=name == "v",
-            topics=topics,
-        )
+    topics = [transactions.AddPartitionsToTxnTopic("t", (1,))]
+    rows = [
+        transactions.AddPartitionsToTxnTransaction(name, 5, 0, name == "v", topics)
         for name in ("a", "v")
-    )
-    answer = await setup.ask(24, version, transactions=transactions)
+    ]
+    answer = await setup.call(version, transactions.AddPartitionsToTxnRequest(rows))
     found = {
         each.transactional_id: codes_of(each.topic_results)
         for each in answer.results_by_transaction
@@ -158,7 +126,7 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
 async def test_add_offsets_to_txn(version: int) -> None:
     code = int(ErrorCode.PRODUCER_FENCED)
     setup = Setup(add_offsets_to_txn=Reply(offsets_added_to_txn=OffsetsAddedToTxn(error_code=code)))
-    answer = await setup.ask(25, version, **TRANSACTION, group_id="g")
+    answer = await setup.call(version, transactions.AddOffsetsToTxnRequest("x", 5, 3, "g"))
     assert answer.error_code == fences(2, version)
     assert setup.commands("add_offsets_to_txn")[0].group_id == "g"
 
@@ -169,7 +137,7 @@ async def test_end_txn(version: int, code: int) -> None:
     """S9: v5 bumps the epoch and returns the new one, or -1 and -1 with an error."""
     ended = TxnEnded(producer_id=5, producer_epoch=4)
     setup = Setup(end_txn=Reply(txn_ended=ended))
-    answer = await setup.ask(26, version, **TRANSACTION, committed=True)
+    answer = await setup.call(version, transactions.EndTxnRequest("x", 5, 3, True))
     (command,) = setup.commands("end_txn")
     assert command.committed
     assert command.bumps_epoch == (version >= 5)
@@ -177,7 +145,7 @@ async def test_end_txn(version: int, code: int) -> None:
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (5, 4)
     failed = Setup(end_txn=Reply(txn_ended=TxnEnded(error_code=code, producer_id=5)))
-    answer = await failed.ask(26, version, **TRANSACTION, committed=False)
+    answer = await failed.call(version, transactions.EndTxnRequest("x", 5, 3))
     assert answer.error_code == fences(2, version)
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
@@ -188,18 +156,9 @@ async def test_markers_from_outside_abort_and_never_commit() -> None:
     setup = Setup(abort_txn=Reply(txn_aborted=TxnAborted()))
 
     async def mark(commit: bool, name: str = "t") -> int:
-        topic = nested(27, 1, "WritableTxnMarkerTopic", name=name, partition_indexes=(0,))
-        marker = nested(
-            27,
-            1,
-            "WritableTxnMarker",
-            producer_id=5,
-            producer_epoch=3,
-            transaction_result=commit,
-            topics=(topic,),
-            coordinator_epoch=0,
-        )
-        answer = await setup.ask(27, 1, markers=(marker,))
+        topics = [transactions.WritableTxnMarkerTopic(name, (0,))]
+        marker = transactions.WritableTxnMarker(5, 3, commit, topics)
+        answer = await setup.call(1, transactions.WriteTxnMarkersRequest([marker]))
         return int(answer.markers[0].topics[0].partitions[0].error_code)
 
     assert await mark(commit=True) == 52
