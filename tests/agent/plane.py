@@ -33,37 +33,46 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(
-    settings: AgentSettings | None = None, security: SecuritySettings | None = None
-) -> AsyncIterator[Cluster]:
-    """Run a control plane and an agent for the block. The test fails if the control plane had to stop."""
-    settings = settings or AgentSettings()
-    security = security or SecuritySettings()
+async def control_plane(journal: MemoryJournal | None = None) -> AsyncIterator[Runtime]:
+    """Run a control plane for the block. The test fails if it had to stop."""
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     runtime = Runtime(
-        MemoryJournal("cluster"),
+        journal or MemoryJournal("cluster"),
         SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
         RuntimeSettings(),
         on_fatal=fatal.append,
     )
-    await runtime.start()
-    control = InProcessClient(runtime)
-    kept = control.cluster.security
-    access = Access(security, settings.listeners, kept, SystemWallClock())
-    context = make_context(control, settings, access=access)
-    server = make_server(context)
-    await server.start()
-    await context.lease.start(*server.ports)
-    await lengthen(runtime, [context.lease])
-    yield Cluster(runtime, control, context, server)
-    await context.lease.stop_renewing()
-    await server.stop()
-    await context.lease.release(1.0)
-    await control.close()
-    await runtime.close()
-    assert fatal == []
+    await runtime.start("cluster")
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+    assert not fatal
+
+
+@asynccontextmanager
+async def cluster(
+    settings: AgentSettings | None = None, security: SecuritySettings | None = None
+) -> AsyncIterator[Cluster]:
+    """Run a control plane and an agent for the block."""
+    settings = settings or AgentSettings()
+    security = security or SecuritySettings()
+    async with control_plane() as runtime:
+        control = InProcessClient(runtime)
+        kept = control.cluster.security
+        access = Access(security, settings.listeners, kept, SystemWallClock())
+        context = make_context(control, settings, access=access)
+        server = make_server(context)
+        await server.start()
+        await context.lease.start(*server.ports)
+        await lengthen(runtime, [context.lease])
+        yield Cluster(runtime, control, context, server)
+        await context.lease.stop_renewing()
+        await server.stop()
+        await context.lease.release(1.0)
+        await control.close()
 
 
 async def create_topic(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from math import inf
 
 
@@ -112,3 +113,10 @@ async def iterations(count: int = 20) -> None:
     """Let new tasks begin, and run everything that is ready."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], object], pause: float = 0) -> None:
+    """Wait until `is_so`, which is asked again after each pause (s)."""
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(pause)

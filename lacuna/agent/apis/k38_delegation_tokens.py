@@ -121,7 +121,7 @@ async def renew(
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
-    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.RenewDelegationTokenResponse(*answer)
 
 
@@ -130,7 +130,7 @@ async def expire(
 ) -> wire.ExpireDelegationTokenResponse:
     """Let the token expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
-    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.ExpireDelegationTokenResponse(*answer)
 
 

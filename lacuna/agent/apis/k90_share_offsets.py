@@ -97,15 +97,11 @@ async def alter(
     topics = {each.topic_name: topic_by_name(cluster, each.topic_name) for each in request.topics}
     command = AlterShareOffsets(group_id=request.group_id)
     for asked in request.topics:
-        known = topics[asked.topic_name]
-        command.offsets.extend(
-            ShareOffset(
-                partition=TopicPartition(topic_id=known.topic_id, partition=each.partition_index),
-                start_offset=each.start_offset,
-            )
-            for each in (asked.partitions if known is not None else ())
-            if known is not None
-        )
+        if (known := topics[asked.topic_name]) is None:
+            continue
+        for each in asked.partitions:
+            named = TopicPartition(topic_id=known.topic_id, partition=each.partition_index)
+            command.offsets.add(partition=named, start_offset=each.start_offset)
     reply = await call.context.control.call(call.command(alter_share_offsets=command))
     altered = reply.share_offsets_altered
     if altered.error_code:

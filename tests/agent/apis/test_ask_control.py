@@ -168,10 +168,10 @@ async def test_places_and_health_need_describe_on_the_cluster(
 
 async def test_weak_settings_are_named(setup: Setup) -> None:
     context = setup.running.context
-    assert weaknesses(context, Whereabouts(ControlPlace("127.0.0.1:7070"))) == []
+    assert not [*weaknesses(context, Whereabouts(ControlPlace("127.0.0.1:7070")))]
     listeners = (Listener("PLAINTEXT", Protocol.PLAINTEXT, "0.0.0.0", 9092),)
     open_to_all = replace(context, settings=AgentSettings(listeners=listeners))
-    found = weaknesses(open_to_all, Whereabouts(ControlPlace("control.example:7070")))
+    found = [*weaknesses(open_to_all, Whereabouts(ControlPlace("control.example:7070")))]
     assert [each.partition(":")[2] for each in found] == [
         " use SSL or SASL_SSL",
         " start the agents with --authorizer",

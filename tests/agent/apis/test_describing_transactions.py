@@ -24,6 +24,7 @@ from tests.agent.apis.clusters import Setup
 from tests.agent.apis.scripted import Setup as ScriptedSetup
 from tests.agent.fetch.log import TIME, make_batch
 from tests.agent.harness import TOPIC_ID, anybody, client_of, snapshot
+from tests.doubles.clock import until
 
 
 async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
@@ -147,8 +148,7 @@ async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.Monke
     asked = wire.ListTransactionsRequest(transactional_id_pattern="x")
     listing = asyncio.ensure_future(setup.call(2, asked))
     try:
-        while not setup.control.calls:
-            await asyncio.sleep(0.001)
+        await until(lambda: setup.control.calls, 0.001)
         async with client_of(setup.context) as client:
             assert (await client.ask(18, 0)).error_code == 0
         assert not pattern.matched

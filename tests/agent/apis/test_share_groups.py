@@ -24,6 +24,7 @@ from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
+from tests.doubles.clock import until
 
 GROUP = "queue"
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -186,8 +187,7 @@ async def test_a_fetch_waits_for_records_and_for_what_others_give_back(setup: Se
     await produce(setup)
     assert acquired(await waiting) == [(6, 8, 1)]
     waiting = asyncio.create_task(fetch(setup, 2, topic_id, client=second, max_wait_ms=60_000))
-    while setup.running.context.shares.wakes_of(GROUP) == 0:
-        await asyncio.sleep(0)
+    await until(lambda: setup.running.context.shares.wakes_of(GROUP) != 0)
     answer = await acknowledge(setup, 3, topic_id, 0, 2, RELEASE)
     assert not answer.responses[0].partitions[0].error_code
     assert acquired(await waiting) == [(0, 2, 2)]

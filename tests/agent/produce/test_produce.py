@@ -43,7 +43,7 @@ from tests.agent.fetch.log import (
     produce_request,
     records_of,
 )
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 
@@ -355,9 +355,7 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await iterations()
         second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
-        async with asyncio.timeout(60):
-            while log.store.metrics.puts < 1:
-                await asyncio.sleep(0.001)
+        await until(lambda: log.store.metrics.puts >= 1, 0.001)
         await iterations()
         assert not second.done()
         first_put.set()
@@ -389,9 +387,7 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         for batch in (writer.batch(b"a"), other.batch(b"lost"), writer.batch(b"b")):
             sent.append(asyncio.ensure_future(log.produce(batch)))
             await iterations()
-        async with asyncio.timeout(60):
-            while log.store.metrics.puts < 1:
-                await asyncio.sleep(0.001)
+        await until(lambda: log.store.metrics.puts >= 1, 0.001)
         await iterations()
         assert not any(each.done() for each in sent)
         first_put.set()
@@ -564,12 +560,10 @@ async def test_s12_a_commit_behind_one_that_failed_is_not_sent_again() -> None:
         lossy.is_away = True
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         async with asyncio.timeout(60):
-            while not lossy.commits:
-                await asyncio.sleep(0.001)
+            await until(lambda: lossy.commits, 0.001)
             object.__setattr__(settings, "commit_timeout_ms", 60_000)
             second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
-            while len(set(lossy.commits)) < 2:
-                await asyncio.sleep(0.001)
+            await until(lambda: len(set(lossy.commits)) >= 2, 0.001)
             for each in (first, second):
                 assert (await each).error_code == ErrorCode.REQUEST_TIMED_OUT
             failed, tried = set(lossy.commits), len(lossy.commits)

@@ -31,7 +31,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 TOO_LARGE, NOT_LEADER = 10, 6
 VALUES = [b"value %d " % number * 20 for number in range(30)]
@@ -258,12 +258,10 @@ async def send_together(log: Log, writers: list[Writer]) -> None:
     """Write one transaction of each producer into one segment, with their batches in turn."""
     gate = log.store.gate = threading.Event()
     held = asyncio.ensure_future(log.produce(make_batch(b"plain")))  # the others wait for its flush
-    while not log.produce_service.flusher.metrics.flushes_now:
-        await asyncio.sleep(0)
+    await until(lambda: log.produce_service.flusher.metrics.flushes_now)
     sends = [writer.send(BATCH_VALUE) for _ in range(BATCHES) for writer in writers]
     sent = asyncio.gather(*sends)
-    while len(log.produce_service.flusher._buffer) < len(sends):
-        await asyncio.sleep(0)
+    await until(lambda: len(log.produce_service.flusher._buffer) >= len(sends))
     gate.set()
     log.store.gate = None
     answers = await sent
