@@ -101,10 +101,9 @@ def test_any_request_is_answered(api_key: int, data: st.DataObject) -> None:
     async def run() -> None:
         async with cluster(AgentSettings()) as running:
             for version, bodies in asked:
-                client = await RawClient.connect(running.server.port)
-                for number, request in enumerate(bodies):
-                    await ask(client, api_key, version, request, number)
-                await client.close()
+                async with RawClient.connected(running.server.port) as client:
+                    for number, request in enumerate(bodies):
+                        await ask(client, api_key, version, request, number)
             assert running.context.metrics.requests_failed == 0
 
     asyncio.run(run())
@@ -126,9 +125,8 @@ def test_what_is_not_decided_is_answered_with_an_error(
         context = make_context(control())
         async with serving(context) as server:
             for version, request in asked:
-                client = await RawClient.connect(server.port)
-                await ask(client, api_key, version, request)
-                await client.close()
+                async with RawClient.connected(server.port) as client:
+                    await ask(client, api_key, version, request)
         assert context.metrics.requests_failed == 0
 
     asyncio.run(run())
@@ -179,7 +177,6 @@ async def test_a_string_that_older_versions_cannot_say_is_taken_from_nobody(
         client.send(encode_request(api_key, version, longer))
         assert await client.is_closed()
         await client.close()
-        another = await RawClient.connect(running.server.port)
-        assert (await another.ask(16, 0)).error_code == 0
-        await another.close()
+        async with RawClient.connected(running.server.port) as another:
+            assert (await another.ask(16, 0)).error_code == 0
         assert running.context.metrics.connections_closed_malformed == 1

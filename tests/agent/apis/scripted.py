@@ -5,13 +5,7 @@ from typing import Any
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from tests.agent.harness import (
-    TOPIC_ID,
-    ScriptedControl,
-    client_of,
-    make_context,
-    snapshot,
-)
+from tests.agent.harness import TOPIC_ID, ScriptedControl, client_of, make_context, snapshot
 
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
 

@@ -22,13 +22,7 @@ from lacuna.wire.messages.telemetry import PushTelemetryRequest
 from lacuna.wire.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
 from lacuna.wire.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest
 from tests.agent.apis.clusters import INVALID_REQUEST, SECOND, UNKNOWN_TOPIC, Setup
-from tests.agent.harness import (
-    TOPIC_ID,
-    ScriptedControl,
-    client_of,
-    make_context,
-    snapshot,
-)
+from tests.agent.harness import TOPIC_ID, ScriptedControl, client_of, make_context, snapshot
 from tests.golden import messages as golden
 from tests.messages import encode_body
 

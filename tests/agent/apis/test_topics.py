@@ -6,11 +6,7 @@ import pytest
 
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.client import InProcessClient
-from lacuna.controlplane.v1.cluster_pb2 import (
-    CreatePartitions,
-    CreatePartitionsTopic,
-    DeleteTopics,
-)
+from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic, DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages import topics as wire

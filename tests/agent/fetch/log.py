@@ -32,10 +32,7 @@ from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import InProcessClient
 from lacuna.controlplane.runtime import Runtime
-from lacuna.controlplane.v1.cluster_pb2 import (
-    DeleteTopics,
-    TopicPartition,
-)
+from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
