@@ -127,9 +127,7 @@ async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
 
 
 async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> None:
-    """A member of a consumer group (KIP-848) that subscribes to everything is assigned only topics that it may
-    describe.
-    """
+    """A member (KIP-848) that subscribes to everything is assigned only topics that it may describe."""
     for name in ("t", "u"):
         await guarded.create(name)
     await change(guarded, added=True)
@@ -290,9 +288,7 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
 
 @pytest.mark.slow
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
-    """An agent that has not seen the cluster yet rejects requests that could be overtaken, so that they are
-    sent again.
-    """
+    """An agent that has not seen the cluster yet rejects requests that could be overtaken; they are sent again."""
     access = Access(
         SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"),
         (Listener(),),

@@ -97,9 +97,7 @@ class LeaseClock:
                 del self._due[sleep]
 
     def _ends(self, sleep: object) -> bool:
-        """Return whether a sleep is over. Lets time pass until it is due if every renewing thread sleeps at least as
-        long.
-        """
+        """Return whether a sleep is over. Time passes to its end if every renewing thread sleeps at least as long."""
         renewing = {each for each in threading.enumerate() if each.name == "lease"}
         with self._lock:
             due_ms, _ = self._due[sleep]

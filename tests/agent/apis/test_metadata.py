@@ -280,9 +280,7 @@ LIBRDKAFKA = ("librdkafka", "2.16.1")
 async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
     software: tuple[str, str], topics: Any, creates: bool, is_told: bool
 ) -> None:
-    """A producer that waits for a departed agent keeps retrying and finds its successor; tools need not wait
-    (ADR 58).
-    """
+    """A producer that waits for a departed agent keeps retrying and finds its successor (ADR 58)."""
     setup = Scripted()
     one, two = agents(2)
     hiding = ClusterDelta(
@@ -296,9 +294,7 @@ async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
 
 
 async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
-    """It still answers the requests that it has read, and some clients close their connection to a node that is not a
-    broker.
-    """
+    """It still answers what it has read, and some clients close their connection to a node that is not a broker."""
     setup = Scripted()
     one, two = agents(2)
     for leaving, expected in (([1], [1, 2]), ([], [2])):

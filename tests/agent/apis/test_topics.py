@@ -201,9 +201,7 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
 async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted(
     setup: Setup, version: int
 ) -> None:
-    """An answer from another agent is valid here: a name stands for its current topic, and answers by name
-    have no ids.
-    """
+    """A name stands for its current topic, as another agent would answer, and answers by name have no ids."""
     elsewhere = InProcessClient(setup.running.runtime)
 
     async def drop(topic_id: bytes) -> None:

@@ -198,9 +198,7 @@ class Log:
         )
 
     async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic and return its id; config names have _ for a dot. Its records date from TIME, so
-        none expires.
-        """
+        """Return a new topic's id; config names have _ for a dot. Its records date from TIME, so none expires."""
         configs = {"retention_ms": "-1"} | configs
         self.topic_id = await create_topic(self.control, name, partitions, **configs)
         self.topic = name

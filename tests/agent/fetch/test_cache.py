@@ -279,9 +279,7 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
 async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
     is_changed: bool, value: bytes
 ) -> None:
-    """The answer has neither bytes of the bad object, nor an empty result without an error, which would make clients
-    loop.
-    """
+    """The answer has no bytes of the bad object, and is not empty without an error: clients would loop."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):

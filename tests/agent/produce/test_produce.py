@@ -358,9 +358,7 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Otherwise, the next one would be committed before them, and its producer would have a gap that it never
-    caused.
-    """
+    """Otherwise, the next one would be committed before them, and its producer would have a gap."""
     async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
@@ -410,9 +408,7 @@ async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
 
 
 class LossyControl:
-    """A control plane that loses the reply to some commits, or the commits themselves, before or after
-    accepting them.
-    """
+    """A control plane that loses the reply to some commits, or the commits themselves."""
 
     def __init__(self, log: Log) -> None:
         self._call = log.control.call
@@ -627,9 +623,7 @@ async def test_unknown_topics_and_partitions() -> None:
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
-    """A client that used the name gets an error by name. Before Produce v13, clients do not know UNKNOWN_TOPIC_ID,
-    which many treat as fatal.
-    """
+    """A client that used the name gets an error by name. Before v13, many take UNKNOWN_TOPIC_ID as fatal."""
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()

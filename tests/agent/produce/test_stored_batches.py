@@ -138,9 +138,7 @@ def test_a_level_has_an_effect() -> None:
 
 
 async def test_the_size_counts_before_and_after() -> None:
-    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not make a large one
-    acceptable.
-    """
+    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not help a large one."""
     small = make_batch(*VALUES, codec=Codec.ZSTD)
     large = make_batch(*VALUES)
     limit = str((len(small) + len(large)) // 2)

@@ -185,9 +185,7 @@ async def test_a_message_that_is_too_long_or_lies_fails_and_is_not_in_the_log(
 async def test_a_failure_is_told_as_long_after_the_token_however_long_it_took_to_find(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise, the delay would reveal whether the user exists. The test advances the event loop's clock, so nothing
-    waits.
-    """
+    """Otherwise, the delay would reveal whether the user exists. The test advances the loop's clock."""
     loop, late = asyncio.get_running_loop(), 0.0
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + late)
