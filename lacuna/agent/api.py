@@ -11,9 +11,7 @@ A module in `agent/apis/` that defines `API` is served. No other file needs to b
     API = Api(
         request=END_TXN_REQUEST,
         response=END_TXN_RESPONSE,
-        max_version=5,
         handle=handle,
-        refuse=error_in(END_TXN_RESPONSE),
         guard=guard,
     )
 
@@ -79,21 +77,9 @@ class AnyApi(Protocol):
     """An API, whatever its messages are."""
 
     @property
-    def handle(self) -> Callable[[Call, Any], Awaitable[Any]]:
-        """Return the function that answers a request."""
-        ...
+    def handle(self) -> Callable[..., Awaitable[Any]]: ...
 
-    @property
-    def refuse(self) -> Callable[[Call, Any, int], Any]:
-        """Return the function that rejects a request with an error."""
-        ...
-
-
-def error_in(response: Message[R]) -> Callable[[Call, Any, int], R]:
-    """Return the `refuse` of an API whose answer has an error code and, with an error, nothing else."""
-    make: Any = response.body.make
-    no_message = {"error_message": None} if "error_message" in make._fields else {}
-    return lambda _call, _request, error_code: make(error_code=error_code, **no_message)
+    def refuse(self, call: Call, request: Any, error_code: int, /) -> Any: ...
 
 
 #: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.
@@ -104,12 +90,13 @@ Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 class Api(Generic[Q, R]):
     """One served API: its messages, versions and handler.
 
-    - `max_version` is the last version that is served; the first is the first of Kafka's definitions.
-    - `handle` gives the answer, or None if the client does not wait for one.
-    - `refuse` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
-      failed (UNKNOWN_SERVER_ERROR).
+    - `handle` gives the answer, or None if the client does not wait for one. If requests do not name all that they
+      concern, the guard gives it what the client may do as a third argument.
+    - `refusal` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
+      failed (UNKNOWN_SERVER_ERROR). Without it, the answer has the error code and nothing else.
     - `guard` stands before the handler if ACLs decide (agent/guards/). None: no right is needed. It has no default, so
       that no API is open by mistake.
+    - `until`: the last version that is served, if it is not the last of Kafka's definitions.
     - `advertised`: the first and the last version in the answer to ApiVersions, if they are not all that are served.
     - `quota`: the quota that a request uses. REQUESTS is the time that it takes, which all requests use that use any.
       Beside it, PRODUCED counts the bytes of the request, and CONSUMED those of the answer. None: it uses none.
@@ -123,16 +110,16 @@ class Api(Generic[Q, R]):
       stop; NONE if it answers them all the same.
     - `pieces`: how requests with many elements are cut; the first that fits a request counts.
     - `most_whole`: how many elements a request has at most, if it is not cut; with more, the connection is closed.
-    - `heartbeat_ms`: how often members send this request from now on, as an answer to it says.
+    - `heartbeat_ms`: how often members send this request, unless an answer to it says otherwise.
     - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
     """
 
     request: Message[Q]
     response: Message[R]
-    max_version: int
     handle: Callable[[Call, Q], Awaitable[R | None]]
-    refuse: Callable[[Call, Q, int], R]
     guard: Guard | None
+    refusal: Callable[[Call, Q, int], R] | None = None
+    until: int | None = None
     advertised: tuple[int, int] | None = None
     quota: str | None = REQUESTS
     mutation: Mutation | None = None
@@ -141,7 +128,7 @@ class Api(Generic[Q, R]):
     notes: str = ""
     unavailable: int = ErrorCode.COORDINATOR_NOT_AVAILABLE
     moved: int = ErrorCode.NONE
-    heartbeat_ms: Callable[[R], int] | None = None
+    heartbeat_ms: int = 0
     pieces: tuple[Pieces, ...] = ()
     most_whole: int = MOST_WHOLE
 
@@ -162,9 +149,23 @@ class Api(Generic[Q, R]):
         return self.request.versions[0]
 
     @property
+    def max_version(self) -> int:
+        """The last version that is served."""
+        return self.request.versions[1] if self.until is None else self.until
+
+    @property
     def most_elements(self) -> int:
         """The most elements that the arrays of a request may have."""
         return MOST_ELEMENTS if self.pieces else self.most_whole
+
+    def refuse(self, call: Call, request: Q, error_code: int) -> R:
+        """Return an answer that is one error. Raises MalformedRequest if the client expects no answer."""
+        if self.refusal is not None:
+            return self.refusal(call, request, error_code)
+        make: Any = self.response.body.make
+        no_message = {"error_message": None} if "error_message" in make._fields else {}
+        refused: R = make(error_code=error_code, **no_message)
+        return refused
 
     def read(self, body: memoryview, version: int) -> Q:
         """Read the request in `body`. Raises MalformedRequest."""

@@ -49,13 +49,9 @@ class Acceptor(Protocol):
     large_requests: asyncio.Lock
     is_handing_over: bool
 
-    def admit(self, connection: "ClientConnection") -> bool:
-        """Register a new connection; return False if there are too many."""
-        ...
+    def admit(self, connection: "ClientConnection") -> bool: ...
 
-    def forget(self, connection: "ClientConnection") -> None:
-        """Unregister a connection that is closed."""
-        ...
+    def forget(self, connection: "ClientConnection") -> None: ...
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -160,9 +156,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Authentication) -> None:
-        """Allow large requests only from authenticated clients. While a client authenticates, only tokens are
-        allowed.
-        """
+        """Allow large requests only from authenticated clients, and only tokens while one authenticates."""
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
             largest = min(largest, MOST_TOKEN_BYTES)
@@ -289,9 +283,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._state is State.ABANDONED
 
     def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
-        """Write `answers`, which answer the next `requests` requests, and release the `size` bytes of these
-        requests.
-        """
+        """Write the answers of the next `requests` requests, and release the `size` bytes of these requests."""
         if self._state in ANSWERING:
             self._outgoing += answers
         if not self._serving.is_busy:

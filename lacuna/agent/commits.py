@@ -68,8 +68,6 @@ def _commit_of(topic_id: bytes, partition: PartitionCommit) -> CommittedOffset:
 
 
 def merged(error_codes: Sequence[int], answered: Sequence[int]) -> Iterator[int]:
-    """Yield the error code of each partition: its own if not 0, otherwise the control plane's next one in
-    `answered`.
-    """
+    """Yield each partition's error code: its own if not 0, otherwise the control plane's next one in `answered`."""
     each_answer = iter(answered)
     return (error_code or next(each_answer) for error_code in error_codes)

@@ -31,13 +31,9 @@ class Entrance(Protocol):
     context: AgentContext
     complaints: Complaints
 
-    def begin_handshake(self, handshake: "Handshake") -> bool:
-        """Register a connection whose TLS handshake begins; return False if there are too many."""
-        ...
+    def begin_handshake(self, handshake: "Handshake") -> bool: ...
 
-    def end_handshake(self, handshake: "Handshake") -> None:
-        """Unregister the connection."""
-        ...
+    def end_handshake(self, handshake: "Handshake") -> None: ...
 
 
 class Handshake(asyncio.Protocol):

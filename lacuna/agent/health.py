@@ -85,12 +85,8 @@ async def _ask(place: ControlPlace, address: str) -> AskedControlPlane:
         return AskedControlPlane(address=address, problem=str(error))
 
 
-def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> list[str]:
-    """Return the settings of an agent that protect less than they could, each with the remedy."""
-    return list(_weaknesses(context, whereabouts))
-
-
-def _weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]:
+def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]:
+    """Yield the settings of an agent that protect less than they could, each with the remedy."""
     reachable = [each for each in context.settings.listeners if not each.is_loopback]
     for each in reachable:
         if not each.protocol.has_tls:

@@ -17,6 +17,7 @@ from typing import Final
 from lacuna.agent.trust import Trust
 from lacuna.controlplane.client import ControlClient, ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import Outcome
+from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeatAnswered
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
 #: The reply to a member of a classic group that is in its generation.
@@ -26,6 +27,15 @@ _PATIENCE_SECONDS: Final = 3.0
 #: How long members are kept: as long as the control plane's time stands still in an outage (adr/0025).
 _LONGEST_SECONDS: Final = 120.0
 _MOST: Final = 100_000
+
+
+def without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> ConsumerGroupHeartbeatAnswered:
+    """Return what is kept of an answer to a member, which knows its assignment."""
+    return ConsumerGroupHeartbeatAnswered(
+        member_id=answered.member_id,
+        member_epoch=answered.member_epoch,
+        heartbeat_interval_ms=answered.heartbeat_interval_ms,
+    )
 
 
 class Members:

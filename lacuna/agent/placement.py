@@ -87,9 +87,7 @@ def controller(context: AgentContext) -> int:
 
 
 def is_ours(context: AgentContext, key: bytes) -> bool:
-    """Whether `key` belongs to this agent. It is true on exactly one live agent of all zones if they see the same
-    agents.
-    """
+    """Whether `key` belongs to this agent. Of all live agents that see the same agents, it belongs to exactly one."""
     (is_one,) = are_ours(context, (key,))
     return is_one
 

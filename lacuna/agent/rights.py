@@ -9,9 +9,7 @@ from lacuna.controlplane.shared.rights import Names, PrincipalRights
 
 
 class Rights:
-    """The rights of one request's client. With `is_logged` false, denials are not logged, since the client only asks
-    for its rights.
-    """
+    """The rights of one request's client. With `is_logged` false, denials are not logged: the client only asks."""
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
@@ -59,9 +57,7 @@ class Rights:
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe the
-        cluster.
-        """
+        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe it."""
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -79,52 +79,32 @@ class _Slot:
 
 
 class Connection(Protocol):
-    """The part of ClientConnection that serving its requests needs."""
+    """The part of ClientConnection, which describes it, that serving its requests needs."""
 
     @property
-    def may_serve(self) -> bool:
-        """Whether a further request may begin."""
-        ...
+    def may_serve(self) -> bool: ...
 
     @property
-    def may_wait(self) -> bool:
-        """Whether its requests may be kept waiting, which is so unless the agent is stopping."""
-        ...
+    def may_wait(self) -> bool: ...
 
     @property
-    def large_requests(self) -> asyncio.Lock:
-        """Held while a large request is read and answered."""
-        ...
+    def large_requests(self) -> asyncio.Lock: ...
 
     @property
-    def is_handed_over(self) -> bool:
-        """Whether clients are being sent to other agents."""
-        ...
+    def is_handed_over(self) -> bool: ...
 
     @property
-    def is_abandoned(self) -> bool:
-        """Whether the client has left while its requests are still being served."""
-        ...
+    def is_abandoned(self) -> bool: ...
 
-    def mute(self, seconds: float) -> None:
-        """Begin no further request for this long."""
-        ...
+    def mute(self, seconds: float) -> None: ...
 
-    def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
-        """Write the answers of the next `requests` requests, and release the `size` bytes of these requests."""
-        ...
+    def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None: ...
 
-    def end(self) -> None:
-        """Close once the answers have been sent."""
-        ...
+    def end(self) -> None: ...
 
-    def abort(self) -> None:
-        """Close at once, without sending further answers."""
-        ...
+    def abort(self) -> None: ...
 
-    def close_malformed(self, error: Exception) -> None:
-        """Log one line that names the peer, and close the connection."""
-        ...
+    def close_malformed(self, error: Exception) -> None: ...
 
 
 class Serving:
@@ -175,9 +155,7 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Begin the requests that may begin now. Called when requests arrive or are answered, or when writing may
-        continue.
-        """
+        """Begin the requests that may begin now: after one arrived or was answered, or once writing may go on."""
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
@@ -380,8 +358,9 @@ class Serving:
         if response is None:
             self._spend(slot, call, ())
             return None
-        if api.heartbeat_ms is not None:
-            self.heartbeat_seconds = api.heartbeat_ms(response) / 1000 + _LATE_SECONDS
+        if api.heartbeat_ms:
+            interval_ms = response.heartbeat_interval_ms or api.heartbeat_ms
+            self.heartbeat_seconds = interval_ms / 1000 + _LATE_SECONDS
         changed = 0 if change is None else mutations.changed(call, change, response)
         return self._accounted(slot, call, response, changed)
 
@@ -405,9 +384,7 @@ class Serving:
         return delay > 0
 
     def _mute(self, delay: float) -> None:
-        """Serve no further request for a while. The remaining wait is computed again afterwards, since shares
-        change.
-        """
+        """Serve no further request for a while. The rest of the wait is computed again then, since shares change."""
         if delay:
             self._connection.mute(min(delay, LONGEST_SECONDS))
 

@@ -68,9 +68,8 @@ def made_up_api(
     return Api(
         request=MadeUp(key, versions, read=read),
         response=MadeUp(key, versions, buffers=buffers),
-        max_version=versions[1],
         handle=handle,
-        refuse=refuse or no_refusal,
+        refusal=refuse or no_refusal,
         guard=None,
         **more,
     )

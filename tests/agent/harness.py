@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from functools import cache
 from random import Random
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from lacuna.agent.apis import discover
 from lacuna.agent.client import Peer
@@ -34,13 +34,9 @@ from lacuna.controlplane.shared.security import Security
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentRegistered, ClusterDelta, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.objects.memory import MemoryStore
-from lacuna.wire.layout import Message
 from lacuna.wire.peers import OWN_KEYS
 from tests.golden import messages as golden
-from tests.messages import RESPONSES, encode_body, read_exactly, request
-
-Q = TypeVar("Q")
-R = TypeVar("R")
+from tests.messages import REQUESTS, RESPONSES, encode_body, read_exactly, request
 
 TOPIC_ID = bytes(range(16))
 
@@ -215,6 +211,9 @@ def read_answer(frame: bytes, api_key: int, version: int) -> Any:
     return read_exactly(RESPONSES[api_key], frame[start:], version)
 
 
+_KEYS = {message.body.make: key for key, message in REQUESTS.items()}
+
+
 class RawClient:
     """A connection that sends and receives frames."""
 
@@ -226,6 +225,16 @@ class RawClient:
     async def connect(cls, port: int) -> "RawClient":
         """Connects to a port of 127.0.0.1."""
         return cls(*await asyncio.open_connection("127.0.0.1", port))
+
+    @classmethod
+    @asynccontextmanager
+    async def connected(cls, port: int) -> AsyncIterator["RawClient"]:
+        """Connects for the block."""
+        client = await cls.connect(port)
+        try:
+            yield client
+        finally:
+            await client.close()
 
     def send(self, data: bytes) -> None:
         """Sends bytes unchanged."""
@@ -246,18 +255,25 @@ class RawClient:
         self.send(encode_request(api_key, version, body))
         return read_answer(await self.frame(), api_key, version)
 
-    async def call(self, request: Message[Q], response: Message[R], version: int, asked: Q) -> R:
-        """Sends a request, and returns the response to it, both of lacuna.wire."""
-        self.send(encode_request(request.api_key, version, request.write(asked, version)))
-        frame = memoryview(await self.frame())
-        return response.read(
-            frame[4 + response_header_version(request.api_key, version) :], version
-        )
+    async def call(self, version: int, asked: Any) -> Any:
+        """Sends a request of lacuna.wire, and returns the response."""
+        api_key = _KEYS[type(asked)]
+        self.send(encode_request(api_key, version, encode_body(api_key, version, asked)))
+        return read_answer(await self.frame(), api_key, version)
 
     async def close(self) -> None:
         """Closes the connection and waits until it is closed."""
         self.writer.close()
         await self.writer.wait_closed()
+
+
+@asynccontextmanager
+async def client_of(
+    context: AgentContext, registry: Registry | None = None
+) -> AsyncIterator[RawClient]:
+    """Start a server for the block, and connect to it."""
+    async with serving(context, registry) as server, RawClient.connected(server.port) as client:
+        yield client
 
 
 TOPIC = Topic(topic_id=TOPIC_ID, name="t", partition_count=3)

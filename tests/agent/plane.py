@@ -11,11 +11,11 @@ from lacuna.agent.security.access import Access
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.server import AgentServer
 from lacuna.agent.settings import AgentSettings
-from lacuna.controlplane.client import InProcessClient
+from lacuna.controlplane.client import ControlClient, InProcessClient
 from lacuna.controlplane.clock import SystemClock
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
-from lacuna.controlplane.v1.control_pb2 import Reply
+from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta, CreateTopic, CreateTopics
+from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 from tests.agent.harness import make_context, make_server
 from tests.clients.hurry import lengthen
@@ -33,37 +33,61 @@ class Cluster:
 
 
 @asynccontextmanager
-async def cluster(
-    settings: AgentSettings | None = None, security: SecuritySettings | None = None
-) -> AsyncIterator[Cluster]:
-    """Run a control plane and an agent for the block. The test fails if the control plane had to stop."""
-    settings = settings or AgentSettings()
-    security = security or SecuritySettings()
+async def control_plane(journal: MemoryJournal | None = None) -> AsyncIterator[Runtime]:
+    """Run a control plane for the block. The test fails if it had to stop."""
     numbers = itertools.count(1)
     fatal: list[BaseException] = []
     runtime = Runtime(
-        MemoryJournal("cluster"),
+        journal or MemoryJournal("cluster"),
         SystemClock(),
         lambda: next(numbers).to_bytes(16, "big"),
         RuntimeSettings(),
         on_fatal=fatal.append,
     )
-    await runtime.start()
-    control = InProcessClient(runtime)
-    kept = control.cluster.security
-    access = Access(security, settings.listeners, kept, SystemWallClock())
-    context = make_context(control, settings, access=access)
-    server = make_server(context)
-    await server.start()
-    await context.lease.start(*server.ports)
-    await lengthen(runtime, [context.lease])
-    yield Cluster(runtime, control, context, server)
-    await context.lease.stop_renewing()
-    await server.stop()
-    await context.lease.release(1.0)
-    await control.close()
-    await runtime.close()
-    assert fatal == []
+    await runtime.start("cluster")
+    try:
+        yield runtime
+    finally:
+        await runtime.close()
+    assert not fatal
+
+
+@asynccontextmanager
+async def cluster(
+    settings: AgentSettings | None = None, security: SecuritySettings | None = None
+) -> AsyncIterator[Cluster]:
+    """Run a control plane and an agent for the block."""
+    settings = settings or AgentSettings()
+    security = security or SecuritySettings()
+    async with control_plane() as runtime:
+        control = InProcessClient(runtime)
+        kept = control.cluster.security
+        access = Access(security, settings.listeners, kept, SystemWallClock())
+        context = make_context(control, settings, access=access)
+        server = make_server(context)
+        await server.start()
+        await context.lease.start(*server.ports)
+        await lengthen(runtime, [context.lease])
+        yield Cluster(runtime, control, context, server)
+        await context.lease.stop_renewing()
+        await server.stop()
+        await context.lease.release(1.0)
+        await control.close()
+
+
+async def create_topic(
+    control: ControlClient, name: str, partitions: int = 1, **configs: str
+) -> bytes:
+    """Create a topic through the control plane, and return its id."""
+    topic = CreateTopic(
+        name=name,
+        partition_count=partitions,
+        configs={key.replace("_", "."): value for key, value in configs.items()},
+    )
+    reply = await control.call(Command(create_topics=CreateTopics(topics=[topic])))
+    (created,) = reply.topics_created.topics
+    assert created.error_code == 0, created
+    return created.topic_id
 
 
 def hold_deltas(control: InProcessClient) -> None:

@@ -271,9 +271,7 @@ def test_nothing_is_served_again_after_it_was_not(state: State) -> None:
 
 
 def test_reading_is_paused_and_resumed_in_turns_and_queues_in_turns() -> None:
-    """Reading is never paused twice, and the connection is in the queue exactly while Queued (except during
-    the call).
-    """
+    """Reading is never paused twice. Outside the call, the connection is queued exactly while Queued."""
     for state, events in READING.items():
         for event, (target, actions) in events.items():
             assert (Flow.RESUME in actions) == (state is not Reading.ON and target is Reading.ON)

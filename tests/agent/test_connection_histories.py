@@ -26,9 +26,7 @@ KEYS = {"p": PIPELINED, "s": SEQUENTIAL, "w": WAITING}
 
 
 class FakeTransport:
-    """The part of a transport that a connection uses. `lost` comes one iteration of the loop later, as from a
-    real one.
-    """
+    """The part of a transport that a connection uses. `lost` comes an iteration later, as from a real one."""
 
     def __init__(self) -> None:
         self.connection: Any = None

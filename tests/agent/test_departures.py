@@ -15,6 +15,7 @@ from tests.agent.doors import (
     setup,
 )
 from tests.agent.harness import RawClient, make_server, serving
+from tests.doubles.clock import until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
@@ -32,9 +33,7 @@ async def test_a_lost_client_ends_its_wait_but_not_its_produce() -> None:
         assert doors.ended == ["fetch"]
         doors.door("produce").set()
         await doors.until(ended=2)
-        async with asyncio.timeout(60):
-            while server.budget.taken:
-                await asyncio.sleep(0)
+        await until(lambda: not server.budget.taken)
 
 
 async def test_what_a_client_said_before_it_left_is_done() -> None:
@@ -50,9 +49,7 @@ async def test_what_a_client_said_before_it_left_is_done() -> None:
         doors.door("leave").set()
         await doors.until(ended=4)
         assert doors.ended == ["fetch", "leave", "join", "now last"]
-        async with asyncio.timeout(60):
-            while server.budget.taken:
-                await asyncio.sleep(0)
+        await until(lambda: not server.budget.taken)
 
 
 async def deserted(server: AgentServer, doors: Doors, *frames: bytes) -> None:
@@ -76,9 +73,7 @@ async def test_who_asks_and_leaves_counts_as_a_connection_until_it_is_served() -
                 await third.frame()
         doors.door("commit").set()
         await doors.until(ended=2)
-        async with asyncio.timeout(60):
-            while context.metrics.connections_now:
-                await asyncio.sleep(0)
+        await until(lambda: not context.metrics.connections_now)
         assert (doors.started, server.budget.taken) == (["commit"] * 2, 0)
 
 
@@ -104,9 +99,7 @@ async def test_dropped_clients_are_not_served_any_further_even_if_they_have_left
         server.drop_clients()
         await doors.until(ended=1)
         doors.door("commit").set()
-        async with asyncio.timeout(60):
-            while server.budget.taken:
-                await asyncio.sleep(0)
+        await until(lambda: not server.budget.taken)
         assert (doors.started, context.metrics.connections_now) == (["commit"], 0)
 
 
@@ -116,7 +109,5 @@ async def test_nothing_is_served_behind_the_bad_bytes_of_a_client_that_left() ->
         bad, behind = frame(SEQUENTIAL, "bad"), frame(SEQUENTIAL, "now leave")
         await deserted(server, doors, frame(SEQUENTIAL, "commit"), bad, behind)
         doors.door("commit").set()
-        async with asyncio.timeout(60):
-            while context.metrics.connections_now or server.budget.taken:
-                await asyncio.sleep(0)
+        await until(lambda: not (context.metrics.connections_now or server.budget.taken))
         assert doors.started == ["commit"]

@@ -34,7 +34,7 @@ from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.controlplane.v1.security_pb2 import AlterSecurity, SecurityChanges
 from lacuna.wire.messages.consumer_groups import Assignment, TopicPartitions
 from tests.agent.apis.clusters import Setup
-from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
+from tests.agent.harness import RawClient, ScriptedControl, client_of, make_context
 from tests.agent.plane import cluster
 from tests.messages import nested
 
@@ -54,10 +54,11 @@ READ_T: Final = AclEntry(
 async def guarded() -> AsyncIterator[Setup]:
     """A cluster in which no client may do anything, unless ACLs allow it."""
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:admin")
-    async with cluster(security=security) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(security=security) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         yield Setup(running, client)
-        await client.close()
 
 
 async def change(setup: Setup, added: bool, acl: AclEntry = READ_T) -> None:
@@ -126,9 +127,7 @@ async def test_old_fetches_are_checked_too(guarded: Setup) -> None:
 
 
 async def test_an_expression_finds_no_topics_that_are_hidden(guarded: Setup) -> None:
-    """A member of a consumer group (KIP-848) that subscribes to everything is assigned only topics that it may
-    describe.
-    """
+    """A member (KIP-848) that subscribes to everything is assigned only topics that it may describe."""
     for name in ("t", "u"):
         await guarded.create(name)
     await change(guarded, added=True)
@@ -250,8 +249,10 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
     """No list of the control plane contains them (ADR 43)."""
     who = "User:ANONYMOUS" if is_super else "User:admin"
     security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users=who)
-    async with cluster(security=security) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(security=security) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         setup = Setup(running, client)
         await setup.create("t")
         committed = CommittedOffset(
@@ -283,14 +284,11 @@ async def test_internal_topics_are_read_by_id_and_listed(is_super: bool) -> None
             await change(setup, True, READ_T._replace(resource_name=CONSUMER_OFFSETS))
         assert await fetched() == (ErrorCode.NONE, True)
         assert await listed() == ([CONSUMER_OFFSETS, "t"] if is_super else [CONSUMER_OFFSETS])
-        await client.close()
 
 
 @pytest.mark.slow
 async def test_nothing_is_decided_before_the_acls_are_known() -> None:
-    """An agent that has not seen the cluster yet rejects requests that could be overtaken, so that they are
-    sent again.
-    """
+    """An agent that has not seen the cluster yet rejects requests that could be overtaken; they are sent again."""
     access = Access(
         SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS"),
         (Listener(),),
@@ -298,8 +296,7 @@ async def test_nothing_is_decided_before_the_acls_are_known() -> None:
         SystemWallClock(),
     )
     context = make_context(ScriptedControl(), access=access)
-    async with serving(context) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context) as client:
         part = nested(0, 9, "PartitionProduceData", index_=0, records=memoryview(b"x"))
         topic = nested(0, 9, "TopicProduceData", name="t", partition_data=(part,))
         answer = await client.ask(0, 9, acks=1, topic_data=(topic,))
@@ -308,7 +305,6 @@ async def test_nothing_is_decided_before_the_acls_are_known() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.2):
                 await client.ask(3, 9, topics=None)
-        await client.close()
 
 
 async def test_denials_are_logged_and_counted(

@@ -40,6 +40,7 @@ from lacuna.logstore.segments import (
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import MAX_LEASE_ID
 from tests.agent.fetch.log import Log, TestStore, open_log, records_of
+from tests.doubles.clock import until
 from tests.doubles.journal import MemoryJournal
 from tests.doubles.keys import some_keys
 
@@ -134,11 +135,9 @@ async def test_what_arrives_during_a_slow_put_becomes_hot() -> None:
         await log.create_topic("t")
         flusher = log.produce_service.flusher
         slow = asyncio.create_task((await log.writer()).send(bytes(300_000)))
-        while not flusher._flights:
-            await asyncio.sleep(0)
+        await until(lambda: flusher._flights)
         quick = asyncio.create_task((await log.writer()).send(bytes(150_000)))
-        while len(flusher._flights) < 2:
-            await asyncio.sleep(0)
+        await until(lambda: len(flusher._flights) >= 2)
         assert [flight.is_hot for flight in flusher._flights] == [False, True]
         assert not quick.done()
         store.gate.set()

@@ -1,7 +1,6 @@
 """The lease: registering, renewing, losing it; segment ids."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -19,6 +18,7 @@ from lacuna.controlplane.v1.cluster_pb2 import AgentRegistered, ClusterDelta, Le
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments.paths import SegmentId
 from tests.agent.harness import ScriptedControl, anybody, make_context, snapshot
+from tests.doubles.clock import until
 from tests.simulation.loop import on_virtual_time
 
 
@@ -47,11 +47,6 @@ class Setup:
 
     def verbs(self) -> list[str]:
         return [str(call.WhichOneof("verb")) for call in self.control.calls]
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        async with asyncio.timeout(60):
-            while not is_so():
-                await asyncio.sleep(0.001)
 
 
 async def started() -> Setup:
@@ -82,7 +77,7 @@ async def test_segment_ids_are_never_given_twice() -> None:
     setup.lease.report_expired(7)
     with pytest.raises(NoLeaseError):
         setup.lease.next_segment_id()
-    await setup.until(lambda: setup.lease.lease_id == 8)
+    await until(lambda: setup.lease.lease_id == 8, 0.001)
     assert setup.lease.next_segment_id() == SegmentId(8, 1)
 
 
@@ -96,7 +91,7 @@ async def test_a_late_report_of_an_old_lease_changes_nothing() -> None:
 @on_virtual_time
 async def test_renews_again_and_again() -> None:
     setup = await started()
-    await setup.until(lambda: setup.verbs().count("renew_lease") >= 3)
+    await until(lambda: setup.verbs().count("renew_lease") >= 3, 0.001)
     assert all(
         call.renew_lease.lease_id == 7
         for call in setup.control.calls
@@ -110,7 +105,7 @@ async def test_an_expired_lease_is_replaced() -> None:
     setup = await started()
     expired = LeaseRenewed(error_code=int(ErrorCode.LEASE_EXPIRED))
     setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
-    await setup.until(lambda: setup.lease.lease_id > 8)
+    await until(lambda: setup.lease.lease_id > 8, 0.001)
     assert setup.metrics.lease_registrations >= 2
 
 
@@ -124,7 +119,7 @@ async def test_what_was_put_under_a_lease_that_is_lost_is_reported_until_it_is_k
     assert "release_lease" not in setup.verbs()
     setup.control.answers["release_lease"] = ControlPlaneUnavailable("x")
     confirming = asyncio.create_task(setup.lease.confirm(6))
-    await setup.until(lambda: setup.verbs().count("release_lease") == 2)
+    await until(lambda: setup.verbs().count("release_lease") == 2, 0.001)
     setup.control.answers["release_lease"] = Reply(lease_released=Outcome())
     await confirming
     setup.control.answers["release_lease"] = CommandRefused(42, "x")
@@ -139,11 +134,11 @@ async def test_while_the_control_plane_is_away_the_lease_is_kept(error: Exceptio
     """It may still be valid; only the control plane can end it."""
     setup = await started()
     setup.control.answers["renew_lease"] = error
-    await setup.until(lambda: setup.metrics.lease_renewals_failed >= 2)
+    await until(lambda: setup.metrics.lease_renewals_failed >= 2, 0.001)
     assert setup.lease.lease_id == 7
     setup.control.answers["renew_lease"] = Reply(lease_renewed=LeaseRenewed())
     renewals = setup.verbs().count("renew_lease")
-    await setup.until(lambda: setup.verbs().count("renew_lease") >= renewals + 3)
+    await until(lambda: setup.verbs().count("renew_lease") >= renewals + 3, 0.001)
     assert setup.metrics.lease_registrations == 1
 
 
@@ -153,7 +148,7 @@ async def test_each_new_session_is_renewed_over_at_once() -> None:
     await made.lease.start(9092)
     for number in (1, 2):
         made.control.cluster.apply(snapshot())
-        await made.until(lambda count=number: made.verbs().count("renew_lease") == count)  # type: ignore[misc]
+        await until(lambda count=number: made.verbs().count("renew_lease") == count, 0.001)  # type: ignore[misc]
     await made.lease.stop_renewing()
     made.control.cluster.apply(snapshot())
     await asyncio.sleep(0)
@@ -171,7 +166,7 @@ async def test_who_comes_back_without_its_lease_drops_what_clients_asked_before(
     without.lease_ids.remove(7)
     made.control.cluster.apply(without)
     assert dropped == [1], "before the client sends anything in the new session"
-    await made.until(lambda: made.lease.lease_id == 8)
+    await until(lambda: made.lease.lease_id == 8, 0.001)
     await made.lease.stop_renewing()
 
 
@@ -185,7 +180,7 @@ async def test_who_was_hidden_renews_and_drops_what_clients_asked_before() -> No
     made.control.cluster.apply(hidden)
     made.control.cluster.apply(hidden)
     assert dropped == [1], "once each time"
-    await made.until(lambda: made.verbs().count("renew_lease") == 1)
+    await until(lambda: made.verbs().count("renew_lease") == 1, 0.001)
     made.control.cluster.apply(ClusterDelta(version=3, has_agents=True, hidden_lease_ids=[6]))
     made.control.cluster.apply(hidden)
     assert dropped == [1, 2]
@@ -198,10 +193,10 @@ async def test_registering_again_is_tried_until_it_works() -> None:
     setup = await started()
     setup.control.answers["register_agent"] = ControlPlaneUnavailable("x")
     setup.lease.report_expired(7)
-    await setup.until(lambda: setup.verbs().count("register_agent") >= 3)
+    await until(lambda: setup.verbs().count("register_agent") >= 3, 0.001)
     assert setup.lease.lease_id == NO_LEASE
     setup.control.answers["register_agent"] = setup.register
-    await setup.until(lambda: setup.lease.lease_id == 8)
+    await until(lambda: setup.lease.lease_id == 8, 0.001)
 
 
 @on_virtual_time
@@ -209,12 +204,12 @@ async def test_who_leaves_says_so_in_each_renewal_and_does_not_come_back() -> No
     setup = await started()
     await setup.lease.leave(60)
     setup.control.cluster.apply(snapshot())
-    await setup.until(lambda: setup.verbs().count("renew_lease") == 2)
+    await until(lambda: setup.verbs().count("renew_lease") == 2, 0.001)
     renewals = [call.renew_lease for call in setup.control.calls if call.HasField("renew_lease")]
     assert [each.is_leaving for each in renewals] == [True, True]
     expired = LeaseRenewed(error_code=ErrorCode.LEASE_EXPIRED)
     setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
-    await setup.until(lambda: setup.lease.lease_id == NO_LEASE)
+    await until(lambda: setup.lease.lease_id == NO_LEASE, 0.001)
     await asyncio.sleep(60)
     assert setup.verbs().count("register_agent") == 1
     await setup.lease.stop_renewing()
@@ -277,7 +272,7 @@ async def test_a_mistake_of_ours_does_not_end_the_keeping(caplog: pytest.LogCapt
     setup.lease.on_lost = fail
     expired = LeaseRenewed(error_code=ErrorCode.LEASE_EXPIRED)
     setup.control.answers["renew_lease"] = Reply(lease_renewed=expired)
-    await setup.until(lambda: setup.metrics.lease_registrations == 2)
+    await until(lambda: setup.metrics.lease_registrations == 2, 0.001)
     assert setup.lease.lease_id == 8
     assert "unexpected error while keeping the lease" in caplog.text
 

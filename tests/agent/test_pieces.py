@@ -30,7 +30,7 @@ from tests.agent.harness import (
     serving,
 )
 from tests.agent.plane import cluster
-from tests.messages import encode_body, make, request
+from tests.messages import encode_body, make
 
 APIS = {api.key: api for api in discover().apis()}
 # Their arrays are bounded, and Fetch has tests of its own.
@@ -183,15 +183,12 @@ async def test_others_are_served_between_the_pieces() -> None:
         large = await RawClient.connect(running.server.port)
         other = await RawClient.connect(running.server.port)
         groups = [f"g{number}" for number in range(40 * MOST_OF_PIECE)]
-        body = encode_body(15, 5, DescribeGroupsRequest(groups))
-        large.send(encode_request(15, 5, body))
-        answer = asyncio.create_task(large.frame())
+        answer = asyncio.create_task(large.call(5, DescribeGroupsRequest(groups)))
         served = 0
         while not answer.done():
-            other.send(encode_request(18, 0, b""))
-            await other.frame()
+            await other.ask(18, 0)
             served += 1
-        described = read_answer(await answer, 15, 5).groups
+        described = (await answer).groups
         assert [each.group_id for each in described] == groups
         assert served >= 10
 
@@ -202,8 +199,7 @@ async def test_offsets_of_many_partitions_are_fetched() -> None:
         client = await RawClient.connect(running.server.port)
         topics = [OffsetFetchRequestTopic(name, tuple(range(1500))) for name in ("t", "u")]
         asked = OffsetFetchRequest(group_id="g", topics=topics)
-        client.send(encode_request(9, 7, encode_body(9, 7, asked)))
-        answer = read_answer(await client.frame(), 9, 7)
+        answer = await client.call(7, asked)
         assert [topic.name for topic in answer.topics] == ["t", "u"]
         for topic in answer.topics:
             assert [each.partition_index for each in topic.partitions] == list(range(1500))
@@ -231,7 +227,7 @@ async def test_a_piece_that_cannot_be_cut_closes_the_connection(
     async with cluster(AgentSettings()) as running, asyncio.timeout(60):
         client = await RawClient.connect(running.server.port)
         keys = [f"k{number}" for number in range(MOST_WHOLE)]
-        asked = request(32, 4, resources=[DescribeConfigsResource(2, "t", keys)])
+        asked = DescribeConfigsRequest([DescribeConfigsResource(2, "t", keys)])
         client.send(encode_request(32, 4, encode_body(32, 4, asked)))
         assert await client.is_closed()
     assert f"more than {MOST_WHOLE} of the request's elements belong together" in caplog.text

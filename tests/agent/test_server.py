@@ -30,19 +30,20 @@ from tests.agent.doors import (
 from tests.agent.harness import (
     RawClient,
     ScriptedControl,
+    client_of,
     encode_request,
     make_context,
     make_server,
     serving,
 )
+from tests.doubles.clock import until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
 
 async def test_pipelined_requests_overlap_and_are_answered_in_order() -> None:
     doors, context = setup()
-    async with serving(context, doors.registry()) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context, doors.registry()) as client:
         client.send(b"".join(frame(PIPELINED, name, i) for i, name in enumerate("abc")))
         await doors.until(started=3)
         assert doors.started == ["a", "b", "c"]
@@ -133,8 +134,7 @@ async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureF
         "now away": ControlPlaneUnavailable("x"),
         "now refused": CommandRefused(42, "x"),
     }
-    async with serving(context, doors.registry()) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context, doors.registry()) as client:
         client.send(b"".join(frame(SEQUENTIAL, name) for name in doors.fail))
         assert await answers(client, 3) == [(0, "error -1!"), (0, "error 15!"), (0, "error 42!")]
     assert [record.exc_info is not None for record in caplog.records if record.levelno >= 40] == [
@@ -146,8 +146,7 @@ async def test_our_own_mistake_is_logged_and_answered(caplog: pytest.LogCaptureF
 async def test_without_an_answer_for_errors_the_connection_closes() -> None:
     doors, context = setup()
     doors.fail = {"now bug": KeyError("x")}
-    async with serving(context, doors.registry()) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context, doors.registry()) as client:
         client.send(encode_request(13, 0, b"now bug"))
         assert await client.is_closed()
 
@@ -155,8 +154,7 @@ async def test_without_an_answer_for_errors_the_connection_closes() -> None:
 async def test_reading_pauses_at_the_bound_of_requests() -> None:
     """Further bytes stay in the socket, and nothing is lost once answers leave."""
     doors, context = setup(max_in_flight_requests=4)
-    async with serving(context, doors.registry()) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context, doors.registry()) as client:
         for i in range(30):
             client.send(frame(PIPELINED, str(i), i))
             await client.writer.drain()
@@ -223,9 +221,7 @@ async def test_too_many_connections_are_refused(caplog: pytest.LogCaptureFixture
             with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
                 await third.frame()
         await first.close()
-        async with asyncio.timeout(60):
-            while context.metrics.connections_now > 1:
-                await asyncio.sleep(0.01)
+        await until(lambda: context.metrics.connections_now <= 1, 0.01)
         fourth = await RawClient.connect(server.port)
         fourth.send(frame(SEQUENTIAL, "now"))
         await answers(fourth, 1)
@@ -240,14 +236,15 @@ async def test_the_limit_of_open_files_bounds_connections(
     """The journal and the store open files too, so clients never take the last descriptors."""
     monkeypatch.setattr("lacuna.agent.server.room_for_connections", lambda: 1)
     doors, context = setup()
-    async with serving(context, doors.registry()) as server:
-        first = await RawClient.connect(server.port)
+    async with (
+        serving(context, doors.registry()) as server,
+        RawClient.connected(server.port) as first,
+    ):
         first.send(frame(SEQUENTIAL, "now"))
         await answers(first, 1)
         second = await RawClient.connect(server.port)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
             await second.frame()
-        await first.close()
     assert "raise the limit of open files (ulimit -n)" in caplog.text
 
 
@@ -284,8 +281,7 @@ async def test_who_adds_offsets_to_a_transaction_and_falls_silent_is_disconnecte
 ) -> None:
     """librdkafka may wait for a coordinator that it has forgotten, until a connection breaks (adr/0018)."""
     doors, context = setup(max_stall_ms=SWEEPING_MS, max_offsets_wait_ms=600_000)
-    async with serving(context, doors.registry()) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(context, doors.registry()) as client:
         client.send(b"".join(frame(key, "now") for key in silence))
         await answers(client, len(silence))
         shorten(context, max_offsets_wait_ms=SWEEPING_MS)
@@ -330,8 +326,7 @@ async def test_requests_that_do_not_go_on_keep_nobody_waiting_for_their_memory(
         host, port = stalled.writer.get_extra_info("sockname")
         stalled.send(struct.pack(">ihh", 4096, SEQUENTIAL, 0) + bytes(2048))
         async with asyncio.timeout(60):
-            while not server.budget.is_full:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.budget.is_full, 0.01)
             other.send(frame(SEQUENTIAL, "now", 3) * 2)
             shorten(context, max_stall_ms=100)
             while drips and server.budget.is_full:
@@ -353,9 +348,7 @@ async def test_a_size_without_bytes_keeps_nobody_waiting() -> None:
         silent = [await RawClient.connect(server.port) for _ in range(20)]
         for client in silent:
             client.send(struct.pack(">ihh", 1 << 20, SEQUENTIAL, 0))
-        async with asyncio.timeout(60):
-            while server.budget.taken < 20 * 4:
-                await asyncio.sleep(0)
+        await until(lambda: server.budget.taken >= 20 * 4)
         assert server.budget.taken == 20 * 4
         other = await RawClient.connect(server.port)
         other.send(frame(SEQUENTIAL, "now", 3))
@@ -415,9 +408,7 @@ async def test_stopping_waits_for_a_large_answer_to_leave() -> None:
     await server.start()
     client = await RawClient.connect(server.port)
     client.send(frame(SEQUENTIAL, ""))
-    async with asyncio.timeout(60):
-        while not server.context.metrics.bytes_sent:
-            await asyncio.sleep(0)
+    await until(lambda: server.context.metrics.bytes_sent)
     stopping = asyncio.create_task(server.stop())
     assert len(await client.frame()) == 4 + (16 << 20)
     await stopping

@@ -11,6 +11,7 @@ from lacuna.agent import eager
 from lacuna.agent.eager import start
 from lacuna.agent.side_by_side import side_by_side
 from lacuna.agent.threads import Threads
+from tests.doubles.clock import until
 
 
 async def test_what_never_waits_is_done_without_a_task() -> None:
@@ -144,8 +145,7 @@ async def test_only_the_steps_of_timed_work_are_counted(monkeypatch: pytest.Monk
     assert task is not None
     now += 100
     first.set_result(None)
-    while now < 103:
-        await asyncio.sleep(0)
+    await until(lambda: now >= 103)
     now += 100
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

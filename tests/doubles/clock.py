@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from math import inf
 
 
@@ -96,9 +97,7 @@ class LeaseClock:
                 del self._due[sleep]
 
     def _ends(self, sleep: object) -> bool:
-        """Return whether a sleep is over. Lets time pass until it is due if every renewing thread sleeps at least as
-        long.
-        """
+        """Return whether a sleep is over. Time passes to its end if every renewing thread sleeps at least as long."""
         renewing = {each for each in threading.enumerate() if each.name == "lease"}
         with self._lock:
             due_ms, _ = self._due[sleep]
@@ -112,3 +111,10 @@ async def iterations(count: int = 20) -> None:
     """Let new tasks begin, and run everything that is ready."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(is_so: Callable[[], object], pause: float = 0) -> None:
+    """Wait until `is_so`, which is asked again after each pause (s)."""
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(pause)

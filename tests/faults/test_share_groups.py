@@ -74,13 +74,13 @@ class Line:
         self._ports = [int(each.rpartition(":")[2]) for each in bootstrap.split(",")]
         self._client: RawClient | None = None
 
-    async def ask(self, form: Any, answer: Any, version: int, request: Any) -> Any:
+    async def ask(self, version: int, request: Any) -> Any:
         """Return the answer. Raises Lost."""
         try:
             async with asyncio.timeout(30):
                 if self._client is None:
                     self._client = await RawClient.connect(random.choice(self._ports))
-                return await self._client.call(form, answer, version, request)
+                return await self._client.call(version, request)
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             if self._client is not None:
                 self._client.writer.close()
@@ -105,7 +105,6 @@ class Member:
         await asyncio.gather(self._beat(), self._take())
 
     async def _beat(self) -> None:
-        form = groups.SHARE_GROUP_HEARTBEAT_REQUEST, groups.SHARE_GROUP_HEARTBEAT_RESPONSE
         while True:
             request = groups.ShareGroupHeartbeatRequest(
                 GROUP,
@@ -114,7 +113,7 @@ class Member:
                 subscribed_topic_names=None if self._epoch else (TOPIC,),
             )
             with suppress(Lost):
-                answer = await self._beats.ask(*form, 1, request)
+                answer = await self._beats.ask(1, request)
                 if answer.error_code in (25, 110):  # it is not known any more, or fenced
                     self._epoch = 0
                 elif not answer.error_code:
@@ -196,8 +195,7 @@ class Member:
             max_records=200,
             topics=[records.FetchTopic(topic_id, asked)],
         )
-        form = records.SHARE_FETCH_REQUEST, records.SHARE_FETCH_RESPONSE
-        return await self._fetches.ask(*form, 2, request)
+        return await self._fetches.ask(2, request)
 
 
 def _rows(part: Any) -> Iterator[tuple[At, int, str]]:
@@ -335,15 +333,11 @@ async def configure(bootstrap: str) -> None:
 
 async def lag(line: Line) -> int:
     """Return how many records the group has not finished, or -1 while that is not known."""
-    form = (
-        groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-    )
     request = groups.DescribeShareGroupOffsetsRequest(
         [groups.DescribeShareGroupOffsetsRequestGroup(GROUP, None)]
     )
     with suppress(Lost):
-        answer = await line.ask(*form, 1, request)
+        answer = await line.ask(1, request)
         lags = [
             part.lag
             for group in answer.groups

@@ -7,7 +7,7 @@ values.
 """
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,11 +24,12 @@ from lacuna.controlplane.shared.broker_configs import (
     of_broker,
 )
 from lacuna.controlplane.shared.config_values import ConfigType
-from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS
+from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS, GroupConfig
 from lacuna.controlplane.shared.security import Security
-from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
+from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, TopicConfig
 from lacuna.controlplane.v1.cluster_pb2 import Agent, Endpoint
 from lacuna.logstore.compiled import interpreted
+from lacuna.wire.messages.configs import DescribeConfigsSynonym as Synonym
 
 DYNAMIC_TOPIC, DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
 DYNAMIC_LOGGER, DYNAMIC_GROUP = 6, 8
@@ -62,52 +63,46 @@ _OF_TOPICS_ALONE = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Synonym:
-    """A value that would apply if the synonyms before it were not set. `source` is Kafka's number for its origin."""
-
-    name: str
-    value: str
-    source: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """One config of a resource. If it has synonyms, the first is the value in effect. `value` is None if neither the
-    config nor its default is set.
-    """
+    """One config of a resource. The first of its synonyms is in effect. It has no value if no default is set either."""
 
     name: str
     value: str | None
     source: int
-    is_read_only: bool
+    is_read_only: bool = True
     type: int
-    documentation: str
-    synonyms: tuple[Synonym, ...]
+    documentation: str = ""
+    synonyms: tuple[Synonym, ...] = ()
 
 
 def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[ShownConfig]:
     """Yield all configs of a topic. `own` holds those set on the topic, `of_brokers` those set for all brokers."""
     for config in TOPIC_CONFIGS.values():
         name = broker_name(config.name)
-        synonyms: tuple[Synonym, ...] = ()
-        if config.name not in _OF_TOPICS_ALONE:
-            synonyms = (Synonym(name=name, value=config.default, source=DEFAULT),)
-        value, source = config.default, DEFAULT
-        if name in of_brokers:
-            value, source = of_brokers[name], DYNAMIC_DEFAULT_BROKER
-            synonyms = (Synonym(name=name, value=value, source=source), *synonyms)
+        synonyms = []
         if config.name in own:
-            value, source = own[config.name], DYNAMIC_TOPIC
-            synonyms = (Synonym(name=config.name, value=value, source=source), *synonyms)
-        yield ShownConfig(
-            name=config.name,
-            value=value,
-            source=source,
-            is_read_only=False,
-            type=config.type,
-            documentation=config.documentation,
-            synonyms=synonyms,
-        )
+            value = own[config.name]
+            synonyms.append(Synonym(config.name, value, DYNAMIC_TOPIC))
+        if name in of_brokers:
+            value = of_brokers[name]
+            synonyms.append(Synonym(name, value, DYNAMIC_DEFAULT_BROKER))
+        if config.name not in _OF_TOPICS_ALONE:
+            synonyms.append(Synonym(name, config.default, DEFAULT))
+        yield _settable(config, synonyms)
+
+
+def _settable(config: TopicConfig | GroupConfig, synonyms: Sequence[Synonym]) -> ShownConfig:
+    """Return a config that can be set on its resource; without synonyms, its default is in effect."""
+    in_effect = [*synonyms, Synonym(config.name, config.default, DEFAULT)][0]
+    return ShownConfig(
+        name=config.name,
+        value=in_effect.value,
+        source=in_effect.source,
+        is_read_only=False,
+        type=config.type,
+        documentation=config.documentation,
+        synonyms=tuple(synonyms),
+    )
 
 
 def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
@@ -156,7 +151,10 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
         *_group_bounds(),
         *_topic_defaults(),
         _default(MAX_CONNECTIONS_PER_IP, ConfigType.INT, str(LARGEST_INT), ""),
-        *(_default(*each) for each in _tuning()),
+        *(
+            _default(each.name, each.type, each.default, each.documentation)
+            for each in DYNAMIC.values()
+        ),
         *_settings(context.settings, context.fetch.settings, context.produce.settings),
     ]
     rack = _static("broker.rack", ConfigType.STRING, agent.zone)
@@ -188,7 +186,7 @@ def _dynamic(configs: Mapping[str, str], source: int) -> Iterable[ShownConfig]:
             is_read_only=False,
             type=ConfigType.INT if config is None else config.type,
             documentation="" if config is None else config.documentation,
-            synonyms=(Synonym(name=name, value=value, source=source),),
+            synonyms=(Synonym(name, value, source),),
         )
 
 
@@ -247,13 +245,7 @@ def _topic_defaults() -> Iterable[ShownConfig]:
             is_read_only=False,
             type=config.type,
             documentation=config.documentation,
-            synonyms=(),
         )
-
-
-def _tuning() -> Iterable[tuple[str, ConfigType, str, str]]:
-    for config in DYNAMIC.values():
-        yield config.name, config.type, config.default, config.documentation
 
 
 def of_loggers() -> Iterable[ShownConfig]:
@@ -266,10 +258,7 @@ def of_loggers() -> Iterable[ShownConfig]:
             name=name,
             value=_log4j_level(level),
             source=DYNAMIC_LOGGER,
-            is_read_only=True,
             type=_UNKNOWN_TYPE,
-            documentation="",
-            synonyms=(),
         )
 
 
@@ -277,16 +266,21 @@ def _log4j_level(level: int) -> str:
     return next((name for least, name in _LOG4J if level >= least), "TRACE")
 
 
-def _default(name: str, kind: ConfigType, value: str, documentation: str) -> ShownConfig:
+def _static(
+    name: str, kind: ConfigType, value: str, documentation: str = "", source: int = STATIC_BROKER
+) -> ShownConfig:
     return ShownConfig(
         name=name,
         value=value,
-        source=DEFAULT,
-        is_read_only=True,
+        source=source,
         type=kind,
         documentation=documentation,
-        synonyms=(Synonym(name=name, value=value, source=DEFAULT),),
+        synonyms=(Synonym(name, value, source),),
     )
+
+
+def _default(name: str, kind: ConfigType, value: str, documentation: str) -> ShownConfig:
+    return _static(name, kind, value, documentation, DEFAULT)
 
 
 #: The configs of every client metrics subscription: no metrics are collected (docs/adr/0017).
@@ -305,31 +299,8 @@ CLIENT_METRICS = [
 def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
     """Yield all configs of a group; `configs` maps names to set values."""
     for config in GROUP_CONFIGS.values():
-        value, source = config.default, DEFAULT
-        synonyms: tuple[Synonym, ...] = (
-            Synonym(name=config.broker_name, value=value, source=source),
-        )
+        synonyms = [Synonym(config.broker_name, config.default, DEFAULT)]
         if config.name in configs:
-            value, source = configs[config.name], DYNAMIC_GROUP
-            synonyms = (Synonym(name=config.name, value=value, source=source), *synonyms)
-        yield ShownConfig(
-            name=config.name,
-            value=value,
-            source=source,
-            is_read_only=False,
-            type=config.type,
-            documentation=config.documentation,
-            synonyms=synonyms,
-        )
-
-
-def _static(name: str, kind: ConfigType, value: str, documentation: str = "") -> ShownConfig:
-    return ShownConfig(
-        name=name,
-        value=value,
-        source=STATIC_BROKER,
-        is_read_only=True,
-        type=kind,
-        documentation=documentation,
-        synonyms=(Synonym(name=name, value=value, source=STATIC_BROKER),),
-    )
+            value = configs[config.name]
+            synonyms.insert(0, Synonym(config.name, value, DYNAMIC_GROUP))
+        yield _settable(config, synonyms)

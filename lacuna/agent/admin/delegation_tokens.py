@@ -6,7 +6,6 @@ authenticated with a token may not create or renew tokens.
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import Final
 
 from lacuna.agent.api import Call
@@ -38,10 +37,10 @@ def is_concerned(token: DelegationToken, principal: Principal) -> bool:
     return str(principal) in (token.owner, token.requester, *token.renewers)
 
 
-async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> tuple[int, int]:
-    """Set a new expiry, relative to now, and return an error code and the expiry.
+async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
+    """Let a token expire after this period, and return an error code and the expiry.
 
-    The owner and the renewers of a token may do this. An expiry that is not in the future removes the token.
+    The owner and the renewers of a token may do this. A period of 0 removes the token.
     """
     if not is_allowed(call):
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, NO_TIME
@@ -57,7 +56,7 @@ async def prolong(call: Call, hmac: bytes, expiry_ms: Callable[[int], int]) -> t
         return ErrorCode.DELEGATION_TOKEN_EXPIRED, NO_TIME
     if str(call.peer.session.principal) not in (token.owner, *token.renewers):
         return ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, NO_TIME
-    expiry = min(token.max_ms, expiry_ms(now_ms))
+    expiry = min(token.max_ms, now_ms + period_ms)
     # Removing and adding it in one command means that a token removed in the meantime stays removed.
     changes = SecurityChanges(removed_token_ids=[token.token_id])
     if expiry > now_ms:

@@ -49,9 +49,8 @@ def refuse(_call: Call, request: wire.ProduceRequest, error_code: int) -> wire.P
 API = Api(
     request=wire.PRODUCE_REQUEST,
     response=wire.PRODUCE_RESPONSE,
-    max_version=13,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     quota=PRODUCED,
     most_whole=100_000,

@@ -35,12 +35,7 @@ _FIRST_BATCHES: Final = 4
 _FIRST_STORAGE_ERROR: Final = 6
 
 
-async def handle(call: Call, request: wire.FetchRequest) -> wire.FetchResponse:
-    """Answer from the views and the cache."""
-    return await serve(call, request)
-
-
-async def serve(
+async def handle(
     call: Call, request: wire.FetchRequest, permission: Permission | None = None
 ) -> wire.FetchResponse:
     """Answer with what the client may read: everything if `permission` is None."""
@@ -123,11 +118,10 @@ def _as_known(answer: wire.PartitionData) -> wire.PartitionData:
 API = Api(
     request=wire.FETCH_REQUEST,
     response=wire.FETCH_RESPONSE,
-    max_version=18,
     waits=True,
     handle=handle,
-    refuse=refuse,
-    guard=guard(serve),
+    refusal=refuse,
+    guard=guard,
     quota=CONSUMED,
     # Each of 200,000 partitions, the most of a cluster, in its own topic.
     most_whole=400_000,

@@ -115,15 +115,6 @@ async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse
     return _response(zip((name for name, _ in asked), answers, strict=True))
 
 
-def refuse(_call: Call, request: ListOffsetsRequest, error_code: int) -> ListOffsetsResponse:
-    """Answer every partition with the error."""
-    return _response(
-        (topic.name, _failed(each, error_code))
-        for topic in request.topics
-        for each in topic.partitions
-    )
-
-
 def _asked(
     call: Call, request: ListOffsetsRequest
 ) -> tuple[list[tuple[str, ListOffsetsPartition]], set[tuple[str, int]]]:
@@ -213,9 +204,7 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer at `position` has left to read. Offsets of internal topics are
-    all records.
-    """
+    """Count the records left to read for a read_committed consumer. Offsets of internal topics are all records."""
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))
@@ -298,9 +287,10 @@ def _response(answers: Iterable[tuple[str, ListOffsetsPartitionResponse]]) -> Li
 API = Api(
     request=LIST_OFFSETS_REQUEST,
     response=LIST_OFFSETS_RESPONSE,
-    max_version=11,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _response(
+        (topic.name, _failed(each, code)) for topic in request.topics for each in topic.partitions
+    ),
     guard=on_each("topics", "topics", Operation.DESCRIBE, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,

@@ -241,9 +241,8 @@ def _may_wait_for_gone(call: Call, request: MetadataRequest) -> bool:
 API = Api(
     request=METADATA_REQUEST,
     response=METADATA_RESPONSE,
-    max_version=13,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     pieces=(Pieces(("topics",), ("topics",)),),
     unavailable=LEADER_NOT_AVAILABLE,

@@ -10,6 +10,7 @@ Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
@@ -57,11 +58,6 @@ async def handle(call: Call, request: OffsetCommitRequest) -> OffsetCommitRespon
     return _answer(request, merged(error_codes, committed.error_codes))
 
 
-def refuse(_call: Call, request: OffsetCommitRequest, error_code: int) -> OffsetCommitResponse:
-    """Answer every partition with the error."""
-    return _answer(request, iter(lambda: error_code, None))
-
-
 def _known_as(version: int, error_code: int) -> int:
     if error_code == ErrorCode.GROUP_ID_NOT_FOUND and version < FIRST_GROUP_ID_NOT_FOUND:
         return int(ErrorCode.ILLEGAL_GENERATION)
@@ -87,9 +83,8 @@ def _answer(request: OffsetCommitRequest, error_codes: Iterator[int]) -> OffsetC
 API = Api(
     request=OFFSET_COMMIT_REQUEST,
     response=OFFSET_COMMIT_RESPONSE,
-    max_version=10,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _answer(request, repeat(code)),
     guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,

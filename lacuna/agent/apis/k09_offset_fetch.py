@@ -225,9 +225,8 @@ def _response(
 API = Api(
     request=wire.OFFSET_FETCH_REQUEST,
     response=wire.OFFSET_FETCH_RESPONSE,
-    max_version=10,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     pieces=(
         Pieces(("groups", "topics", "partition_indexes"), ("groups", "topics", "partitions")),

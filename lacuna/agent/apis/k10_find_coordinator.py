@@ -87,9 +87,8 @@ def _answer(call: Call, found: Mapping[str, Agent], error_code: int) -> FindCoor
 API = Api(
     request=FIND_COORDINATOR_REQUEST,
     response=FIND_COORDINATOR_RESPONSE,
-    max_version=6,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     pieces=(Pieces(("coordinator_keys",), ("coordinators",)),),
     notes="groups, transactional ids and share partitions",

@@ -59,11 +59,6 @@ async def handle(call: Call, request: wire.JoinGroupRequest) -> wire.JoinGroupRe
     )
 
 
-def refuse(call: Call, request: wire.JoinGroupRequest, error_code: int) -> wire.JoinGroupResponse:
-    """Answer with the error and the member's id."""
-    return _refuse(call, error_code, request.member_id)
-
-
 def _refuse(call: Call, error_code: int, member_id: str) -> wire.JoinGroupResponse:
     return wire.JoinGroupResponse(
         error_code=error_code,
@@ -75,9 +70,8 @@ def _refuse(call: Call, error_code: int, member_id: str) -> wire.JoinGroupRespon
 API = Api(
     request=wire.JOIN_GROUP_REQUEST,
     response=wire.JOIN_GROUP_RESPONSE,
-    max_version=9,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda call, request, code: _refuse(call, code, request.member_id),
     guard=on_group(Operation.READ),
     moved=ErrorCode.NOT_COORDINATOR,
     waits=True,

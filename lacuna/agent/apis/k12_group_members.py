@@ -13,7 +13,7 @@ v3 adds static members (KIP-345). From v5 on, the protocol's type and name are r
 
 from collections.abc import Sequence
 
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.groups import sync_group as guard
 from lacuna.agent.guards.guard import on_group
 from lacuna.agent.members import IN_GENERATION
@@ -122,26 +122,20 @@ APIS = (
     Api(
         request=wire.HEARTBEAT_REQUEST,
         response=wire.HEARTBEAT_RESPONSE,
-        max_version=4,
         handle=heartbeat,
-        refuse=error_in(wire.HEARTBEAT_RESPONSE),
         guard=on_group(Operation.READ),
         moved=ErrorCode.NOT_COORDINATOR,
     ),
     Api(
         request=wire.LEAVE_GROUP_REQUEST,
         response=wire.LEAVE_GROUP_RESPONSE,
-        max_version=5,
         handle=leave,
-        refuse=error_in(wire.LEAVE_GROUP_RESPONSE),
         guard=on_group(Operation.READ),
     ),
     Api(
         request=wire.SYNC_GROUP_REQUEST,
         response=wire.SYNC_GROUP_RESPONSE,
-        max_version=5,
         handle=sync,
-        refuse=error_in(wire.SYNC_GROUP_RESPONSE),
         guard=guard,
         most_whole=20_000,
         moved=ErrorCode.NOT_COORDINATOR,

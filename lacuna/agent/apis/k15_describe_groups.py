@@ -30,15 +30,6 @@ async def handle(call: Call, request: DescribeGroupsRequest) -> DescribeGroupsRe
     return DescribeGroupsResponse(groups=[_describe(call, request, group) for group in described])
 
 
-def refuse(call: Call, request: DescribeGroupsRequest, error_code: int) -> DescribeGroupsResponse:
-    """Answer every group with the error."""
-    groups = [
-        groups_pb2.DescribedGroup(group_id=group_id, error_code=error_code)
-        for group_id in request.groups
-    ]
-    return DescribeGroupsResponse(groups=[_describe(call, request, group) for group in groups])
-
-
 def _describe(
     call: Call, request: DescribeGroupsRequest, group: groups_pb2.DescribedGroup
 ) -> DescribedGroup:
@@ -72,9 +63,10 @@ def _member(member: groups_pb2.DescribedMember) -> DescribedGroupMember:
 API = Api(
     request=DESCRIBE_GROUPS_REQUEST,
     response=DESCRIBE_GROUPS_RESPONSE,
-    max_version=6,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: DescribeGroupsResponse(
+        groups=[DescribedGroup(code, group_id=each) for each in request.groups]
+    ),
     guard=guard,
     pieces=(Pieces(("groups",), ("groups",)),),
     moved=ErrorCode.NOT_COORDINATOR,

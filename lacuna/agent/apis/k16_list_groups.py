@@ -5,7 +5,7 @@ each lists only the groups that are placed on it, as a coordinator in Kafka woul
 """
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.groups import list_groups as guard
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
@@ -30,9 +30,7 @@ async def handle(call: Call, request: wire.ListGroupsRequest) -> wire.ListGroups
 API = Api(
     request=wire.LIST_GROUPS_REQUEST,
     response=wire.LIST_GROUPS_RESPONSE,
-    max_version=5,
     handle=handle,
-    refuse=error_in(wire.LIST_GROUPS_RESPONSE),
     guard=guard,
     notes="each agent lists the groups that are placed on it",
 )

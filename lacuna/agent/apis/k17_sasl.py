@@ -14,7 +14,7 @@ reveals nothing about users. The log has all details except secrets.
 import asyncio
 import logging
 
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.security.authentication import NotNow, UnsupportedMechanism
 from lacuna.agent.security.sasl.mechanism import AuthenticationFailed
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -96,18 +96,14 @@ APIS = (
     Api(
         request=wire.SASL_HANDSHAKE_REQUEST,
         response=wire.SASL_HANDSHAKE_RESPONSE,
-        max_version=1,
         handle=handshake,
-        refuse=error_in(wire.SASL_HANDSHAKE_RESPONSE),
         guard=None,  # clients begin with it
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),
     Api(
         request=wire.SASL_AUTHENTICATE_REQUEST,
         response=wire.SASL_AUTHENTICATE_RESPONSE,
-        max_version=2,
         handle=authenticate,
-        refuse=error_in(wire.SASL_AUTHENTICATE_RESPONSE),
         guard=None,  # clients begin with it
         notes="returns ILLEGAL_SASL_STATE on listeners without SASL",
     ),

@@ -114,9 +114,8 @@ def _supported(*, takes_0: bool) -> list[wire.SupportedFeatureKey]:
 API = AnyVersion(
     request=wire.API_VERSIONS_REQUEST,
     response=wire.API_VERSIONS_RESPONSE,
-    max_version=_MAX,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=None,  # clients begin with it
     notes=(
         "answers other versions as v0 with UNSUPPORTED_VERSION (KIP-511). "

@@ -6,7 +6,7 @@ authenticated as an agent. On other listeners, it must send the secret that the 
 may only ask for segments of this cluster, and for about one chunk at most.
 """
 
-from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.agent.security.peers import PEER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.peers import (
@@ -32,10 +32,8 @@ async def handle(call: Call, request: ReadChunkRequest) -> ReadChunkResponse:
 API = Api(
     request=READ_CHUNK_REQUEST,
     response=READ_CHUNK_RESPONSE,
-    max_version=0,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    refuse=error_in(READ_CHUNK_RESPONSE),
     guard=None,  # agents authenticate by a secret of their own
     quota=None,
     waits=True,

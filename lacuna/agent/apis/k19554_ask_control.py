@@ -141,17 +141,12 @@ def _refused(error_code: int, message: str) -> AskControlResponse:
     return AskControlResponse(error_code=error_code, error_message=message)
 
 
-def _refuse(_call: Call, _request: AskControlRequest, error_code: int) -> AskControlResponse:
-    return _refused(error_code, "")
-
-
 API = Api(
     request=ASK_CONTROL_REQUEST,
     response=ASK_CONTROL_RESPONSE,
-    max_version=0,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    refuse=_refuse,
+    refusal=lambda _call, _request, code: AskControlResponse(error_code=code),
     guard=guard,
     waits=True,
     notes="not an API of Kafka: Lacuna's own commands ask the control plane through it, with the client's ACLs",

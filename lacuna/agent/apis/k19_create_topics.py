@@ -148,9 +148,8 @@ def _created(_cluster: ClusterView, request: wire.CreateTopicsRequest) -> Sizes:
 API = Api(
     request=wire.CREATE_TOPICS_REQUEST,
     response=wire.CREATE_TOPICS_RESPONSE,
-    max_version=7,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     mutation=Mutation(6, _created, "topics", creates=True),
     unavailable=ErrorCode.NOT_CONTROLLER,

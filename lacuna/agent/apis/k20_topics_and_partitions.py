@@ -87,15 +87,6 @@ async def _delete(
     return results
 
 
-def _refuse_delete(
-    call: Call, request: wire.DeleteTopicsRequest, error_code: int
-) -> wire.DeleteTopicsResponse:
-    """Answer every topic with the error."""
-    return wire.DeleteTopicsResponse(
-        responses=[_failed(each, error_code) for each in _asked(call, request)]
-    )
-
-
 def _asked(call: Call, request: wire.DeleteTopicsRequest) -> Sequence[wire.DeleteTopicState]:
     if call.version >= FIRST_WITH_IDS:
         return request.topics
@@ -214,9 +205,10 @@ APIS = (
     Api(
         request=wire.DELETE_TOPICS_REQUEST,
         response=wire.DELETE_TOPICS_RESPONSE,
-        max_version=6,
         handle=delete,
-        refuse=_refuse_delete,
+        refusal=lambda call, request, code: wire.DeleteTopicsResponse(
+            responses=[_failed(each, code) for each in _asked(call, request)]
+        ),
         guard=guard,
         mutation=Mutation(5, _deleted, "responses"),
         unavailable=ErrorCode.NOT_CONTROLLER,
@@ -224,9 +216,8 @@ APIS = (
     Api(
         request=wire.CREATE_PARTITIONS_REQUEST,
         response=wire.CREATE_PARTITIONS_RESPONSE,
-        max_version=3,
         handle=create_partitions,
-        refuse=_refuse_create_partitions,
+        refusal=_refuse_create_partitions,
         guard=on_each("topics", "results", Operation.ALTER, ResourceType.TOPIC, "name"),
         mutation=Mutation(3, _added, "results"),
         unavailable=ErrorCode.NOT_CONTROLLER,

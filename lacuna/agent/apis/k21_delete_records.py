@@ -47,18 +47,6 @@ async def handle(call: Call, request: wire.DeleteRecordsRequest) -> wire.DeleteR
     return _answer(zip(asked, states, strict=True))
 
 
-def refuse(
-    _call: Call, request: wire.DeleteRecordsRequest, error_code: int
-) -> wire.DeleteRecordsResponse:
-    """Answer every partition with the error."""
-    failed = PartitionState(error_code=error_code)
-    return _answer(
-        ((topic.name, each.partition_index), failed)
-        for topic in request.topics
-        for each in topic.partitions
-    )
-
-
 def _answer(states: Iterable[tuple[tuple[str, int], PartitionState]]) -> wire.DeleteRecordsResponse:
     topics: dict[str, list[wire.DeleteRecordsPartitionResult]] = {}
     for (name, partition), state in states:
@@ -76,9 +64,12 @@ def _partition(partition: int, state: PartitionState) -> wire.DeleteRecordsParti
 API = Api(
     request=wire.DELETE_RECORDS_REQUEST,
     response=wire.DELETE_RECORDS_RESPONSE,
-    max_version=2,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _answer(
+        ((topic.name, each.partition_index), PartitionState(error_code=code))
+        for topic in request.topics
+        for each in topic.partitions
+    ),
     guard=on_each("topics", "topics", Operation.DELETE, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,

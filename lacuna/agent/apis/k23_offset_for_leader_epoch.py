@@ -4,6 +4,7 @@ follows a confirming read (S7).
 """
 
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Final
 
 from lacuna.agent.api import Api, Call, Pieces
@@ -23,14 +24,6 @@ async def handle(
     asked = [(topic.topic, each.partition) for topic in request.topics for each in topic.partitions]
     found = await find_partitions(call.context, asked)
     return _response(request, await read_partitions(call.context, found))
-
-
-def refuse(
-    _call: Call, request: wire.OffsetForLeaderEpochRequest, error_code: int
-) -> wire.OffsetForLeaderEpochResponse:
-    """Answer every partition with the error."""
-    failed = PartitionState(error_code=error_code)
-    return _response(request, [failed for topic in request.topics for _ in topic.partitions])
 
 
 def _response(
@@ -59,9 +52,10 @@ def _partition(asked: wire.OffsetForLeaderPartition, state: PartitionState) -> w
 API = Api(
     request=wire.OFFSET_FOR_LEADER_EPOCH_REQUEST,
     response=wire.OFFSET_FOR_LEADER_EPOCH_RESPONSE,
-    max_version=4,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _response(
+        request, repeat(PartitionState(error_code=code))
+    ),
     guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,

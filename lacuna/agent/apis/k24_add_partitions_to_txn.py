@@ -128,9 +128,8 @@ def _results(
 API = Api(
     request=wire.ADD_PARTITIONS_TO_TXN_REQUEST,
     response=wire.ADD_PARTITIONS_TO_TXN_RESPONSE,
-    max_version=5,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     pieces=(Pieces(("transactions",), ("results_by_transaction",)),),
     moved=ErrorCode.NOT_COORDINATOR,

@@ -34,17 +34,6 @@ async def handle(call: Call, request: wire.WriteTxnMarkersRequest) -> wire.Write
     return wire.WriteTxnMarkersResponse(markers=results)
 
 
-def refuse(
-    _call: Call, request: wire.WriteTxnMarkersRequest, error_code: int
-) -> wire.WriteTxnMarkersResponse:
-    """Answer every partition with the error."""
-    return wire.WriteTxnMarkersResponse(
-        markers=[
-            _result(marker, dict.fromkeys(_pairs(marker), error_code)) for marker in request.markers
-        ]
-    )
-
-
 def _pairs(marker: wire.WritableTxnMarker) -> list[tuple[str, int]]:
     """Return (topic name, partition) pairs in the order of the request."""
     return [
@@ -78,10 +67,11 @@ def _result(
 API = Api(
     request=wire.WRITE_TXN_MARKERS_REQUEST,
     response=wire.WRITE_TXN_MARKERS_RESPONSE,
-    max_version=2,
     advertised=(1, 2),
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: wire.WriteTxnMarkersResponse(
+        markers=[_result(each, dict.fromkeys(_pairs(each), code)) for each in request.markers]
+    ),
     guard=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
     pieces=(Pieces(("markers",), ("markers",)),),
     notes="only for an operator's abort; see [differences](#deliberate-differences)",

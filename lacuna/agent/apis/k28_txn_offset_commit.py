@@ -7,6 +7,7 @@ returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in 
 """
 
 from collections.abc import Iterator
+from itertools import repeat
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import commits_of, merged
@@ -51,13 +52,6 @@ async def handle(call: Call, request: wire.TxnOffsetCommitRequest) -> wire.TxnOf
     return _answer(request, merged(error_codes, committed.error_codes))
 
 
-def refuse(
-    _call: Call, request: wire.TxnOffsetCommitRequest, error_code: int
-) -> wire.TxnOffsetCommitResponse:
-    """Answer every partition with the error."""
-    return _answer(request, iter(lambda: error_code, None))
-
-
 def _known_as(version: int, error_code: int) -> int:
     if error_code in _NOT_IN_TXN and version < FIRST_ADDS_GROUP:
         return int(_NOT_IN_TXN[version >= FIRST_ABORTABLE])
@@ -87,9 +81,8 @@ def _answer(
 API = Api(
     request=wire.TXN_OFFSET_COMMIT_REQUEST,
     response=wire.TXN_OFFSET_COMMIT_RESPONSE,
-    max_version=6,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _answer(request, repeat(code)),
     guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,

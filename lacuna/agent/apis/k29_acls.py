@@ -21,7 +21,7 @@ from lacuna.agent.admin.security import (
     filter_problem,
     problem_of,
 )
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation
@@ -76,14 +76,6 @@ async def create(call: Call, request: wire.CreateAclsRequest) -> wire.CreateAcls
     )
 
 
-def _refuse_create(
-    _call: Call, request: wire.CreateAclsRequest, error_code: int
-) -> wire.CreateAclsResponse:
-    """Answer every ACL with the error."""
-    result = wire.AclCreationResult(error_code, None)
-    return wire.CreateAclsResponse(results=[result] * len(request.creations))
-
-
 async def delete(call: Call, request: wire.DeleteAclsRequest) -> wire.DeleteAclsResponse:
     """Send one command for all matching ACLs."""
     if call.context.access.authorizer is None:
@@ -106,14 +98,6 @@ async def delete(call: Call, request: wire.DeleteAclsRequest) -> wire.DeleteAcls
             for each, acls in zip(request.filters, matched, strict=True)
         ]
     )
-
-
-def _refuse_delete(
-    _call: Call, request: wire.DeleteAclsRequest, error_code: int
-) -> wire.DeleteAclsResponse:
-    """Answer every filter with the error."""
-    result = wire.DeleteAclsFilterResult(error_code, None)
-    return wire.DeleteAclsResponse(filter_results=[result] * len(request.filters))
 
 
 def _matched(acls: list[AclEntry], asked: wire.DeleteAclsFilter) -> list[AclEntry] | None:
@@ -139,20 +123,19 @@ APIS = (
     Api(
         request=wire.DESCRIBE_ACLS_REQUEST,
         response=wire.DESCRIBE_ACLS_RESPONSE,
-        max_version=3,
         advertised=(1, 3),
         handle=describe,
-        refuse=error_in(wire.DESCRIBE_ACLS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="returns SECURITY_DISABLED without an authorizer",
     ),
     Api(
         request=wire.CREATE_ACLS_REQUEST,
         response=wire.CREATE_ACLS_RESPONSE,
-        max_version=3,
         advertised=(1, 3),
         handle=create,
-        refuse=_refuse_create,
+        refusal=lambda _call, request, code: wire.CreateAclsResponse(
+            results=[wire.AclCreationResult(code, None)] * len(request.creations)
+        ),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="returns SECURITY_DISABLED without an authorizer",
@@ -160,10 +143,11 @@ APIS = (
     Api(
         request=wire.DELETE_ACLS_REQUEST,
         response=wire.DELETE_ACLS_RESPONSE,
-        max_version=3,
         advertised=(1, 3),
         handle=delete,
-        refuse=_refuse_delete,
+        refusal=lambda _call, request, code: wire.DeleteAclsResponse(
+            filter_results=[wire.DeleteAclsFilterResult(code, None)] * len(request.filters)
+        ),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="returns SECURITY_DISABLED without an authorizer",

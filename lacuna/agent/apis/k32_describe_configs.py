@@ -50,21 +50,10 @@ async def handle(call: Call, request: wire.DescribeConfigsRequest) -> wire.Descr
     return wire.DescribeConfigsResponse(results=results)
 
 
-def refuse(
-    _call: Call, request: wire.DescribeConfigsRequest, error_code: int
-) -> wire.DescribeConfigsResponse:
-    """Answer every resource with the error."""
-    return wire.DescribeConfigsResponse(
-        results=[_failed(each, error_code) for each in request.resources]
-    )
-
-
 async def _configs_of_groups(
     context: AgentContext, request: wire.DescribeConfigsRequest
 ) -> Mapping[str, Mapping[str, str]]:
-    """Return the configs set on the requested groups, by group id. They come from the control plane, since views lack
-    them.
-    """
+    """Return the configs set on the requested groups, by group id, from the control plane: views lack them."""
     named = {each.resource_name for each in request.resources if each.resource_type == GROUP}
     if not named:
         return {}
@@ -138,16 +127,13 @@ def _described(
 def _config(
     request: wire.DescribeConfigsRequest, config: configs.ShownConfig
 ) -> wire.DescribeConfigsResourceResult:
-    synonyms = config.synonyms if request.include_synonyms else ()
     return wire.DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,
         read_only=config.is_read_only,
         is_default=config.source == configs.DEFAULT,
         config_source=config.source,
-        synonyms=[
-            wire.DescribeConfigsSynonym(each.name, each.value, each.source) for each in synonyms
-        ],
+        synonyms=config.synonyms if request.include_synonyms else (),
         config_type=config.type,
         documentation=config.documentation if request.include_documentation else None,
     )
@@ -156,9 +142,10 @@ def _config(
 API = Api(
     request=wire.DESCRIBE_CONFIGS_REQUEST,
     response=wire.DESCRIBE_CONFIGS_RESPONSE,
-    max_version=4,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: wire.DescribeConfigsResponse(
+        results=[_failed(each, code) for each in request.resources]
+    ),
     guard=guard,
     pieces=(Pieces(("resources",), ("results",), most=20),),
     notes="topics, groups, agents and their loggers; client metrics subscriptions show the defaults",

@@ -39,12 +39,6 @@ async def change(
     )
 
 
-def _refuse_change(
-    _call: Call, request: wire.IncrementalAlterConfigsRequest, error_code: int
-) -> wire.IncrementalAlterConfigsResponse:
-    return wire.IncrementalAlterConfigsResponse(responses=_refused(request.resources, error_code))
-
-
 def _changed(config: wire.AlterableConfig) -> ConfigChange:
     return ConfigChange(
         name=config.name, operation=config.config_operation, value=config.value or ""
@@ -65,12 +59,6 @@ async def replace(call: Call, request: wire.AlterConfigsRequest) -> wire.AlterCo
     )
 
 
-def _refuse_replace(
-    _call: Call, request: wire.AlterConfigsRequest, error_code: int
-) -> wire.AlterConfigsResponse:
-    return wire.AlterConfigsResponse(responses=_refused(request.resources, error_code))
-
-
 def _replaced(config: wire.AlterConfigsRequestAlterableConfig) -> ConfigChange:
     return ConfigChange(name=config.name, value=config.value)
 
@@ -89,9 +77,10 @@ APIS = (
     Api(
         request=wire.ALTER_CONFIGS_REQUEST,
         response=wire.ALTER_CONFIGS_RESPONSE,
-        max_version=2,
         handle=replace,
-        refuse=_refuse_replace,
+        refusal=lambda _call, request, code: wire.AlterConfigsResponse(
+            responses=_refused(request.resources, code)
+        ),
         guard=guard,
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="topics, groups, and the agents together; replaces all configs of a resource",
@@ -99,9 +88,10 @@ APIS = (
     Api(
         request=wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
         response=wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-        max_version=1,
         handle=change,
-        refuse=_refuse_change,
+        refusal=lambda _call, request, code: wire.IncrementalAlterConfigsResponse(
+            responses=_refused(request.resources, code)
+        ),
         guard=guard,
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="topics, groups, and the agents together; rejects other resources",

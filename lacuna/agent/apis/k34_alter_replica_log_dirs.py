@@ -66,10 +66,9 @@ def _answer(errors: _Errors) -> wire.AlterReplicaLogDirsResponse:
 API = Api(
     request=wire.ALTER_REPLICA_LOG_DIRS_REQUEST,
     response=wire.ALTER_REPLICA_LOG_DIRS_RESPONSE,
-    max_version=2,
     advertised=(1, 2),
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=on_cluster(Operation.ALTER),
     notes="there is one directory; any other returns LOG_DIR_NOT_FOUND",
 )

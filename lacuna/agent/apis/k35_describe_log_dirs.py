@@ -51,13 +51,6 @@ async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.Descr
     return wire.DescribeLogDirsResponse(results=_directory(code, sizes))
 
 
-def refuse(
-    _call: Call, _request: wire.DescribeLogDirsRequest, error_code: int
-) -> wire.DescribeLogDirsResponse:
-    """Answer with the error for the directory, and from v3 on at the top level too."""
-    return wire.DescribeLogDirsResponse(error_code=error_code, results=_directory(error_code, []))
-
-
 def _led(
     context: AgentContext, request: wire.DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic, int]]:
@@ -99,9 +92,10 @@ def _directory(
 API = Api(
     request=wire.DESCRIBE_LOG_DIRS_REQUEST,
     response=wire.DESCRIBE_LOG_DIRS_RESPONSE,
-    max_version=5,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, _request, code: wire.DescribeLogDirsResponse(
+        error_code=code, results=_directory(code, [])
+    ),
     guard=guard,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes="one directory, the object store, with the partitions that the agent leads and their sizes there",

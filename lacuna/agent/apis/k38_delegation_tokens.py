@@ -24,7 +24,7 @@ from lacuna.agent.admin.delegation_tokens import (
     is_concerned,
     prolong,
 )
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import create_delegation_token as create_guard
 from lacuna.agent.guards.cluster import describe_delegation_token as describe_guard
 from lacuna.agent.security.tokens import principal_of
@@ -121,15 +121,8 @@ async def renew(
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
-    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.RenewDelegationTokenResponse(*answer)
-
-
-def _refuse_renew(
-    _call: Call, _request: wire.RenewDelegationTokenRequest, error_code: int
-) -> wire.RenewDelegationTokenResponse:
-    """Answer with the error."""
-    return wire.RenewDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
 
 
 async def expire(
@@ -137,15 +130,8 @@ async def expire(
 ) -> wire.ExpireDelegationTokenResponse:
     """Let the token expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
-    answer = await prolong(call, bytes(request.hmac), lambda now_ms: now_ms + period_ms)
+    answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.ExpireDelegationTokenResponse(*answer)
-
-
-def _refuse_expire(
-    _call: Call, _request: wire.ExpireDelegationTokenRequest, error_code: int
-) -> wire.ExpireDelegationTokenResponse:
-    """Answer with the error."""
-    return wire.ExpireDelegationTokenResponse(error_code=error_code, expiry_timestamp_ms=NO_TIME)
 
 
 async def describe(
@@ -198,40 +184,35 @@ APIS = (
     Api(
         request=wire.CREATE_DELEGATION_TOKEN_REQUEST,
         response=wire.CREATE_DELEGATION_TOKEN_RESPONSE,
-        max_version=3,
         advertised=(1, 3),
         handle=create,
-        refuse=_refuse_create,
+        refusal=_refuse_create,
         guard=create_guard,
         notes=NOTES,
     ),
     Api(
         request=wire.RENEW_DELEGATION_TOKEN_REQUEST,
         response=wire.RENEW_DELEGATION_TOKEN_RESPONSE,
-        max_version=2,
         advertised=(1, 2),
         handle=renew,
-        refuse=_refuse_renew,
+        refusal=lambda _call, _request, code: wire.RenewDelegationTokenResponse(code, NO_TIME),
         guard=None,  # the token's owner and renewers may, and the handler knows them
         notes=NOTES,
     ),
     Api(
         request=wire.EXPIRE_DELEGATION_TOKEN_REQUEST,
         response=wire.EXPIRE_DELEGATION_TOKEN_RESPONSE,
-        max_version=2,
         advertised=(1, 2),
         handle=expire,
-        refuse=_refuse_expire,
+        refusal=lambda _call, _request, code: wire.ExpireDelegationTokenResponse(code, NO_TIME),
         guard=None,  # the token's owner and renewers may, and the handler knows them
         notes=NOTES,
     ),
     Api(
         request=wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
         response=wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-        max_version=3,
         advertised=(1, 3),
         handle=describe,
-        refuse=error_in(wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE),
         guard=describe_guard,
         notes=NOTES,
     ),

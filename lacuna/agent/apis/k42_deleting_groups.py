@@ -10,7 +10,7 @@ members are not consumers returns NON_EMPTY_GROUP.
 
 from collections.abc import Sequence
 
-from lacuna.agent.api import Api, Call, Pieces, error_in
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.commits import merged
 from lacuna.agent.guards.groups import offset_delete as guard
 from lacuna.agent.guards.guard import on_each
@@ -35,13 +35,6 @@ async def delete(call: Call, request: DeleteGroupsRequest) -> DeleteGroupsRespon
     command = Command(delete_groups=DeleteGroups(group_ids=request.groups_names))
     deleted = (await call.context.control.call(command)).groups_deleted
     return _answer(request, deleted.error_codes)
-
-
-def _refuse_delete(
-    _call: Call, request: DeleteGroupsRequest, error_code: int
-) -> DeleteGroupsResponse:
-    """Answer every group with the error."""
-    return _answer(request, [error_code] * len(request.groups_names))
 
 
 def _answer(request: DeleteGroupsRequest, error_codes: Sequence[int]) -> DeleteGroupsResponse:
@@ -87,9 +80,8 @@ APIS = (
     Api(
         request=DELETE_GROUPS_REQUEST,
         response=DELETE_GROUPS_RESPONSE,
-        max_version=3,
         handle=delete,
-        refuse=_refuse_delete,
+        refusal=lambda _call, request, code: _answer(request, [code] * len(request.groups_names)),
         guard=on_each("groups_names", "results", Operation.DELETE, ResourceType.GROUP),
         pieces=(Pieces(("groups_names",), ("results",)),),
         moved=ErrorCode.NOT_COORDINATOR,
@@ -97,9 +89,7 @@ APIS = (
     Api(
         request=wire.OFFSET_DELETE_REQUEST,
         response=wire.OFFSET_DELETE_RESPONSE,
-        max_version=0,
         handle=delete_offsets,
-        refuse=error_in(wire.OFFSET_DELETE_RESPONSE),
         guard=guard,
         pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
         moved=ErrorCode.NOT_COORDINATOR,

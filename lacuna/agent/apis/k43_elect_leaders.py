@@ -44,13 +44,6 @@ async def handle(call: Call, request: wire.ElectLeadersRequest) -> wire.ElectLea
     )
 
 
-def refuse(
-    _call: Call, request: wire.ElectLeadersRequest, error_code: int
-) -> wire.ElectLeadersResponse:
-    """Answer with the error, at the top and for every partition."""
-    return _answer(error_code, _same(request, (error_code, None)))
-
-
 def _same(request: wire.ElectLeadersRequest, error: tuple[int, str | None]) -> _Results:
     return {
         each.topic: dict.fromkeys(each.partitions, error) for each in request.topic_partitions or ()
@@ -86,9 +79,8 @@ def _answer(error_code: int, results: _Results) -> wire.ElectLeadersResponse:
 API = Api(
     request=wire.ELECT_LEADERS_REQUEST,
     response=wire.ELECT_LEADERS_RESPONSE,
-    max_version=2,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _answer(code, _same(request, (code, None))),
     guard=on_cluster(Operation.ALTER),
     pieces=(
         Pieces(

@@ -10,7 +10,7 @@ ListPartitionReassignments v0 (KIP-455): always returns an empty list.
 from collections.abc import Iterable, Sequence
 
 from lacuna.agent import placement, rendezvous
-from lacuna.agent.api import Api, Call, Pieces, error_in
+from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import topic_by_name
@@ -39,14 +39,6 @@ async def alter(
             for topic in request.topics
         ],
     )
-
-
-def _refuse_alter(
-    _call: Call, request: wire.AlterPartitionReassignmentsRequest, error_code: int
-) -> wire.AlterPartitionReassignmentsResponse:
-    """Answer with the error, at the top and for every partition."""
-    error = error_code, None
-    return _answer(request, error_code, [[error] * len(each.partitions) for each in request.topics])
 
 
 def _check(context: AgentContext, name: str, index: int, replicas: Sequence[int] | None) -> _Error:
@@ -123,9 +115,10 @@ APIS = (
     Api(
         request=wire.ALTER_PARTITION_REASSIGNMENTS_REQUEST,
         response=wire.ALTER_PARTITION_REASSIGNMENTS_RESPONSE,
-        max_version=1,
         handle=alter,
-        refuse=_refuse_alter,
+        refusal=lambda _call, request, code: _answer(
+            request, code, [[(code, None)] * len(each.partitions) for each in request.topics]
+        ),
         guard=on_cluster(Operation.ALTER),
         pieces=(Pieces(("topics", "partitions"), ("responses", "partitions")),),
         unavailable=ErrorCode.NOT_CONTROLLER,
@@ -134,9 +127,7 @@ APIS = (
     Api(
         request=wire.LIST_PARTITION_REASSIGNMENTS_REQUEST,
         response=wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE,
-        max_version=0,
         handle=list_ongoing,
-        refuse=error_in(wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="always empty",
     ),

@@ -44,13 +44,6 @@ async def describe(
     )
 
 
-def _refuse_describe(
-    _call: Call, _request: wire.DescribeClientQuotasRequest, error_code: int
-) -> wire.DescribeClientQuotasResponse:
-    """Answer with the error and no entries."""
-    return _failed(error_code, None)
-
-
 def _failed(error_code: int, message: str | None) -> wire.DescribeClientQuotasResponse:
     return wire.DescribeClientQuotasResponse(
         error_code=error_code, error_message=message, entries=None
@@ -135,15 +128,6 @@ async def alter(
     )
 
 
-def _refuse_alter(
-    _call: Call, request: wire.AlterClientQuotasRequest, error_code: int
-) -> wire.AlterClientQuotasResponse:
-    """Answer every entry with the error."""
-    return wire.AlterClientQuotasResponse(
-        entries=[_result(entry, error_code, "") for entry in request.entries]
-    )
-
-
 def _quota(entry: wire.EntryData) -> Quota:
     parts = sorted(entry.entity, key=lambda part: part.entity_type)
     return Quota(
@@ -168,17 +152,17 @@ APIS = (
     Api(
         request=wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
         response=wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, _request, code: _failed(code, None),
         guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     ),
     Api(
         request=wire.ALTER_CLIENT_QUOTAS_REQUEST,
         response=wire.ALTER_CLIENT_QUOTAS_RESPONSE,
-        max_version=1,
         handle=alter,
-        refuse=_refuse_alter,
+        refusal=lambda _call, request, code: wire.AlterClientQuotasResponse(
+            entries=[_result(each, code, "") for each in request.entries]
+        ),
         guard=on_cluster(Operation.ALTER_CONFIGS),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="a quota holds for all agents together; see [Quotas](security.md#quotas)",

@@ -13,7 +13,7 @@ set, because the one in the file takes precedence.
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.security.sasl.users import (
     LEAST_ITERATIONS,
@@ -169,17 +169,14 @@ APIS = (
     Api(
         request=wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
         response=wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-        max_version=0,
         handle=describe,
-        refuse=error_in(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
     ),
     Api(
         request=wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
         response=wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-        max_version=0,
         handle=alter,
-        refuse=_refuse_alter,
+        refusal=_refuse_alter,
         guard=on_cluster(Operation.ALTER),
     ),
 )

@@ -16,7 +16,7 @@ The node id of a live agent returns INVALID_REQUEST, and any other BROKER_ID_NOT
 """
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k18_api_versions import FEATURES
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
@@ -151,18 +151,14 @@ APIS = (
     Api(
         request=wire.DESCRIBE_QUORUM_REQUEST,
         response=wire.DESCRIBE_QUORUM_RESPONSE,
-        max_version=2,
         handle=describe,
-        refuse=error_in(wire.DESCRIBE_QUORUM_RESPONSE),
         guard=on_cluster(Operation.DESCRIBE),
         notes="one voter, the agent that names itself the controller; the others are observers",
     ),
     Api(
         request=wire.UPDATE_FEATURES_REQUEST,
         response=wire.UPDATE_FEATURES_RESPONSE,
-        max_version=2,
         handle=update,
-        refuse=error_in(wire.UPDATE_FEATURES_RESPONSE),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="features keep their levels; another level returns INVALID_UPDATE_VERSION",
@@ -170,9 +166,7 @@ APIS = (
     Api(
         request=wire.UNREGISTER_BROKER_REQUEST,
         response=wire.UNREGISTER_BROKER_RESPONSE,
-        max_version=0,
         handle=unregister,
-        refuse=error_in(wire.UNREGISTER_BROKER_RESPONSE),
         guard=on_cluster(Operation.ALTER),
         unavailable=ErrorCode.NOT_CONTROLLER,
         notes="a stopped agent leaves the cluster by itself",

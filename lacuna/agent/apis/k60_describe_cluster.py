@@ -7,7 +7,7 @@ without a lease is not listed.
 
 from lacuna.agent import placement
 from lacuna.agent.admin import operations
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.cluster import describe_cluster as guard
 from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -40,8 +40,6 @@ async def handle(call: Call, request: wire.DescribeClusterRequest) -> wire.Descr
 API = Api(
     request=wire.DESCRIBE_CLUSTER_REQUEST,
     response=wire.DESCRIBE_CLUSTER_RESPONSE,
-    max_version=2,
     handle=handle,
-    refuse=error_in(wire.DESCRIBE_CLUSTER_RESPONSE),
     guard=guard,
 )

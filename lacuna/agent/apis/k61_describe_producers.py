@@ -6,6 +6,7 @@ UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from collections.abc import Iterable
+from itertools import repeat
 
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.guards.guard import on_each
@@ -33,14 +34,6 @@ async def handle(
     described = iter(states)
     unknown = PartitionProducers(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     return _answer(request, [unknown if each is None else next(described) for each in found])
-
-
-def refuse(
-    _call: Call, request: wire.DescribeProducersRequest, error_code: int
-) -> wire.DescribeProducersResponse:
-    """Answer every partition with the error."""
-    failed = PartitionProducers(error_code=error_code)
-    return _answer(request, [failed for topic in request.topics for _ in topic.partition_indexes])
 
 
 def _answer(
@@ -75,9 +68,10 @@ def _partition(partition: int, state: PartitionProducers) -> wire.PartitionRespo
 API = Api(
     request=wire.DESCRIBE_PRODUCERS_REQUEST,
     response=wire.DESCRIBE_PRODUCERS_RESPONSE,
-    max_version=0,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: _answer(
+        request, repeat(PartitionProducers(error_code=code))
+    ),
     guard=on_each("topics", "topics", Operation.READ, ResourceType.TOPIC, "name"),
     pieces=(Pieces(("topics", "partition_indexes"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,

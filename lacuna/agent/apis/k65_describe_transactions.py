@@ -36,17 +36,6 @@ async def handle(call: Call, request: DescribeTransactionsRequest) -> DescribeTr
     )
 
 
-def refuse(
-    _call: Call, request: DescribeTransactionsRequest, error_code: int
-) -> DescribeTransactionsResponse:
-    """Answer every transactional id with the error."""
-    return DescribeTransactionsResponse(
-        transaction_states=[
-            TransactionState(error_code, each) for each in request.transactional_ids
-        ]
-    )
-
-
 def _state(call: Call, found: TransactionDescription, transactional_id: str) -> TransactionState:
     if not transactional_id:
         return TransactionState(ErrorCode.INVALID_REQUEST, transactional_id)
@@ -77,9 +66,10 @@ def _topics(call: Call, found: TransactionDescription) -> list[TopicData]:
 API = Api(
     request=DESCRIBE_TRANSACTIONS_REQUEST,
     response=DESCRIBE_TRANSACTIONS_RESPONSE,
-    max_version=0,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: DescribeTransactionsResponse(
+        transaction_states=[TransactionState(code, each) for each in request.transactional_ids]
+    ),
     guard=guard,
     pieces=(Pieces(("transactional_ids",), ("transaction_states",)),),
     moved=ErrorCode.NOT_COORDINATOR,

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 import re2
 
 from lacuna.agent import placement
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.apis.k10_find_coordinator import TRANSACTION_PREFIX
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.transactions import list_transactions as guard
@@ -145,9 +145,7 @@ def compile_pattern(pattern: str) -> Pattern | None:
 API = Api(
     request=wire.LIST_TRANSACTIONS_REQUEST,
     response=wire.LIST_TRANSACTIONS_RESPONSE,
-    max_version=2,
     handle=handle,
-    refuse=error_in(wire.LIST_TRANSACTIONS_RESPONSE),
     guard=guard,
     waits=True,
     notes="each agent lists the transactional ids that are placed on it",

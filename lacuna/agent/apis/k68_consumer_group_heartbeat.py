@@ -8,6 +8,7 @@ can be reached, members stay in their groups (adr/0034).
 
 from lacuna.agent.api import Api, Call
 from lacuna.agent.guards.groups import consumer_group_heartbeat as guard
+from lacuna.agent.members import without_assignment
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS, HEARTBEAT_INTERVAL
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -39,7 +40,7 @@ async def handle(
         return _failed(answered.error_code, answered.error_message)
     if answered.member_epoch > 0:
         member = (group_id, answered.member_id or request.member_id, answered.member_epoch)
-        members.keep(member, _without_assignment(answered))
+        members.keep(member, Reply(consumer_group_heartbeat_answered=without_assignment(answered)))
     return wire.ConsumerGroupHeartbeatResponse(
         member_id=answered.member_id or None,
         member_epoch=answered.member_epoch,
@@ -57,23 +58,6 @@ def _brings_nothing(request: wire.ConsumerGroupHeartbeatRequest) -> bool:
         request.topic_partitions,
     )
     return request.member_epoch > 0 and all(change is None for change in changes)
-
-
-def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
-    return Reply(
-        consumer_group_heartbeat_answered=ConsumerGroupHeartbeatAnswered(
-            member_id=answered.member_id,
-            member_epoch=answered.member_epoch,
-            heartbeat_interval_ms=answered.heartbeat_interval_ms,
-        )
-    )
-
-
-def refuse(
-    _call: Call, _request: wire.ConsumerGroupHeartbeatRequest, error_code: int
-) -> wire.ConsumerGroupHeartbeatResponse:
-    """Answer with only the error."""
-    return _failed(error_code, "")
 
 
 def _command(call: Call, request: wire.ConsumerGroupHeartbeatRequest) -> ConsumerGroupHeartbeat:
@@ -109,10 +93,6 @@ def _assignment(answered: ConsumerGroupHeartbeatAnswered) -> wire.Assignment:
     )
 
 
-def _heartbeat_ms(response: wire.ConsumerGroupHeartbeatResponse) -> int:
-    return response.heartbeat_interval_ms or int(GROUP_CONFIGS[HEARTBEAT_INTERVAL].default)
-
-
 def _failed(error_code: int, message: str) -> wire.ConsumerGroupHeartbeatResponse:
     return wire.ConsumerGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
 
@@ -120,12 +100,10 @@ def _failed(error_code: int, message: str) -> wire.ConsumerGroupHeartbeatRespons
 API = Api(
     request=wire.CONSUMER_GROUP_HEARTBEAT_REQUEST,
     response=wire.CONSUMER_GROUP_HEARTBEAT_RESPONSE,
-    max_version=1,
     handle=handle,
-    refuse=refuse,
     guard=guard,
     most_whole=50_000,
     moved=ErrorCode.NOT_COORDINATOR,
-    heartbeat_ms=_heartbeat_ms,
+    heartbeat_ms=int(GROUP_CONFIGS[HEARTBEAT_INTERVAL].default),
     notes="KIP-848: `uniform` and `range`, RE2 expressions, upgrade and downgrade of running classic groups",
 )

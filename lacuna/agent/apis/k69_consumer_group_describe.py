@@ -40,17 +40,6 @@ async def handle(
     )
 
 
-def refuse(
-    _call: Call, request: wire.ConsumerGroupDescribeRequest, error_code: int
-) -> wire.ConsumerGroupDescribeResponse:
-    """Answer every group with the error."""
-    return wire.ConsumerGroupDescribeResponse(
-        groups=[
-            wire.DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids
-        ]
-    )
-
-
 def _describe(
     request: wire.ConsumerGroupDescribeRequest,
     group: DescribedConsumerGroup,
@@ -104,9 +93,10 @@ def _assignment(
 API = Api(
     request=wire.CONSUMER_GROUP_DESCRIBE_REQUEST,
     response=wire.CONSUMER_GROUP_DESCRIBE_RESPONSE,
-    max_version=1,
     handle=handle,
-    refuse=refuse,
+    refusal=lambda _call, request, code: wire.ConsumerGroupDescribeResponse(
+        groups=[wire.DescribedGroup(code, group_id=each) for each in request.group_ids]
+    ),
     guard=guard,
     pieces=(Pieces(("group_ids",), ("groups",)),),
     moved=ErrorCode.NOT_COORDINATOR,

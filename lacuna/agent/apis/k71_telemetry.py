@@ -12,7 +12,7 @@ decompressed.
 
 from uuid import UUID
 
-from lacuna.agent.api import NOT_ADVERTISED, Api, Call, error_in
+from lacuna.agent.api import NOT_ADVERTISED, Api, Call
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.layout import ZERO_UUID
 from lacuna.wire.messages import telemetry as wire
@@ -32,13 +32,6 @@ async def get(
     if instance == ZERO_UUID:
         instance = UUID(int=call.context.randomness.getrandbits(128), version=4).bytes
     return _answer(ErrorCode.NONE, instance)
-
-
-def _refuse_get(
-    _call: Call, request: wire.GetTelemetrySubscriptionsRequest, error_code: int
-) -> wire.GetTelemetrySubscriptionsResponse:
-    """Answer with the error."""
-    return _answer(error_code, request.client_instance_id)
 
 
 def _answer(error_code: int, instance: bytes) -> wire.GetTelemetrySubscriptionsResponse:
@@ -77,10 +70,9 @@ APIS = (
     Api(
         request=wire.GET_TELEMETRY_SUBSCRIPTIONS_REQUEST,
         response=wire.GET_TELEMETRY_SUBSCRIPTIONS_RESPONSE,
-        max_version=0,
         advertised=NOT_ADVERTISED,
         handle=get,
-        refuse=_refuse_get,
+        refusal=lambda _call, request, code: _answer(code, request.client_instance_id),
         guard=None,  # no metrics are stored
         notes="as on a Kafka broker without a plugin that collects metrics "
         "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",
@@ -88,10 +80,8 @@ APIS = (
     Api(
         request=wire.PUSH_TELEMETRY_REQUEST,
         response=wire.PUSH_TELEMETRY_RESPONSE,
-        max_version=0,
         advertised=NOT_ADVERTISED,
         handle=push,
-        refuse=error_in(wire.PUSH_TELEMETRY_RESPONSE),
         guard=None,  # no metrics are stored
         notes="as on a Kafka broker without a plugin that collects metrics "
         "([ADR 17](adr/0017-telemetry-is-answered-not-advertised.md))",

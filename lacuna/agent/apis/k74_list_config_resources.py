@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from lacuna.agent import placement
 from lacuna.agent.admin.config_resources import BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP, TOPIC
-from lacuna.agent.api import Api, Call, error_in
+from lacuna.agent.api import Api, Call
 from lacuna.agent.context import AgentContext
 from lacuna.agent.guards.guard import on_cluster
 from lacuna.agent.internal import all_topics
@@ -58,9 +58,7 @@ async def _groups(context: AgentContext) -> Iterable[wire.ConfigResource]:
 API = Api(
     request=wire.LIST_CONFIG_RESOURCES_REQUEST,
     response=wire.LIST_CONFIG_RESOURCES_RESPONSE,
-    max_version=1,
     handle=handle,
-    refuse=error_in(wire.LIST_CONFIG_RESOURCES_RESPONSE),
     guard=on_cluster(Operation.DESCRIBE_CONFIGS),
     notes="topics, groups, agents and their loggers; there are no client metrics subscriptions",
 )

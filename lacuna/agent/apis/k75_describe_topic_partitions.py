@@ -120,9 +120,8 @@ def _partition(
 API = Api(
     request=wire.DESCRIBE_TOPIC_PARTITIONS_REQUEST,
     response=wire.DESCRIBE_TOPIC_PARTITIONS_RESPONSE,
-    max_version=0,
     handle=handle,
-    refuse=refuse,
+    refusal=refuse,
     guard=guard,
     most_whole=100_000,
 )

@@ -7,6 +7,7 @@ them. While no control plane can be reached, members stay in their groups (adr/0
 from lacuna.agent.admin import operations
 from lacuna.agent.api import Api, Call, Pieces
 from lacuna.agent.guards.groups import share_group_describe, share_group_heartbeat
+from lacuna.agent.members import without_assignment
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import GROUP_CONFIGS, SHARE_HEARTBEAT_INTERVAL
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -47,22 +48,12 @@ async def heartbeat(
         )
     if answered.member_epoch > 0:
         member = ("share", request.group_id, answered.member_id, answered.member_epoch)
-        members.keep(member, _without_assignment(answered))
+        members.keep(member, Reply(share_group_heartbeat_answered=without_assignment(answered)))
     return wire.ShareGroupHeartbeatResponse(
         member_id=answered.member_id or None,
         member_epoch=answered.member_epoch,
         heartbeat_interval_ms=answered.heartbeat_interval_ms,
         assignment=_assignment(answered) if answered.has_assignment else None,
-    )
-
-
-def _without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> Reply:
-    return Reply(
-        share_group_heartbeat_answered=ConsumerGroupHeartbeatAnswered(
-            member_id=answered.member_id,
-            member_epoch=answered.member_epoch,
-            heartbeat_interval_ms=answered.heartbeat_interval_ms,
-        )
     )
 
 
@@ -75,10 +66,6 @@ def _assignment(
             for row in answered.assignment
         ]
     )
-
-
-def _heartbeat_ms(response: wire.ShareGroupHeartbeatResponse) -> int:
-    return response.heartbeat_interval_ms or int(GROUP_CONFIGS[SHARE_HEARTBEAT_INTERVAL].default)
 
 
 async def describe(
@@ -130,40 +117,23 @@ def _described(
     )
 
 
-def _refuse_heartbeat(
-    _call: Call, _request: wire.ShareGroupHeartbeatRequest, error_code: int
-) -> wire.ShareGroupHeartbeatResponse:
-    return wire.ShareGroupHeartbeatResponse(error_code=error_code)
-
-
-def _refuse_describe(
-    _call: Call, request: wire.ShareGroupDescribeRequest, error_code: int
-) -> wire.ShareGroupDescribeResponse:
-    return wire.ShareGroupDescribeResponse(
-        groups=[
-            wire.DescribedGroup(error_code, group_id=group_id) for group_id in request.group_ids
-        ]
-    )
-
-
 APIS = (
     Api(
         request=wire.SHARE_GROUP_HEARTBEAT_REQUEST,
         response=wire.SHARE_GROUP_HEARTBEAT_RESPONSE,
-        max_version=1,
         handle=heartbeat,
-        refuse=_refuse_heartbeat,
         guard=share_group_heartbeat,
         moved=ErrorCode.NOT_COORDINATOR,
-        heartbeat_ms=_heartbeat_ms,
+        heartbeat_ms=int(GROUP_CONFIGS[SHARE_HEARTBEAT_INTERVAL].default),
         notes="share groups (KIP-932), assignor `simple`",
     ),
     Api(
         request=wire.SHARE_GROUP_DESCRIBE_REQUEST,
         response=wire.SHARE_GROUP_DESCRIBE_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.ShareGroupDescribeResponse(
+            groups=[wire.DescribedGroup(code, group_id=each) for each in request.group_ids]
+        ),
         guard=share_group_describe,
         pieces=(Pieces(("group_ids",), ("groups",)),),
         moved=ErrorCode.NOT_COORDINATOR,

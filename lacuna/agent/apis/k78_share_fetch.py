@@ -54,19 +54,7 @@ MayRead: TypeAlias = Callable[[str], bool]
 Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBatch]]
 
 
-async def fetch(call: Call, request: wire.ShareFetchRequest) -> wire.ShareFetchResponse:
-    """Acknowledge, acquire, wait if there is nothing, and read."""
-    return await serve_fetch(call, request)
-
-
-async def acknowledge(
-    call: Call, request: wire.ShareAcknowledgeRequest
-) -> wire.ShareAcknowledgeResponse:
-    """Acknowledge, and release what the member holds if it closes its session."""
-    return await serve_acknowledge(call, request)
-
-
-async def serve_fetch(
+async def fetch(
     call: Call, request: wire.ShareFetchRequest, may_read: MayRead | None = None
 ) -> wire.ShareFetchResponse:
     """Answer with the records that the client may read: all if `may_read` is None."""
@@ -81,7 +69,7 @@ async def serve_fetch(
     return work.response()
 
 
-async def serve_acknowledge(
+async def acknowledge(
     call: Call, request: wire.ShareAcknowledgeRequest, may_read: MayRead | None = None
 ) -> wire.ShareAcknowledgeResponse:
     """Acknowledge records that the client may read: all if `may_read` is None."""
@@ -464,27 +452,13 @@ def _by_topic(answers: Mapping[PartitionKey, P]) -> dict[bytes, list[P]]:
     return topics
 
 
-def _refuse_fetch(
-    _call: Call, _request: wire.ShareFetchRequest, error_code: int
-) -> wire.ShareFetchResponse:
-    return wire.ShareFetchResponse(error_code=error_code)
-
-
-def _refuse_acknowledge(
-    _call: Call, _request: wire.ShareAcknowledgeRequest, error_code: int
-) -> wire.ShareAcknowledgeResponse:
-    return wire.ShareAcknowledgeResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.SHARE_FETCH_REQUEST,
         response=wire.SHARE_FETCH_RESPONSE,
-        max_version=2,
         waits=True,
         handle=fetch,
-        refuse=_refuse_fetch,
-        guard=guard(serve_fetch),
+        guard=guard,
         quota=CONSUMED,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
@@ -493,10 +467,8 @@ APIS = (
     Api(
         request=wire.SHARE_ACKNOWLEDGE_REQUEST,
         response=wire.SHARE_ACKNOWLEDGE_RESPONSE,
-        max_version=2,
         handle=acknowledge,
-        refuse=_refuse_acknowledge,
-        guard=guard(serve_acknowledge),
+        guard=guard,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
         notes="share groups (KIP-932)",

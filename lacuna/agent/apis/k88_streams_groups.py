@@ -34,14 +34,9 @@ _MOST_ERRORS: Final = 3
 
 
 async def heartbeat(
-    call: Call, request: wire.StreamsGroupHeartbeatRequest
-) -> wire.StreamsGroupHeartbeatResponse:
-    """Answer a heartbeat of a member that may create all topics."""
-    return await serve(call, request, lambda _: True)
-
-
-async def serve(
-    call: Call, request: wire.StreamsGroupHeartbeatRequest, may_create: Callable[[str], bool]
+    call: Call,
+    request: wire.StreamsGroupHeartbeatRequest,
+    may_create: Callable[[str], bool] = lambda _: True,
 ) -> wire.StreamsGroupHeartbeatResponse:
     """Send one StreamsGroupHeartbeat command, and create the internal topics that are missing."""
     if problem := _problem(request):
@@ -296,10 +291,6 @@ def _assignment(tasks: kept.StreamsTasks) -> wire.Assignment:
     )
 
 
-def _heartbeat_ms(response: wire.StreamsGroupHeartbeatResponse) -> int:
-    return response.heartbeat_interval_ms or int(GROUP_CONFIGS[STREAMS_HEARTBEAT_INTERVAL].default)
-
-
 def _failed(error_code: int, message: str) -> wire.StreamsGroupHeartbeatResponse:
     return wire.StreamsGroupHeartbeatResponse(error_code=error_code, error_message=message or None)
 
@@ -439,45 +430,24 @@ async def update_description(
     )
 
 
-def _refuse_heartbeat(
-    _call: Call, _request: wire.StreamsGroupHeartbeatRequest, error_code: int
-) -> wire.StreamsGroupHeartbeatResponse:
-    return _failed(error_code, "")
-
-
-def _refuse_describe(
-    _call: Call, request: wire.StreamsGroupDescribeRequest, error_code: int
-) -> wire.StreamsGroupDescribeResponse:
-    return wire.StreamsGroupDescribeResponse(
-        groups=[wire.DescribedGroup(error_code, group_id=each) for each in request.group_ids]
-    )
-
-
-def _refuse_update(
-    _call: Call, _request: wire.StreamsGroupTopologyDescriptionUpdateRequest, error_code: int
-) -> wire.StreamsGroupTopologyDescriptionUpdateResponse:
-    return wire.StreamsGroupTopologyDescriptionUpdateResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.STREAMS_GROUP_HEARTBEAT_REQUEST,
         response=wire.STREAMS_GROUP_HEARTBEAT_RESPONSE,
-        max_version=1,
         handle=heartbeat,
-        refuse=_refuse_heartbeat,
-        guard=streams_group_heartbeat(serve),
+        guard=streams_group_heartbeat,
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,
-        heartbeat_ms=_heartbeat_ms,
+        heartbeat_ms=int(GROUP_CONFIGS[STREAMS_HEARTBEAT_INTERVAL].default),
         notes="streams groups (KIP-1071), assignor `sticky`; creates internal topics",
     ),
     Api(
         request=wire.STREAMS_GROUP_DESCRIBE_REQUEST,
         response=wire.STREAMS_GROUP_DESCRIBE_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.StreamsGroupDescribeResponse(
+            groups=[wire.DescribedGroup(code, group_id=each) for each in request.group_ids]
+        ),
         guard=streams_group_describe,
         pieces=(Pieces(("group_ids",), ("groups",)),),
         moved=ErrorCode.NOT_COORDINATOR,
@@ -486,9 +456,7 @@ APIS = (
     Api(
         request=wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_REQUEST,
         response=wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_RESPONSE,
-        max_version=0,
         handle=update_description,
-        refuse=_refuse_update,
         guard=on_group(Operation.READ),
         most_whole=50_000,
         moved=ErrorCode.NOT_COORDINATOR,

@@ -97,15 +97,11 @@ async def alter(
     topics = {each.topic_name: topic_by_name(cluster, each.topic_name) for each in request.topics}
     command = AlterShareOffsets(group_id=request.group_id)
     for asked in request.topics:
-        known = topics[asked.topic_name]
-        command.offsets.extend(
-            ShareOffset(
-                partition=TopicPartition(topic_id=known.topic_id, partition=each.partition_index),
-                start_offset=each.start_offset,
-            )
-            for each in (asked.partitions if known is not None else ())
-            if known is not None
-        )
+        if (known := topics[asked.topic_name]) is None:
+            continue
+        for each in asked.partitions:
+            named = TopicPartition(topic_id=known.topic_id, partition=each.partition_index)
+            command.offsets.add(partition=named, start_offset=each.start_offset)
     reply = await call.context.control.call(call.command(alter_share_offsets=command))
     altered = reply.share_offsets_altered
     if altered.error_code:
@@ -158,36 +154,17 @@ async def delete(
     )
 
 
-def _refuse_describe(
-    _call: Call, request: wire.DescribeShareGroupOffsetsRequest, error_code: int
-) -> wire.DescribeShareGroupOffsetsResponse:
-    return wire.DescribeShareGroupOffsetsResponse(
-        groups=[
-            wire.DescribeShareGroupOffsetsResponseGroup(group.group_id, error_code=error_code)
-            for group in request.groups
-        ]
-    )
-
-
-def _refuse_alter(
-    _call: Call, _request: wire.AlterShareGroupOffsetsRequest, error_code: int
-) -> wire.AlterShareGroupOffsetsResponse:
-    return wire.AlterShareGroupOffsetsResponse(error_code=error_code)
-
-
-def _refuse_delete(
-    _call: Call, _request: wire.DeleteShareGroupOffsetsRequest, error_code: int
-) -> wire.DeleteShareGroupOffsetsResponse:
-    return wire.DeleteShareGroupOffsetsResponse(error_code=error_code)
-
-
 APIS = (
     Api(
         request=wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=1,
         handle=describe,
-        refuse=_refuse_describe,
+        refusal=lambda _call, request, code: wire.DescribeShareGroupOffsetsResponse(
+            groups=[
+                wire.DescribeShareGroupOffsetsResponseGroup(each.group_id, error_code=code)
+                for each in request.groups
+            ]
+        ),
         guard=describe_share_offsets,
         pieces=(Pieces(("groups",), ("groups",), most=20),),
         moved=ErrorCode.NOT_COORDINATOR,
@@ -196,9 +173,7 @@ APIS = (
     Api(
         request=wire.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=0,
         handle=alter,
-        refuse=_refuse_alter,
         guard=alter_share_offsets,
         moved=ErrorCode.NOT_COORDINATOR,
         notes="share groups (KIP-932)",
@@ -206,9 +181,7 @@ APIS = (
     Api(
         request=wire.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
         response=wire.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
-        max_version=0,
         handle=delete,
-        refuse=_refuse_delete,
         guard=delete_share_offsets,
         moved=ErrorCode.NOT_COORDINATOR,
         notes="share groups (KIP-932)",

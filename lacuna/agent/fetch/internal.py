@@ -4,7 +4,7 @@ Nothing is cached. An answer has one batch with the newest record of each key. I
 the end, so that a consumer continues behind a hole at its end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -93,29 +93,29 @@ async def first_at_or_after(
     control: ControlClient, view: PartitionView, timestamp: int
 ) -> TimedOffset | None:
     """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none."""
-    offset = 0
-    while offset < view.high_watermark:
-        position = position_of((view.topic_id, view.partition), offset, MAX_BYTES)
-        (read,) = await _read(control, [position], MAX_BYTES)
-        for entry in read.entries:
-            if entry.at_ms >= timestamp:
-                return TimedOffset(entry.offset, entry.at_ms)
-        offset = read.end_offset
+    async for found in _times(control, view):
+        if found.timestamp >= timestamp:
+            return found
     return None
 
 
 async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOffset | None:
     """Return the first of the records with the largest timestamp, or None without records."""
-    found: TimedOffset | None = None
+    latest: TimedOffset | None = None
+    async for found in _times(control, view):
+        if latest is None or found.timestamp > latest.timestamp:
+            latest = found
+    return latest
+
+
+async def _times(control: ControlClient, view: PartitionView) -> AsyncIterator[TimedOffset]:
     offset = 0
     while offset < view.high_watermark:
         position = position_of((view.topic_id, view.partition), offset, MAX_BYTES)
         (read,) = await _read(control, [position], MAX_BYTES)
         for entry in read.entries:
-            if found is None or entry.at_ms > found.timestamp:
-                found = TimedOffset(entry.offset, entry.at_ms)
+            yield TimedOffset(entry.offset, entry.at_ms)
         offset = read.end_offset
-    return found
 
 
 def position_of(partition: tuple[bytes, int], offset: int, max_bytes: int) -> InternalPosition:
@@ -175,44 +175,32 @@ def record_of(entry: InternalEntry) -> tuple[bytes, bytes | None]:
     return _key(entry.key), _value(entry)
 
 
+#: The keys by their kind, which is their version.
+_KEYS: Final[Mapping[int, Message[Any]]] = {
+    message.api_key: message
+    for message in (
+        forms.TRANSACTION_LOG_KEY,
+        forms.OFFSET_COMMIT_KEY,
+        forms.GROUP_METADATA_KEY,
+        forms.CONSUMER_GROUP_METADATA_KEY,
+        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
+        forms.CONSUMER_GROUP_MEMBER_METADATA_KEY,
+        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
+        forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
+    )
+}
+
+
 def _key(key: InternalKey) -> bytes:
+    message = _KEYS[key.kind]
     match key.kind:
-        case Kind.TRANSACTION:
-            return _versioned_key(forms.TRANSACTION_LOG_KEY, forms.TransactionLogKey(key.name))
         case Kind.OFFSET:
-            return _versioned_key(
-                forms.OFFSET_COMMIT_KEY,
-                forms.OffsetCommitKey(key.name, key.topic, key.partition),
-            )
-        case Kind.GENERATION:
-            return _versioned_key(forms.GROUP_METADATA_KEY, forms.GroupMetadataKey(key.name))
-        case Kind.GROUP_EPOCH:
-            return _versioned_key(
-                forms.CONSUMER_GROUP_METADATA_KEY,
-                forms.ConsumerGroupMetadataKey(key.name),
-            )
-        case Kind.TARGET_EPOCH:
-            return _versioned_key(
-                forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_KEY,
-                forms.ConsumerGroupTargetAssignmentMetadataKey(key.name),
-            )
-        case Kind.SUBSCRIPTION:
-            return _versioned_key(
-                forms.CONSUMER_GROUP_MEMBER_METADATA_KEY,
-                forms.ConsumerGroupMemberMetadataKey(key.name, key.member_id),
-            )
-        case Kind.TARGET:
-            return _versioned_key(
-                forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_KEY,
-                forms.ConsumerGroupTargetAssignmentMemberKey(key.name, key.member_id),
-            )
-        case Kind.CURRENT:
-            return _versioned_key(
-                forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_KEY,
-                forms.ConsumerGroupCurrentMemberAssignmentKey(key.name, key.member_id),
-            )
+            written = message.body.make(key.name, key.topic, key.partition)
+        case Kind.SUBSCRIPTION | Kind.TARGET | Kind.CURRENT:
+            written = message.body.make(key.name, key.member_id)
         case _:
-            raise ValueError(f"no records have the kind {key.kind}")
+            written = message.body.make(key.name)
+    return message.api_key.to_bytes(_VERSION_SIZE) + message.write(written, 0)
 
 
 def _value(entry: InternalEntry) -> bytes | None:
@@ -349,10 +337,6 @@ def _transaction_value(found: InternalTransaction) -> bytes:
         client_transaction_version=_CLIENT_TRANSACTION_VERSION,
     )
     return _versioned(forms.TRANSACTION_LOG_VALUE, value, _TRANSACTION_VERSION)
-
-
-def _versioned_key(message: Message[Any], key: object) -> bytes:
-    return message.api_key.to_bytes(_VERSION_SIZE) + message.write(key, 0)
 
 
 def _versioned(message: Message[Any], value: object, version: int) -> bytes:

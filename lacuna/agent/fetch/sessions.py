@@ -195,9 +195,7 @@ class Watch:
         return list(self.dirty)
 
     async def wait(self, deadline: float) -> None:
-        """Wait until a view changes, or until `deadline` (loop time). Return at once if one has changed since
-        `look`.
-        """
+        """Wait until a view has changed since `look`, or until `deadline` (loop time)."""
         if self._has_changed:
             return
         loop = asyncio.get_running_loop()
@@ -368,9 +366,7 @@ class FetchSessions:
         return True
 
     def _victim(self, partitions: int, now: float) -> FetchSession | None:
-        """Return the session that ends for a larger one or, if it has fallen silent, for any. Return None if there is
-        none.
-        """
+        """Return the session that ends for a larger one or, if it has fallen silent, for any; None without one."""
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used > EVICTION_SECONDS:
             return oldest

@@ -104,9 +104,7 @@ class SharedReads:
         return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
-        """Answer another agent, only from this agent's chunks. `is_peer` says that the caller is known to be
-        an agent.
-        """
+        """Answer another agent from this agent's own chunks. `is_peer`: the caller is known to be an agent."""
         if error_code := self._refusal(request, is_peer):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)
@@ -219,9 +217,7 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return why a request is not served, or NONE. Only agents receive ranges, and only of segments of this
-        cluster.
-        """
+        """Return why a request is not served, or NONE. Only agents get ranges, of segments of this cluster."""
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -47,9 +47,7 @@ class Zone:
 
     @property
     def secret(self) -> bytes:
-        """The secret that the agents of a cluster share and its clients do not know; empty before the control plane
-        sends one.
-        """
+        """The secret of the cluster's agents, unknown to clients; empty until the control plane sends one."""
         return self._control.cluster.peer_secret
 
     def connections(self) -> ConnectionCounts:

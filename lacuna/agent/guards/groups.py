@@ -1,13 +1,12 @@
 """Guards of the APIs about groups and their offsets."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import AnyApi, Call, Guard
-from lacuna.agent.guards.guard import are_known, name_of, on_group, split
+from lacuna.agent.guards.guard import look_for, name_of, on_group, split
 from lacuna.agent.rights import Rights
-from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -16,8 +15,6 @@ from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_groups import (
     Assignment,
-    ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
     DescribedGroup,
@@ -35,13 +32,9 @@ from lacuna.wire.messages.share_groups import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseTopic,
-    ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
     ShareGroupHeartbeatRequest,
 )
 from lacuna.wire.messages.streams_groups import (
-    StreamsGroupDescribeRequest,
-    StreamsGroupDescribeResponse,
     StreamsGroupHeartbeatRequest,
 )
 
@@ -66,7 +59,6 @@ Described = TypeVar(
 )
 
 _read_group = on_group(Operation.READ)
-_delete_group = on_group(Operation.DELETE)
 
 
 async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroupRequest) -> Any:
@@ -96,35 +88,46 @@ def _with_operations(rights: Rights, group: Described) -> Described:
     )
 
 
-def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str = _DENIAL) -> Modern:
+def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str) -> Modern:
     """Return a described group, or an error if the client may not describe all of its topics."""
     if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
         return type(group)(_TOPIC_DENIED, denial, group.group_id)
     return _with_operations(rights, group)
 
 
-async def consumer_group_describe(
-    rights: Rights, api: AnyApi, call: Call, request: ConsumerGroupDescribeRequest
-) -> Any:
-    """Needs Describe on each group and on each assigned or target topic, but not on merely subscribed topics."""
-    response: ConsumerGroupDescribeResponse = await split(
-        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
-    )
-    return response._replace(groups=[_seen(rights, each) for each in response.groups])
+def _on_topics_described(topics_of: Callable[[Any], set[str]], denial: str = _DENIAL) -> Guard:
+    """Return a guard that needs Describe on each group, and on its topics that `topics_of` returns."""
+
+    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+        response = await split(
+            api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
+        )
+        groups = [_seen_by(rights, each, topics_of(each), denial) for each in response.groups]
+        return response._replace(groups=groups)
+
+    return guard
 
 
 def _description_error(rights: Rights, group_id: str) -> int:
     return rights.error(Operation.DESCRIBE, ResourceType.GROUP, group_id)
 
 
-def _seen(rights: Rights, group: DescribedGroup) -> DescribedGroup:
-    topics = {
+def _assigned_topics(group: DescribedGroup) -> set[str]:
+    return {
         topic.topic_name
         for member in group.members
         for assignment in (member.assignment, member.target_assignment)
         for topic in assignment.topic_partitions
     }
-    return _seen_by(rights, group, topics)
+
+
+#: Topics to which a group is merely subscribed need no right.
+consumer_group_describe: Final = _on_topics_described(_assigned_topics)
+share_group_describe: Final = _on_topics_described(
+    lambda group: {
+        topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
+    }
+)
 
 
 async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
@@ -184,63 +187,34 @@ async def share_group_heartbeat(
     return api.refuse(call, request, code) if code else await api.handle(call, request)
 
 
-async def share_group_describe(
-    rights: Rights, api: AnyApi, call: Call, request: ShareGroupDescribeRequest
+async def share_records(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
+    """The guard of ShareFetch and ShareAcknowledge: needs Read on the group and each topic.
+
+    It passes on a permission, because requests do not name the topics of a session.
+    """
+    if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id or ""):
+        return api.refuse(call, request, code)
+    return await api.handle(call, request, lambda name: rights.may_topic(Operation.READ, name))
+
+
+async def streams_group_heartbeat(
+    rights: Rights, api: AnyApi, call: Call, request: StreamsGroupHeartbeatRequest
 ) -> Any:
-    """Needs Describe on each group and on each assigned topic."""
-    response: ShareGroupDescribeResponse = await split(
-        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
-    )
-    return response._replace(groups=[_seen_share(rights, each) for each in response.groups])
+    """Needs Read on the group, and Describe on each topic of the topology.
 
-
-def _seen_share(rights: Rights, group: share_groups.DescribedGroup) -> share_groups.DescribedGroup:
-    topics = {
-        topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
-    }
-    return _seen_by(rights, group, topics)
-
-
-def share_records(serve: Callable[..., Awaitable[Any]]) -> Guard:
-    """Return the guard of ShareFetch or ShareAcknowledge: needs Read on the group and each topic.
-
-    It passes a permission to `serve`, because requests do not name the topics of a session.
+    It passes on a permission, because the control plane says which internal topics are missing. They need Create on
+    the cluster or on the topic.
     """
+    code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
+    for each in request.topology.subtopologies if request.topology is not None else ():
+        for name in _topics_of(each):
+            code = code or rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
 
-    async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-        if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id or ""):
-            return api.refuse(call, request, code)
-        return await serve(call, request, lambda name: rights.may_topic(Operation.READ, name))
+    def may_create(name: str) -> bool:
+        may_all = rights.may_cluster(Operation.CREATE, is_logged=False)
+        return may_all or rights.may_topic(Operation.CREATE, name)
 
-    return guard
-
-
-def streams_group_heartbeat(serve: Callable[..., Awaitable[Any]]) -> Guard:
-    """Return the guard of StreamsGroupHeartbeat: needs Read on the group, and Describe on each topic of the topology.
-
-    It passes a permission to `serve`, because the control plane says which internal topics are missing. They need
-    Create on the cluster or on the topic.
-    """
-
-    async def guard(
-        rights: Rights, api: AnyApi, call: Call, request: StreamsGroupHeartbeatRequest
-    ) -> Any:
-        code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
-        for each in request.topology.subtopologies if request.topology is not None else ():
-            for name in _topics_of(each):
-                code = code or rights.error(Operation.DESCRIBE, ResourceType.TOPIC, name)
-        if code:
-            return api.refuse(call, request, code)
-        return await serve(
-            call,
-            request,
-            lambda name: (
-                rights.may_cluster(Operation.CREATE, is_logged=False)
-                or rights.may_topic(Operation.CREATE, name)
-            ),
-        )
-
-    return guard
+    return api.refuse(call, request, code) if code else await api.handle(call, request, may_create)
 
 
 def _topics_of(
@@ -252,22 +226,12 @@ def _topics_of(
     return [*subtopology.source_topics, *subtopology.repartition_sink_topics, *names]
 
 
-async def streams_group_describe(
-    rights: Rights, api: AnyApi, call: Call, request: StreamsGroupDescribeRequest
-) -> Any:
-    """Needs Describe on each group and on each topic of its topology."""
-    response: StreamsGroupDescribeResponse = await split(
-        api, call, request, "group_ids", "groups", lambda name: _description_error(rights, name)
-    )
-    return response._replace(groups=[_seen_streams(rights, each) for each in response.groups])
-
-
-def _seen_streams(
-    rights: Rights, group: streams_groups.DescribedGroup
-) -> streams_groups.DescribedGroup:
+def _topics_of_topology(group: streams_groups.DescribedGroup) -> set[str]:
     subtopologies = (group.topology.subtopologies if group.topology is not None else None) or ()
-    topics = {name for each in subtopologies for name in _topics_of(each)}
-    return _seen_by(rights, group, topics, _STREAMS_DENIAL)
+    return {name for each in subtopologies for name in _topics_of(each)}
+
+
+streams_group_describe: Final = _on_topics_described(_topics_of_topology, _STREAMS_DENIAL)
 
 
 async def describe_share_offsets(
@@ -313,28 +277,35 @@ def _seen_offsets(
     return DescribeShareGroupOffsetsResponseTopic(topic.topic_name, partitions=partitions)
 
 
-def _on_topics_of_group(operation: Operation, denied: Callable[[Any, int], Any]) -> Guard:
-    """Return a guard that needs an operation on the group, and Read on each topic; `denied` answers for a topic."""
+def _on_topics_of_group(
+    operation: Operation, name: str, answered: str, denied: Callable[[Any, int], Any]
+) -> Guard:
+    """Return a guard that needs an operation on the group, and Read on each topic.
+
+    `name` is the field with a topic's name, and `answered` the one of the answers. `denied` answers for a topic.
+    """
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         if code := rights.error(operation, ResourceType.GROUP, request.group_id):
             return api.refuse(call, request, code)
-        codes = {
-            each.topic_name: rights.error(Operation.READ, ResourceType.TOPIC, each.topic_name)
-            for each in request.topics
-        }
-        allowed = [each for each in request.topics if not codes[each.topic_name]]
+        allowed, failed = [], []
+        for each in request.topics:
+            if code := rights.error(Operation.READ, ResourceType.TOPIC, getattr(each, name)):
+                failed.append(denied(each, code))
+            else:
+                allowed.append(each)
         response = await api.handle(call, request._replace(topics=allowed))
         if response.error_code:
             return response
-        failed = [denied(each, code) for each in request.topics if (code := codes[each.topic_name])]
-        return response._replace(responses=[*response.responses, *failed])
+        return response._replace(**{answered: [*getattr(response, answered), *failed]})
 
     return guard
 
 
 alter_share_offsets: Final = _on_topics_of_group(
     Operation.READ,
+    "topic_name",
+    "responses",
     lambda topic, code: share_groups.AlterShareGroupOffsetsResponseTopic(
         topic.topic_name,
         partitions=[
@@ -345,6 +316,8 @@ alter_share_offsets: Final = _on_topics_of_group(
 )
 delete_share_offsets: Final = _on_topics_of_group(
     Operation.DELETE,
+    "topic_name",
+    "responses",
     lambda topic, code: share_groups.DeleteShareGroupOffsetsResponseTopic(
         topic.topic_name, error_code=code
     ),
@@ -367,7 +340,7 @@ async def commits(
     request: wire.OffsetCommitRequest | wire.TxnOffsetCommitRequest,
 ) -> Any:
     """Needs Read on each topic whose offsets are committed."""
-    await _look_for(call, [each.topic_id for each in request.topics])
+    await look_for(call, [each.topic_id for each in request.topics])
 
     def code_of(topic: wire.OffsetCommitRequestTopic | wire.TxnOffsetCommitRequestTopic) -> int:
         name = name_of(call.context, topic.name, topic.topic_id)
@@ -378,31 +351,18 @@ async def commits(
     return await split(api, call, request, "topics", "topics", code_of)
 
 
-async def offset_delete(
-    rights: Rights, api: AnyApi, call: Call, request: wire.OffsetDeleteRequest
-) -> Any:
-    """Needs Delete on the group, and Read on each topic."""
-    if code := rights.error(Operation.DELETE, ResourceType.GROUP, request.group_id):
-        return api.refuse(call, request, code)
-    allowed: list[wire.OffsetDeleteRequestTopic] = []
-    denied: list[wire.OffsetDeleteRequestTopic] = []
-    for topic in request.topics:
-        may_read = rights.may_topic(Operation.READ, topic.name)
-        (allowed if may_read else denied).append(topic)
-    response: wire.OffsetDeleteResponse = await api.handle(call, request._replace(topics=allowed))
-    if response.error_code:
-        return response
-    failed = [
-        wire.OffsetDeleteResponseTopic(
-            topic.name,
-            [
-                wire.OffsetDeleteResponsePartition(each.partition_index, _TOPIC_DENIED)
-                for each in topic.partitions
-            ],
-        )
-        for topic in denied
-    ]
-    return response._replace(topics=[*response.topics, *failed])
+offset_delete: Final = _on_topics_of_group(
+    Operation.DELETE,
+    "name",
+    "topics",
+    lambda topic, code: wire.OffsetDeleteResponseTopic(
+        topic.name,
+        [
+            wire.OffsetDeleteResponsePartition(each.partition_index, code)
+            for each in topic.partitions
+        ],
+    ),
+)
 
 
 async def offset_fetch(
@@ -412,7 +372,7 @@ async def offset_fetch(
     if call.version < _FIRST_GROUPS:
         return await _offset_fetch_of_one(rights, api, call, request)
     ids = [topic.topic_id for group in request.groups for topic in group.topics or ()]
-    await _look_for(call, ids)
+    await look_for(call, ids)
     denied: dict[str, list[wire.OffsetFetchResponseTopics]] = {}
     groups = []
     for group in request.groups:
@@ -501,8 +461,3 @@ async def _offset_fetch_of_one(
     return (
         response if response.error_code else response._replace(topics=[*response.topics, *failed])
     )
-
-
-async def _look_for(call: Call, topic_ids: list[bytes]) -> None:
-    if not are_known(call.context, (each for each in topic_ids if each != ZERO_UUID)):
-        await current_view(call.context)

@@ -11,8 +11,10 @@ from lacuna.agent.api import AnyApi, Call, Guard
 from lacuna.agent.context import AgentContext
 from lacuna.agent.internal import topic_by_id
 from lacuna.agent.rights import Rights
+from lacuna.agent.views import current_view
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.layout import ZERO_UUID
 
 
 def on_cluster(*operations: Operation) -> Guard:
@@ -68,9 +70,7 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Pass the elements of `request.asked` for which `code_of` returns no error to the handler, and reject
-    the others.
-    """
+    """Reject the elements of `request.asked` with an error of `code_of`, and pass the others to the handler."""
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -89,9 +89,7 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first of the responses with the elements of all, or None (no answer is wanted) if the first
-    is None.
-    """
+    """Return the first response with the elements of all, or None if it is None (no answer is wanted)."""
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]
@@ -106,6 +104,8 @@ def name_of(context: AgentContext, name: str | None, topic_id: bytes) -> str | N
     return None if topic is None else topic.name
 
 
-def are_known(context: AgentContext, topic_ids: Iterable[bytes]) -> bool:
-    """Return whether the view has all these topics."""
-    return all(topic_by_id(context.control.cluster, each) is not None for each in topic_ids)
+async def look_for(call: Call, topic_ids: Iterable[bytes]) -> None:
+    """Update the view if it lacks one of these topics, since the topic's name determines the rights to it."""
+    wanted = (each for each in topic_ids if each != ZERO_UUID)
+    if any(topic_by_id(call.context.control.cluster, each) is None for each in wanted):
+        await current_view(call.context)

@@ -1,9 +1,9 @@
 """Guards of the APIs about records: Produce, Fetch, OffsetForLeaderEpoch."""
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable
+from typing import Any, Final
 
-from lacuna.agent.api import AnyApi, Call, Guard
+from lacuna.agent.api import AnyApi, Call
 from lacuna.agent.fetch.sessions import Permission
 from lacuna.agent.guards.guard import name_of, split
 from lacuna.agent.rights import Rights
@@ -17,9 +17,6 @@ _NO_REPLICA: Final = -1
 #: The positions of a magic 2 batch's magic, and of the byte whose bit marks it as transactional.
 _MAGIC_AT, _FLAGS_AT = 16, 22
 _MAGIC, _TRANSACTIONAL = 2, 0x10
-
-#: Answers a fetch as far as the client may read.
-Serve: TypeAlias = Callable[[Call, wire.FetchRequest, Permission], Awaitable[wire.FetchResponse]]
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
@@ -50,23 +47,13 @@ def _is_transactional(request: ProduceRequest) -> bool:
     return False
 
 
-def fetch(serve: Serve) -> Guard:
-    """Return the guard of Fetch. It passes a permission to `serve`, because requests do not name the topics of a
-    session.
-    """
-
-    async def guard(
-        rights: Rights, _api: AnyApi, call: Call, request: wire.FetchRequest
-    ) -> wire.FetchResponse:
-        return await serve(call, request, _permission(rights, call, request))
-
-    return guard
+async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequest) -> Any:
+    """Passes on a permission, because requests do not name the topics of a session."""
+    return await api.handle(call, request, _permission(rights, call, request))
 
 
 def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
-    """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
-    replica.
-    """
+    """Needs Read on each topic of the request and its session, and ClusterAction for a supposed replica."""
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
     if is_replica:

@@ -5,10 +5,10 @@ from typing import Any
 
 from lacuna.agent.admin import operations
 from lacuna.agent.api import AnyApi, Call
-from lacuna.agent.guards.guard import are_known, joined, name_of, split
+from lacuna.agent.guards.guard import joined, look_for, name_of, split
 from lacuna.agent.internal import all_topics, topic_by_name
 from lacuna.agent.rights import Rights
-from lacuna.agent.views import current_view, view_with
+from lacuna.agent.views import view_with
 from lacuna.controlplane.shared.acls import Operation, ResourceType
 from lacuna.controlplane.shared.authorizer import DENIED
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -22,9 +22,7 @@ _FIRST_CONFIGS = 5
 
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
-    """Needs Describe on each topic, and Create on the cluster or the topic to create it. All topics omits
-    denied ones.
-    """
+    """Needs Describe on each topic, and Create on it or the cluster to create it. All topics omits denied ones."""
     if request.topics is None or (call.version == 0 and not request.topics):
         response: wire.MetadataResponse = await api.handle(call, request)
         seen = [
@@ -201,7 +199,7 @@ async def delete_topics(
     )
     names = [each.name for each in asked if each.name]
     await view_with(call.context, names)
-    await _look_for(call, [each.topic_id for each in asked])
+    await look_for(call, [each.topic_id for each in asked])
     times = Counter(asked)
 
     def code_of(topic: wire.DeleteTopicState | str) -> int:
@@ -232,9 +230,3 @@ def _deletion_error(rights: Rights, call: Call, topic: wire.DeleteTopicState) ->
         return 0
     is_there = topic_by_name(call.context.control.cluster, name) is not None
     return _TOPIC_DENIED if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def _look_for(call: Call, topic_ids: list[bytes]) -> None:
-    """Update the view if it lacks a topic, since the topic's name determines the rights to it."""
-    if not are_known(call.context, (each for each in topic_ids if each != ZERO_UUID)):
-        await current_view(call.context)

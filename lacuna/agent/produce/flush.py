@@ -91,9 +91,7 @@ class FlushOrderBroken(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlushSeen:
-    """A finished flush: its number of batches, and the times at which it began, was stored, and ended
-    (perf_counter).
-    """
+    """A finished flush: its number of batches, and when (perf_counter) it began, was stored and ended."""
 
     segment: str
     batches: int

@@ -166,9 +166,7 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches, immediately unless one needs a thread (a check, compression) or must wait for
-        another (S12).
-        """
+        """Queue batches, at once unless one needs a thread (a check, compression) or must wait for another (S12)."""
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -190,9 +188,7 @@ class ProduceService:
         )
 
     async def _submit_later(self, place: Place) -> None:
-        """Queue batches once those before them are queued. They are recompressed only then, as that may take much
-        memory.
-        """
+        """Queue batches after those before them, and recompress them only then, as that may take much memory."""
         try:
             await place.is_first()
             for batch in place.batches:

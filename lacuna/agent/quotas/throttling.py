@@ -20,9 +20,7 @@ _PERCENT: Final = 100.0
 
 
 def is_counted(peer: Peer, quota: str | None) -> bool:
-    """Return whether a request of an API with this `Api.quota` uses quotas. None does before its client has
-    authenticated.
-    """
+    """Return whether a request of an API with this `Api.quota` uses quotas, once its client has authenticated."""
     return quota is not None and peer.session.has_authenticated
 
 

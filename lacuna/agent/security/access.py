@@ -19,7 +19,7 @@ from lacuna.agent.security.sasl.oauthbearer import OAuthBearerExchange
 from lacuna.agent.security.sasl.plain import PlainExchange, PlainPasswords
 from lacuna.agent.security.sasl.scram import ScramExchange
 from lacuna.agent.security.sasl.users import SHA_256, SHA_512, Users, read_users
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings, listed
 from lacuna.agent.security.tls import Tls
 from lacuna.agent.security.tokens import DelegationTokens
 from lacuna.base.client_security import ClientSecurity
@@ -52,9 +52,7 @@ class Access:
         clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
-        """`peers` authenticates agents to each other. Without it, no other agent can connect to a listener
-        with SASL.
-        """
+        """`peers` authenticates agents to each other, without which none can connect to a listener with SASL."""
         self.settings = settings
         self.peers = peers
         self._first = listeners[0]
@@ -92,7 +90,7 @@ class Access:
         return Tls(self.settings) if encrypted else None
 
     def _made(self, listeners: Sequence[Listener], security: Security) -> Mechanisms:
-        wanted = _listed(self.settings.mechanisms)
+        wanted = listed(self.settings.mechanisms)
         has_sasl = any(each.protocol.has_sasl for each in listeners)
         if self.settings.names_issuer() and not (has_sasl and _OAUTHBEARER in wanted):
             raise UserError(
@@ -149,9 +147,7 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time). Their first listeners are assumed to match its
-        own.
-        """
+        """Return how this agent connects to others at `now` (loop time), as if their first listeners were its own."""
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,
@@ -214,10 +210,6 @@ class Access:
         return Principal(USER, name)
 
 
-def _listed(text: str) -> Sequence[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
 _OPEN_TO_ALL: Final = (
     "%s accepts every client that can connect to it, %s: use SASL_SSL, or SSL with "
     "ssl.client.auth=required, or allow only trusted hosts to reach it"
@@ -235,7 +227,7 @@ def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
         how = "encrypted" if listener.protocol.has_tls else "and nothing is encrypted"
         log.warning(_OPEN_TO_ALL, listener, how)
     elif not listener.protocol.has_tls:
-        shows_secrets = not {"PLAIN", _OAUTHBEARER}.isdisjoint(_listed(settings.mechanisms))
+        shows_secrets = not {"PLAIN", _OAUTHBEARER}.isdisjoint(listed(settings.mechanisms))
         log.warning(
             "%s is not encrypted: others on the network can read the records%s; use SASL_SSL",
             listener,

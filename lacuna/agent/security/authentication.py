@@ -124,7 +124,7 @@ class Authentication:
 
     def _may_begin(self) -> bool:
         if self._exchange is not None or self.is_over:
-            self._end()  # it has begun one already
+            self.abandon()  # it has begun one already
             return False
         if not self._since_ms:
             return True
@@ -146,10 +146,11 @@ class Authentication:
                 return answer, 0
             return answer, self._authenticated(answer.outcome)
         except AuthenticationFailed:
-            self._end()
+            self.abandon()
             raise
 
-    def _end(self) -> None:
+    def abandon(self) -> None:
+        """Drop the exchange that has begun, since it failed or the client has left."""
         self.is_over = True
         self._exchange = None  # the client's message may be large
 
@@ -176,10 +177,6 @@ class Authentication:
         self.sends_tokens = False
         self.on_step()
         return 0 if self.expiry_ms is None else self.expiry_ms - now_ms
-
-    def abandon(self) -> None:
-        """Drop the exchange that has begun, since the client has left."""
-        self._end()
 
     @property
     def mechanisms(self) -> Sequence[str]:

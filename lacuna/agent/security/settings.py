@@ -9,6 +9,11 @@ from lacuna.controlplane.shared.authorizing import AuthorizerSettings
 _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
+def listed(text: str) -> list[str]:
+    """Return the values of a setting that are separated by commas."""
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecuritySettings(AuthorizerSettings):
     """How clients are authenticated and authorized. Raises SettingsError."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings, listed
 from lacuna.base.errors import UserError, needing_extra
 from lacuna.base.secret import read_secret
 from lacuna.base.tls import Watched, first_certificate, trust_alone, trust_authorities
@@ -81,7 +81,7 @@ class Tls:
         settings = self._settings
         if settings.keystore:
             return [(settings.keystore, "")]
-        certificates, keys = _listed(settings.certificate), _listed(settings.key)
+        certificates, keys = listed(settings.certificate), listed(settings.key)
         if len(certificates) != len(keys):
             raise UserError(
                 f"ssl.certificate.location names {len(certificates)} files and ssl.key.location "
@@ -119,22 +119,18 @@ class Tls:
 
 
 def _files_of(settings: SecuritySettings) -> Sequence[str]:
-    named = [*_listed(settings.certificate), *_listed(settings.key)]
+    named = [*listed(settings.certificate), *listed(settings.key)]
     return [*named, *(each for each in (settings.keystore, settings.authorities) if each)]
 
 
-def _listed(text: str) -> list[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]
-
-
 def _limit_versions(context: ssl.SSLContext, names: str) -> None:
-    unknown = set(_listed(names)) - set(_VERSIONS)
-    if unknown or not _listed(names):
+    unknown = set(listed(names)) - set(_VERSIONS)
+    if unknown or not listed(names):
         raise UserError(
             f"ssl.enabled.protocols is {names!r}; choose TLSv1.2, TLSv1.3 or both, separated by a "
             "comma"
         )
-    chosen = sorted(_VERSIONS[each] for each in _listed(names))
+    chosen = sorted(_VERSIONS[each] for each in listed(names))
     context.minimum_version, context.maximum_version = chosen[0], chosen[-1]
 
 

@@ -13,7 +13,8 @@ from tests.agent.plane import cluster
 @pytest.fixture
 async def setup() -> AsyncIterator[Setup]:
     """A cluster of one agent in zone `a`, whose topics have three partitions by default."""
-    async with cluster(AgentSettings(num_partitions=3, zone="a")) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(AgentSettings(num_partitions=3, zone="a")) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         yield Setup(running, client)
-        await client.close()

@@ -7,10 +7,8 @@ from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
-from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
-from lacuna.controlplane.v1.control_pb2 import Command
 from tests.agent.harness import RawClient
-from tests.agent.plane import cluster
+from tests.agent.plane import cluster, create_topic
 
 HEARTBEAT, DESCRIBE, OFFSET_DELETE = 68, 69, 47
 
@@ -19,9 +17,7 @@ HEARTBEAT, DESCRIBE, OFFSET_DELETE = 68, 69, 47
 async def running() -> AsyncIterator[Any]:
     """A cluster with the topic `t` of two partitions, and a connection to it."""
     async with cluster() as started:
-        topic = CreateTopic(name="t", partition_count=2)
-        command = Command(create_topics=CreateTopics(topics=[topic]))
-        assert not (await started.control.call(command)).topics_created.topics[0].error_code
+        await create_topic(started.control, "t", 2)
         client = await RawClient.connect(started.server.port)
         yield SimpleNamespace(client=client, control=started.control)
         assert started.context.metrics.requests_failed == 0

@@ -5,19 +5,9 @@ from typing import Any
 
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
-from tests.agent.harness import (
-    TOPIC_ID,
-    RawClient,
-    ScriptedControl,
-    make_context,
-    serving,
-    snapshot,
-)
+from tests.agent.harness import TOPIC_ID, ScriptedControl, client_of, make_context, snapshot
 
 INVALID_PRODUCER_EPOCH, PRODUCER_FENCED = 47, 90
-
-
-TRANSACTION = {"transactional_id": "x", "producer_id": 5, "producer_epoch": 3}
 
 
 class Setup:
@@ -28,13 +18,9 @@ class Setup:
         self.control.answers.update(answers)
         self.context = make_context(self.control)
 
-    async def ask(self, api_key: int, version: int, **fields: Any) -> Any:
-        async with serving(self.context) as server:
-            client = await RawClient.connect(server.port)
-            try:
-                return await client.ask(api_key, version, **fields)
-            finally:
-                await client.close()
+    async def call(self, version: int, asked: Any) -> Any:
+        async with client_of(self.context) as client:
+            return await client.call(version, asked)
 
     def commands(self, verb: str) -> list[Any]:
         return [getattr(call, verb) for call in self.control.calls if call.HasField(verb)]

@@ -23,25 +23,16 @@ TOPIC, ALLOW, READ = 2, 3, 3
 async def test_acls_are_disabled(setup: Setup, version: int) -> None:
     """Each ACL or filter gets an error, because none would have an effect."""
     asked = wire.DescribeAclsRequest(TOPIC, "t", operation=READ, permission_type=ALLOW)
-    described = await setup.client.call(
-        wire.DESCRIBE_ACLS_REQUEST, wire.DESCRIBE_ACLS_RESPONSE, version, asked
-    )
+    described = await setup.client.call(version, asked)
     assert described.error_code == ErrorCode.SECURITY_DISABLED
     assert described.resources == ()
     acl = wire.AclCreation(
         TOPIC, "t", principal="User:a", host="*", operation=READ, permission_type=ALLOW
     )
-    created = await setup.client.call(
-        wire.CREATE_ACLS_REQUEST,
-        wire.CREATE_ACLS_RESPONSE,
-        version,
-        wire.CreateAclsRequest([acl, acl]),
-    )
+    created = await setup.client.call(version, wire.CreateAclsRequest([acl, acl]))
     assert [each.error_code for each in created.results] == [ErrorCode.SECURITY_DISABLED] * 2
     acls = wire.DeleteAclsFilter(TOPIC, "t", operation=READ, permission_type=ALLOW)
-    deleted = await setup.client.call(
-        wire.DELETE_ACLS_REQUEST, wire.DELETE_ACLS_RESPONSE, version, wire.DeleteAclsRequest([acls])
-    )
+    deleted = await setup.client.call(version, wire.DeleteAclsRequest([acls]))
     (result,) = deleted.filter_results
     assert (result.error_code, result.matching_acls) == (ErrorCode.SECURITY_DISABLED, ())
 
@@ -50,10 +41,11 @@ async def test_acls_are_disabled(setup: Setup, version: int) -> None:
 async def guarded() -> AsyncIterator[Setup]:
     """A cluster with an authorizer, and a client that may do everything."""
     settings = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
-    async with cluster(security=settings) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(security=settings) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         yield Setup(running, client)
-        await client.close()
 
 
 def acl(name: str, **other: Any) -> wire.AclCreation:
@@ -62,29 +54,20 @@ def acl(name: str, **other: Any) -> wire.AclCreation:
 
 
 async def create(setup: Setup, *acls: wire.AclCreation, version: int = 3) -> list[int]:
-    answer = await setup.client.call(
-        wire.CREATE_ACLS_REQUEST, wire.CREATE_ACLS_RESPONSE, version, wire.CreateAclsRequest(acls)
-    )
+    answer = await setup.client.call(version, wire.CreateAclsRequest(acls))
     return [each.error_code for each in answer.results]
 
 
 async def names(setup: Setup, version: int = 3) -> list[str]:
     asked = wire.DescribeAclsRequest(1, None, 1 if version else 3, None, None, 1, 1)
-    answer = await setup.client.call(
-        wire.DESCRIBE_ACLS_REQUEST, wire.DESCRIBE_ACLS_RESPONSE, version, asked
-    )
+    answer = await setup.client.call(version, asked)
     assert answer.error_code == ErrorCode.NONE
     return [each.resource_name for each in answer.resources for _ in each.acls]
 
 
 async def delete(setup: Setup, *names: str, version: int = 3) -> list[tuple[int, list[str]]]:
     filters = [wire.DeleteAclsFilter(TOPIC, name, 3, None, None, 1, 1) for name in names]
-    answer = await setup.client.call(
-        wire.DELETE_ACLS_REQUEST,
-        wire.DELETE_ACLS_RESPONSE,
-        version,
-        wire.DeleteAclsRequest(filters),
-    )
+    answer = await setup.client.call(version, wire.DeleteAclsRequest(filters))
     return [
         (each.error_code, [one.resource_name for one in each.matching_acls])
         for each in answer.filter_results
@@ -157,16 +140,9 @@ async def test_a_filter_that_makes_no_sense_is_refused(
     guarded: Setup, wrong: dict[str, Any]
 ) -> None:
     filters = wire.DeleteAclsFilter(TOPIC, None, 1, None, None, 1, 1)._replace(**wrong)
-    described = await guarded.client.call(
-        wire.DESCRIBE_ACLS_REQUEST,
-        wire.DESCRIBE_ACLS_RESPONSE,
-        3,
-        wire.DescribeAclsRequest(*filters),
-    )
+    described = await guarded.client.call(3, wire.DescribeAclsRequest(*filters))
     assert described.error_code == ErrorCode.INVALID_REQUEST
-    deleted = await guarded.client.call(
-        wire.DELETE_ACLS_REQUEST, wire.DELETE_ACLS_RESPONSE, 3, wire.DeleteAclsRequest([filters])
-    )
+    deleted = await guarded.client.call(3, wire.DeleteAclsRequest([filters]))
     assert deleted.filter_results[0].error_code == ErrorCode.INVALID_REQUEST
 
 
@@ -185,10 +161,7 @@ async def alter(
     upsertions: Sequence[wire.ScramCredentialUpsertion] = (),
 ) -> dict[str, ErrorCode]:
     altered = await setup.client.call(
-        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        wire.AlterUserScramCredentialsRequest(deletions, upsertions),
+        0, wire.AlterUserScramCredentialsRequest(deletions, upsertions)
     )
     return {each.user: ErrorCode(each.error_code) for each in altered.results}
 
@@ -199,12 +172,7 @@ async def test_credentials_are_set_and_deleted(setup: Setup) -> None:
     gone = wire.ScramCredentialDeletion("u", SHA_256)
     assert await alter(setup, [gone]) == {"u": ErrorCode.NONE}
     assert await alter(setup, [gone]) == {"u": ErrorCode.RESOURCE_NOT_FOUND}
-    answer = await setup.client.call(
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        wire.DescribeUserScramCredentialsRequest(None),
-    )
+    answer = await setup.client.call(0, wire.DescribeUserScramCredentialsRequest(None))
     found = {each.user: list(each.credential_infos) for each in answer.results}
     assert found == {
         "u": [wire.CredentialInfo(SHA_512, 4096)],
@@ -235,11 +203,11 @@ async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> 
     (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path}/password"\n')
     listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
     security = SecuritySettings(users_file=str(tmp_path / "users.toml"))
-    async with cluster(AgentSettings(listeners=listeners), security) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(AgentSettings(listeners=listeners), security) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         altered = await client.call(
-            wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
             0,
             wire.AlterUserScramCredentialsRequest([], [upsert("admin", SHA_512), upsert("other")]),
         )
@@ -250,7 +218,6 @@ async def test_the_password_of_a_user_of_the_file_is_not_set(tmp_path: Path) -> 
         setup = Setup(running, client)
         gone = [wire.ScramCredentialDeletion("admin", SHA_512)]
         assert await alter(setup, gone) == {"admin": ErrorCode.RESOURCE_NOT_FOUND}
-        await client.close()
 
 
 async def test_credentials_are_described(setup: Setup) -> None:
@@ -258,12 +225,7 @@ async def test_credentials_are_described(setup: Setup) -> None:
 
     async def described(names: list[str] | None) -> list[tuple[str, int]]:
         users = None if names is None else [wire.UserName(name) for name in names]
-        answer = await setup.client.call(
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-            0,
-            wire.DescribeUserScramCredentialsRequest(users),
-        )
+        answer = await setup.client.call(0, wire.DescribeUserScramCredentialsRequest(users))
         assert answer.error_code == ErrorCode.NONE
         return [(each.user, each.error_code) for each in answer.results]
 

@@ -14,6 +14,7 @@ from tests.agent.doors import made_up_api
 from tests.agent.harness import (
     RawClient,
     ScriptedControl,
+    client_of,
     encode_request,
     make_context,
     serving,
@@ -34,12 +35,8 @@ SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.0"}
 
 
 async def ask(version: int, **fields: str) -> Any:
-    async with serving(make_context(ScriptedControl())) as server:
-        client = await RawClient.connect(server.port)
-        try:
-            return await client.ask(18, version, **fields)
-        finally:
-            await client.close()
+    async with client_of(make_context(ScriptedControl())) as client:
+        return await client.ask(18, version, **fields)
 
 
 def test_the_advertised_versions_are_kafkas() -> None:
@@ -103,11 +100,9 @@ async def test_features_turn_on_consumer_groups_and_tv2() -> None:
 @pytest.mark.parametrize("version", [6, 99, 32767, -1])
 async def test_unknown_versions_are_answered_as_v0(version: int) -> None:
     """The bytes are the same as Kafka's."""
-    async with serving(make_context(ScriptedControl())) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(ScriptedControl())) as client:
         client.send(encode_request(18, version, b"", correlation_id=0x63))
         assert (await client.frame()).hex() == GOLDEN["unsupported_version"]["raw_response_hex"]
-        await client.close()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "-a", "a-"])
@@ -145,14 +140,13 @@ def test_what_is_served_bounds_what_is_said() -> None:
 
 
 async def test_the_agent_knows_what_its_clients_say_that_they_are() -> None:
-    async with serving(make_context(ScriptedControl())) as server:
-        client = await RawClient.connect(server.port)
-        try:
-            await client.ask(18, 0)
-            (peer,) = server.peers()
-            assert (peer.software.name, peer.software.version) == ("", "")
-            await client.ask(18, 3, **SOFTWARE)
-            (peer,) = server.peers()
-            assert (peer.software.name, peer.software.version) == ("lib", "1.0")
-        finally:
-            await client.close()
+    async with (
+        serving(make_context(ScriptedControl())) as server,
+        RawClient.connected(server.port) as client,
+    ):
+        await client.ask(18, 0)
+        (peer,) = server.peers()
+        assert (peer.software.name, peer.software.version) == ("", "")
+        await client.ask(18, 3, **SOFTWARE)
+        (peer,) = server.peers()
+        assert (peer.software.name, peer.software.version) == ("lib", "1.0")

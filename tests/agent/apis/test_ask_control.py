@@ -32,10 +32,11 @@ GUARDED: Final = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="U
 
 @pytest.fixture
 async def setup(request: pytest.FixtureRequest) -> AsyncIterator[Setup]:
-    async with cluster(security=getattr(request, "param", OPEN)) as running:
-        client = await RawClient.connect(running.server.port)
+    async with (
+        cluster(security=getattr(request, "param", OPEN)) as running,
+        RawClient.connected(running.server.port) as client,
+    ):
         yield Setup(running, client)
-        await client.close()
 
 
 guarded = pytest.mark.parametrize("setup", [GUARDED], indirect=True)
@@ -167,10 +168,10 @@ async def test_places_and_health_need_describe_on_the_cluster(
 
 async def test_weak_settings_are_named(setup: Setup) -> None:
     context = setup.running.context
-    assert weaknesses(context, Whereabouts(ControlPlace("127.0.0.1:7070"))) == []
+    assert not [*weaknesses(context, Whereabouts(ControlPlace("127.0.0.1:7070")))]
     listeners = (Listener("PLAINTEXT", Protocol.PLAINTEXT, "0.0.0.0", 9092),)
     open_to_all = replace(context, settings=AgentSettings(listeners=listeners))
-    found = weaknesses(open_to_all, Whereabouts(ControlPlace("control.example:7070")))
+    found = [*weaknesses(open_to_all, Whereabouts(ControlPlace("control.example:7070")))]
     assert [each.partition(":")[2] for each in found] == [
         " use SSL or SASL_SSL",
         " start the agents with --authorizer",

@@ -4,29 +4,17 @@ These are FindCoordinator, JoinGroup, SyncGroup, Heartbeat, LeaveGroup, Describe
 """
 
 import asyncio
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.groups_pb2 import GroupsListed, ListedGroup
+from lacuna.wire.messages import groups
 from tests.agent.apis.clusters import Setup
-from tests.agent.apis.groups import DELETE, DESCRIBE, LEAVE, LIST, _beat, _entity, running
-from tests.agent.harness import (
-    RawClient,
-    ScriptedControl,
-    encode_request,
-    make_context,
-    serving,
-    snapshot,
-)
-from tests.agent.requests import requests
-from tests.messages import encode_body
+from tests.agent.apis.groups import running
+from tests.agent.harness import ScriptedControl, client_of, make_context, snapshot
 
 
 @pytest.mark.parametrize("version", range(7))
@@ -35,14 +23,13 @@ async def test_find_coordinator(setup: Setup, version: int) -> None:
     node = setup.running.context.lease.node_id
 
     async def find(kind: int) -> tuple[int, int]:
-        fields: dict[str, Any] = {"key_type": kind} if version else {}
-        if version >= 4:
-            answer = await setup.ask(10, version, **fields, coordinator_keys=("a", "b"))
-            assert [each.key for each in answer.coordinators] == ["a", "b"]
-            (found,) = {(each.node_id, each.error_code) for each in answer.coordinators}
-            return found
-        answer = await setup.ask(10, version, **fields, key="a")
-        return answer.node_id, answer.error_code
+        asked = groups.FindCoordinatorRequest("a", kind, ("a", "b"))
+        answer = await setup.client.call(version, asked)
+        if version < 4:
+            return answer.node_id, answer.error_code
+        assert [each.key for each in answer.coordinators] == ["a", "b"]
+        (found,) = {(each.node_id, each.error_code) for each in answer.coordinators}
+        return found
 
     assert await find(0) == (node, 0)
     if version:
@@ -50,8 +37,8 @@ async def test_find_coordinator(setup: Setup, version: int) -> None:
         assert await find(2) == (-1, 42)
         assert await find(3) == (-1, 42)
     if version >= 6:
-        key = f"g:{'A' * 22}:0"
-        answer = await setup.ask(10, version, key_type=2, coordinator_keys=(key,))
+        asked = groups.FindCoordinatorRequest("", 2, (f"g:{'A' * 22}:0",))
+        answer = await setup.client.call(version, asked)
         assert [each.node_id for each in answer.coordinators] == [node]
 
 
@@ -67,7 +54,7 @@ async def test_two_members_join_at_every_version(version: int) -> None:
         assert first.leader == first.member_id
         pending = await two.join(4, "")
         waiting = asyncio.create_task(two.join(version, pending.member_id))
-        while (await _beat(one, 0, first)) == 0:
+        while (await one.beat(0, first)) == 0:
             await asyncio.sleep(0)
         first = await one.join(version, first.member_id)
         second = await waiting
@@ -92,49 +79,17 @@ async def test_a_refused_join_says_no_generation(version: int) -> None:
         assert answer.protocol_name == (None if version >= 7 else "")
 
 
-VERSIONS = [(11, version) for version in range(10)] + [(14, version) for version in range(6)]
-
-
-VERBS = {11: "join_group", 14: "sync_group"}
-
-
-@pytest.mark.parametrize(("api_key", "version"), VERSIONS)
-@pytest.mark.parametrize("is_away", [True, False])
-@settings(max_examples=4, deadline=None)
-@given(data=st.data())
-def test_any_request_is_answered(
-    api_key: int, version: int, is_away: bool, data: st.DataObject
-) -> None:
-    """This includes requests that cannot be decided; the client then looks for a coordinator again."""
-    request = data.draw(requests(api_key, version))
-
-    async def run() -> None:
-        control = ScriptedControl()
-        if is_away:
-            control.answers[VERBS[api_key]] = ControlPlaneUnavailable("away")
-        context = make_context(control)
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
-            client.send(encode_request(api_key, version, encode_body(api_key, version, request)))
-            async with asyncio.timeout(60):
-                assert await client.frame()
-            await client.close()
-        assert context.metrics.requests_failed == 0
-
-    asyncio.run(run())
-
-
 @pytest.mark.parametrize("version", range(6))
 async def test_sync_and_heartbeat_at_every_version(version: int) -> None:
     async with running() as run:
         wire = await run.connect()
         joined = await wire.join(3, "")
-        synced = await wire.sync(version, joined, {joined.member_id: b"mine"})
+        synced = await wire.sync(version, joined, b"mine")
         assert (synced.error_code, synced.assignment) == (0, b"mine")
         assert synced.protocol_name == ("range" if version >= 5 else None)
-        assert await _beat(wire, min(version, 4), joined) == 0
+        assert await wire.beat(min(version, 4), joined) == 0
         stranger = joined._replace(member_id="x")
-        assert await _beat(wire, min(version, 4), stranger) == ErrorCode.UNKNOWN_MEMBER_ID
+        assert await wire.beat(min(version, 4), stranger) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 async def test_sync_v5_without_a_protocol_is_inconsistent() -> None:
@@ -142,7 +97,7 @@ async def test_sync_v5_without_a_protocol_is_inconsistent() -> None:
     async with running() as run:
         wire = await run.connect()
         joined = await wire.join(3, "")
-        answer = await wire.sync(5, joined, {}, protocol_name=None)
+        answer = await wire.sync(5, joined, protocol_name=None)
         assert answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
@@ -153,23 +108,14 @@ async def test_leave_at_every_version(version: int) -> None:
         joined = await wire.enter()
         codes = []
         for member_id in ("x", joined.member_id):
-            if version < 3:
-                answer = await wire.ask(LEAVE, version, group_id="g", member_id=member_id)
-                codes.append(int(answer.error_code))
-                continue
-            member = _entity(
-                LEAVE,
-                version,
-                "MemberIdentity",
-                member_id=member_id,
-                group_instance_id=None,
-                reason="done",
-            )
-            answer = await wire.ask(LEAVE, version, group_id="g", members=(member,))
-            assert answer.error_code == 0
-            codes.extend(int(each.error_code) for each in answer.members)
+            members = [groups.MemberIdentity(member_id, None, "done")]
+            answer = await wire.call(version, groups.LeaveGroupRequest("g", member_id, members))
+            if version >= 3:
+                assert answer.error_code == 0
+                (answer,) = answer.members
+            codes.append(int(answer.error_code))
         assert codes == [ErrorCode.UNKNOWN_MEMBER_ID, 0]
-        empty = await wire.ask(LEAVE, version, group_id="", member_id="x", members=())
+        empty = await wire.call(version, groups.LeaveGroupRequest("", "x"))
         assert empty.error_code == ErrorCode.INVALID_GROUP_ID
 
 
@@ -178,9 +124,7 @@ async def test_describe_at_every_version(version: int) -> None:
     async with running() as run:
         wire = await run.connect()
         joined = await wire.enter()
-        answer = await wire.ask(
-            DESCRIBE, version, groups=("g", "no"), include_authorized_operations=True
-        )
+        answer = await wire.call(version, groups.DescribeGroupsRequest(("g", "no"), True))
         group, nobody = answer.groups
         assert (group.group_state, group.protocol_type, group.protocol_data) == (
             "Stable",
@@ -203,14 +147,14 @@ async def test_list_at_every_version(version: int) -> None:
         wire = await run.connect()
         await wire.enter()
         await wire.commit(8, "t", group_id="h")
-        answer = await wire.ask(LIST, version, states_filter=(), types_filter=())
+        answer = await wire.call(version, groups.ListGroupsRequest())
         assert answer.error_code == 0
         assert {each.group_id: each.protocol_type for each in answer.groups} == {
             "g": "consumer",
             "h": "",
         }
         if version >= 4:
-            answer = await wire.ask(LIST, version, states_filter=("Empty",), types_filter=())
+            answer = await wire.call(version, groups.ListGroupsRequest(("Empty",)))
             assert [each.group_id for each in answer.groups] == ["h"]
         if version >= 5:
             assert [each.group_type for each in answer.groups] == ["classic"]
@@ -219,13 +163,8 @@ async def test_list_at_every_version(version: int) -> None:
 async def test_each_group_is_listed_by_one_agent() -> None:
     """Clients combine the answers of all agents, and librdkafka does not remove duplicates."""
     names = [f"g{number}" for number in range(40)]
-    listed = Reply(
-        groups_listed=GroupsListed(
-            groups=[
-                ListedGroup(group_id=name, state="Stable", group_type="classic") for name in names
-            ]
-        )
-    )
+    rows = [ListedGroup(group_id=name, state="Stable", group_type="classic") for name in names]
+    listed = Reply(groups_listed=GroupsListed(groups=rows))
     agents = tuple(Agent(node_id=node_id, host="h", port=1) for node_id in (1, 2, 3))
     found: list[str] = []
     for agent in agents:
@@ -234,10 +173,8 @@ async def test_each_group_is_listed_by_one_agent() -> None:
         control.answers["list_groups"] = listed
         context = make_context(control)
         context.lease.node_id = agent.node_id
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
-            answer = await client.ask(16, 5, states_filter=(), types_filter=())
-            await client.close()
+        async with client_of(context) as client:
+            answer = await client.call(5, groups.ListGroupsRequest())
         assert answer.error_code == ErrorCode.NONE
         assert 0 < len(answer.groups) < len(names)
         found.extend(group.group_id for group in answer.groups)
@@ -250,7 +187,7 @@ async def test_delete_at_every_version(version: int) -> None:
         wire = await run.connect()
         await wire.enter()
         await wire.commit(8, "t", group_id="h")
-        answer = await wire.ask(DELETE, version, groups_names=("g", "h", "no"))
+        answer = await wire.call(version, groups.DeleteGroupsRequest(("g", "h", "no")))
         assert [int(each.error_code) for each in answer.results] == [
             ErrorCode.NON_EMPTY_GROUP,
             0,

@@ -19,24 +19,14 @@ RATE = wire.OpData("producer_byte_rate", 1024.0, remove=False)
 async def alter(
     setup: Setup, *entries: wire.EntryData, version: int = 1, validate_only: bool = False
 ) -> list[tuple[ErrorCode, str | None]]:
-    answer = await setup.client.call(
-        wire.ALTER_CLIENT_QUOTAS_REQUEST,
-        wire.ALTER_CLIENT_QUOTAS_RESPONSE,
-        version,
-        wire.AlterClientQuotasRequest(entries, validate_only),
-    )
+    answer = await setup.client.call(version, wire.AlterClientQuotasRequest(entries, validate_only))
     return [(ErrorCode(each.error_code), each.error_message) for each in answer.entries]
 
 
 async def describe(
     setup: Setup, *components: wire.ComponentData, strict: bool = False, version: int = 1
 ) -> dict[tuple[tuple[str, str | None], ...], dict[str, float]]:
-    answer = await setup.client.call(
-        wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
-        wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-        version,
-        wire.DescribeClientQuotasRequest(components, strict),
-    )
+    answer = await setup.client.call(version, wire.DescribeClientQuotasRequest(components, strict))
     assert answer.error_code == ErrorCode.NONE
     return {
         tuple((part.entity_type, part.entity_name) for part in entry.entity): {
@@ -136,10 +126,5 @@ async def test_an_invalid_entry_is_refused_and_the_others_are_made(
 async def test_a_filter_that_makes_no_sense_is_refused(
     setup: Setup, components: Sequence[wire.ComponentData], code: ErrorCode
 ) -> None:
-    answer = await setup.client.call(
-        wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
-        wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-        1,
-        wire.DescribeClientQuotasRequest(components),
-    )
+    answer = await setup.client.call(1, wire.DescribeClientQuotasRequest(components))
     assert (answer.error_code, answer.entries) == (code, None)

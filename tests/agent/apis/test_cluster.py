@@ -4,8 +4,6 @@ These are AlterReplicaLogDirs, DescribeLogDirs, ElectLeaders, AlterPartitionReas
 DescribeQuorum, UpdateFeatures, DescribeCluster and UnregisterBroker.
 """
 
-from typing import Any
-
 import pytest
 
 from lacuna.controlplane.shared.broker_configs import LOG_DIR
@@ -20,20 +18,20 @@ from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    client_of,
     make_context,
     serving,
     snapshot,
 )
-from tests.messages import nested
 
 
 @pytest.mark.parametrize("version", range(1, 3))
 async def test_there_is_one_log_dir(setup: Setup, version: int) -> None:
     await setup.create("t")
-    topic = nested(34, version, "AlterReplicaLogDirTopic", name="t", partitions=(0, 1))
+    topics = [wire.AlterReplicaLogDirTopic("t", (0, 1))]
     for path, codes in ((LOG_DIR, [0, UNKNOWN_TOPIC]), ("/nope", [57, 57])):
-        directory = nested(34, version, "AlterReplicaLogDir", path=path, topics=(topic,))
-        (found,) = (await setup.ask(34, version, dirs=(directory,))).results
+        asked = wire.AlterReplicaLogDirsRequest([wire.AlterReplicaLogDir(path, topics)])
+        (found,) = (await setup.client.call(version, asked)).results
         assert [each.error_code for each in found.partitions] == codes
 
 
@@ -97,12 +95,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
     """A topic or partition that does not exist has a separate error."""
     await setup.create("t", 2)
     asked = [wire.TopicPartitions("t", [0, 2]), wire.TopicPartitions("u", [0])]
-    answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        version,
-        wire.ElectLeadersRequest(election_type, asked, 1000),
-    )
+    answer = await setup.client.call(version, wire.ElectLeadersRequest(election_type, asked, 1000))
     found = [
         (each.topic, part.partition_id, part.error_code)
         for each in answer.replica_election_results
@@ -116,12 +109,7 @@ async def test_no_election_is_needed(setup: Setup, version: int, election_type: 
 async def test_without_partitions_all_topics_are_named(setup: Setup) -> None:
     """The answer lists no partitions of them."""
     await setup.create("t", 2)
-    answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        2,
-        wire.ElectLeadersRequest(PREFERRED, None, 1000),
-    )
+    answer = await setup.client.call(2, wire.ElectLeadersRequest(PREFERRED, None, 1000))
     found = [(each.topic, each.partition_result) for each in answer.replica_election_results]
     assert found == [("t", ())]
 
@@ -130,10 +118,7 @@ async def test_an_unknown_type_is_refused(setup: Setup) -> None:
     """The error appears at each partition."""
     await setup.create("t")
     answer = await setup.client.call(
-        wire.ELECT_LEADERS_REQUEST,
-        wire.ELECT_LEADERS_RESPONSE,
-        2,
-        wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000),
+        2, wire.ElectLeadersRequest(NO_SUCH_TYPE, [wire.TopicPartitions("t", [0])], 1000)
     )
     assert answer.error_code == ErrorCode.INVALID_REQUEST
     (result,) = answer.replica_election_results[0].partition_result
@@ -150,18 +135,14 @@ async def test_an_assignment_to_another_agent_is_refused() -> None:
     topic = Topic(topic_id=TOPIC_ID, name="t", partition_count=1)
     control.cluster.apply(snapshot(topic, agents=agents))
     codes = {}
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(control)) as client:
         for replicas in ((1,), (2,), (1, 2)):
-            part = nested(45, 1, "ReassignablePartition", partition_index=0, replicas=replicas)
-            asked = nested(45, 1, "ReassignableTopic", name="t", partitions=(part,))
-            answer = await client.ask(
-                45, 1, timeout_ms=SECOND, allow_replication_factor_change=True, topics=(asked,)
-            )
+            rows = [wire.ReassignableTopic("t", [wire.ReassignablePartition(0, replicas)])]
+            asked = wire.AlterPartitionReassignmentsRequest(SECOND, topics=rows)
+            answer = await client.call(1, asked)
             (found,) = answer.responses[0].partitions
             codes[replicas] = found.error_code
             assert not found.error_code or "no replicas to move" in found.error_message
-        await client.close()
     assert sorted((codes[1,], codes[2,])) == [0, 39]
     assert codes[1, 2] == 39
 
@@ -170,21 +151,17 @@ async def test_nothing_is_reassigned(setup: Setup) -> None:
     """For all topics, and for one."""
     await setup.create("t")
     for topics in (None, [wire.ListPartitionReassignmentsTopics("t", [0])]):
-        answer = await setup.client.call(
-            wire.LIST_PARTITION_REASSIGNMENTS_REQUEST,
-            wire.LIST_PARTITION_REASSIGNMENTS_RESPONSE,
-            0,
-            wire.ListPartitionReassignmentsRequest(1000, topics),
-        )
+        answer = await setup.client.call(0, wire.ListPartitionReassignmentsRequest(1000, topics))
         assert (answer.error_code, answer.topics) == (ErrorCode.NONE, ())
+
+
+QUORUM = wire.DescribeQuorumRequest([wire.TopicData("__cluster_metadata", [wire.PartitionData(0)])])
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_a_quorum_of_one(setup: Setup, version: int) -> None:
     """KIP-836 from v1 on, and KIP-853 at v2."""
-    part = nested(55, version, "PartitionData", partition_index=0)
-    topic = nested(55, version, "TopicData", topic_name="__cluster_metadata", partitions=(part,))
-    answer = await setup.ask(55, version, topics=(topic,))
+    answer = await setup.client.call(version, QUORUM)
     (found,) = answer.topics[0].partitions
     assert (answer.error_code, found.error_code, found.leader_id) == (0, 0, 1)
     (voter,) = found.current_voters
@@ -204,11 +181,8 @@ async def test_the_other_agents_are_observers() -> None:
     async with serving(context) as server:
         await context.lease.start(server.port)
         control.cluster.apply(snapshot(agents=agents))
-        client = await RawClient.connect(server.port)
-        part = nested(55, 2, "PartitionData", partition_index=0)
-        topic = nested(55, 2, "TopicData", topic_name="__cluster_metadata", partitions=(part,))
-        answer = await client.ask(55, 2, topics=(topic,))
-        await client.close()
+        async with RawClient.connected(server.port) as client:
+            answer = await client.call(2, QUORUM)
     (found,) = answer.topics[0].partitions
     assert [each.replica_id for each in found.current_voters] == [1]
     assert [each.replica_id for each in found.observers] == [2, 3]
@@ -218,33 +192,24 @@ async def test_the_other_agents_are_observers() -> None:
 
 @pytest.mark.parametrize("level", range(4))
 async def test_features_stay_as_they_are(setup: Setup, level: int) -> None:
-    update = nested(
-        57, 1, "FeatureUpdateKey", feature="transaction.version", max_version_level=level,
-        upgrade_type=3,
-    )  # fmt: skip
-    answer = await setup.ask(
-        57, 1, timeout_ms=SECOND, feature_updates=(update,), validate_only=False
-    )
+    updates = [wire.FeatureUpdateKey("transaction.version", level, upgrade_type=3)]
+    answer = await setup.client.call(1, wire.UpdateFeaturesRequest(SECOND, updates))
     assert answer.error_code == (0 if level == 2 else 95)
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_describe_cluster(setup: Setup, version: int) -> None:
-    fields: dict[str, Any] = {"include_cluster_authorized_operations": version > 0}
-    if version >= 2:
-        fields["include_fenced_brokers"] = True
-    answer = await setup.ask(60, version, **fields)
+    asked = wire.DescribeClusterRequest(version > 0, include_fenced_brokers=True)
+    answer = await setup.client.call(version, asked)
     (broker,) = answer.brokers
     assert (broker.port, broker.rack) == (setup.running.server.port, "a")
     assert (answer.cluster_id, answer.controller_id) == ("cluster", broker.broker_id)
-    asked = answer.cluster_authorized_operations
-    assert asked == (-(2**31) if version == 0 else 8096)
+    operations = answer.cluster_authorized_operations
+    assert operations == (-(2**31) if version == 0 else 8096)
     if version >= 1:
-        codes = [
-            (await setup.ask(60, version, **fields, endpoint_type=kind)).error_code
-            for kind in (2, 9)
-        ]
-        assert codes == [114, 115]
+        for kind, code in ((2, 114), (9, 115)):
+            answer = await setup.client.call(version, asked._replace(endpoint_type=kind))
+            assert answer.error_code == code
 
 
 async def test_a_live_agent_cannot_be_unregistered(setup: Setup) -> None:

@@ -11,20 +11,18 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
     CreatePartitions,
     CreatePartitionsTopic,
-    CreateTopic,
-    CreateTopics,
     DeleteTopics,
     TopicPartition,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetCommit
 from lacuna.wire.layout import ZERO_UUID
-from tests.agent.apis.consumer_groups import OFFSET_DELETE, beat
+from lacuna.wire.messages import offsets
+from tests.agent.apis.consumer_groups import beat
 from tests.agent.apis.consumer_groups import running as running_with_members
 from tests.agent.apis.groups import NOBODY_ID, Wire, running
 from tests.agent.harness import RawClient
-from tests.agent.plane import cluster, hold_deltas
-from tests.messages import nested
+from tests.agent.plane import cluster, create_topic, hold_deltas
 
 
 @pytest.mark.parametrize("version", [2, 9, 10])
@@ -36,9 +34,7 @@ async def test_a_commit_for_a_topic_that_another_agent_has_just_made_and_grown(
         elsewhere = InProcessClient(started.runtime)
         wire = Wire(await RawClient.connect(started.server.port))
         hold_deltas(started.control)
-        wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
-        made = await elsewhere.call(Command(create_topics=wanted))
-        topic_id = made.topics_created.topics[0].topic_id
+        topic_id = await create_topic(elsewhere, "t")
         named = topic_id if version >= 10 else "t"
         assert await wire.commit(version, named) == [0, 3]
         grown = CreatePartitions(topics=[CreatePartitionsTopic(name="t", partition_count=10)])
@@ -72,8 +68,7 @@ async def test_commits_at_every_version(version: int) -> None:
 async def test_how_long_an_offset_is_kept(version: int, given: int, kept: int | None) -> None:
     """-1 means the cluster's retention. Any other negative number expires at once, as in Kafka."""
     async with cluster() as started:
-        wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
-        await started.control.call(Command(create_topics=wanted))
+        await create_topic(started.control, "t")
         wire = Wire(await RawClient.connect(started.server.port))
         assert await wire.commit(version, "t", retention_time_ms=given) == [0, 3]
         (stored,) = started.runtime.state.groups.offsets.committed["g"].values()
@@ -88,9 +83,7 @@ async def test_s7_offsets_of_a_topic_that_another_agent_has_just_made(version: i
         wire = Wire(await RawClient.connect(started.server.port))
 
         async def make(offset: int) -> bytes:
-            wanted = CreateTopics(topics=[CreateTopic(name="t", partition_count=1)])
-            made = await elsewhere.call(Command(create_topics=wanted))
-            topic_id = made.topics_created.topics[0].topic_id
+            topic_id = await create_topic(elsewhere, "t")
             kept = CommittedOffset(partition=TopicPartition(topic_id=topic_id), offset=offset)
             commit = OffsetCommit(group_id="g", generation_id=-1, offsets=[kept])
             await elsewhere.call(Command(offset_commit=commit))
@@ -133,8 +126,7 @@ async def test_a_fetch_of_everything_passes_over_a_topic_that_has_just_gone() ->
     """The view may be ahead of the reply or behind it. A topic without a name gets no entry."""
     async with cluster() as started:
         wire = Wire(await RawClient.connect(started.server.port))
-        create = CreateTopics(topics=[CreateTopic(name="t", partition_count=2)])
-        await started.control.call(Command(create_topics=create))
+        await create_topic(started.control, "t", 2)
         assert await wire.commit(8, "t") == [0, 3]
         known = started.control.cluster.topics_by_id
         hidden = dict(known)
@@ -146,18 +138,14 @@ async def test_a_fetch_of_everything_passes_over_a_topic_that_has_just_gone() ->
 
 async def test_offsets_are_deleted() -> None:
     """Partitions that do not exist have their own error. For a missing group, the whole answer has an error."""
-    partitions = tuple(
-        nested(OFFSET_DELETE, 0, "OffsetDeleteRequestPartition", partition_index=index)
-        for index in (0, 9)
-    )
-    topics = (
-        nested(OFFSET_DELETE, 0, "OffsetDeleteRequestTopic", name="t", partitions=partitions),
-    )
+    partitions = [offsets.OffsetDeleteRequestPartition(index) for index in (0, 9)]
+    topics = [offsets.OffsetDeleteRequestTopic("t", partitions)]
+    deletion = offsets.OffsetDeleteRequest("g", topics)
     async with running_with_members() as run:
-        answer = await run.client.ask(OFFSET_DELETE, 0, group_id="g", topics=topics)
+        answer = await run.client.call(0, deletion)
         assert (answer.error_code, answer.topics) == (ErrorCode.GROUP_ID_NOT_FOUND, ())
         await beat(run.client, 1, "me", 0)
-        answer = await run.client.ask(OFFSET_DELETE, 0, group_id="g", topics=topics)
+        answer = await run.client.call(0, deletion)
         codes = [each.error_code for each in answer.topics[0].partitions]
         assert answer.error_code == 0
         assert codes == [

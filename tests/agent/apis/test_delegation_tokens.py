@@ -22,7 +22,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.principal import ANONYMOUS, Principal
 from lacuna.wire.messages import security as wire
-from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
+from tests.agent.harness import RawClient, ScriptedControl, client_of, make_context
 from tests.agent.plane import Cluster, cluster
 from tests.agent.security.sasl_clients import ScramClient, log_in, log_in_plain
 from tests.messages import REQUESTS, names
@@ -91,43 +91,25 @@ async def create(
     most_ms: int = -1,
     owner: tuple[str | None, str | None] = (None, None),
 ) -> wire.CreateDelegationTokenResponse:
-    return await client.call(
-        wire.CREATE_DELEGATION_TOKEN_REQUEST,
-        wire.CREATE_DELEGATION_TOKEN_RESPONSE,
-        3,
-        wire.CreateDelegationTokenRequest(*owner, renewers, most_ms),
-    )
+    request = wire.CreateDelegationTokenRequest(*owner, renewers, most_ms)
+    answer: wire.CreateDelegationTokenResponse = await client.call(3, request)
+    return answer
 
 
 async def renew(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
-    answer = await client.call(
-        wire.RENEW_DELEGATION_TOKEN_REQUEST,
-        wire.RENEW_DELEGATION_TOKEN_RESPONSE,
-        2,
-        wire.RenewDelegationTokenRequest(hmac, period_ms),
-    )
+    answer = await client.call(2, wire.RenewDelegationTokenRequest(hmac, period_ms))
     return answer.error_code, answer.expiry_timestamp_ms
 
 
 async def expire(client: RawClient, hmac: bytes, period_ms: int = -1) -> tuple[int, int]:
-    answer = await client.call(
-        wire.EXPIRE_DELEGATION_TOKEN_REQUEST,
-        wire.EXPIRE_DELEGATION_TOKEN_RESPONSE,
-        2,
-        wire.ExpireDelegationTokenRequest(hmac, period_ms),
-    )
+    answer = await client.call(2, wire.ExpireDelegationTokenRequest(hmac, period_ms))
     return answer.error_code, answer.expiry_timestamp_ms
 
 
 async def describe(client: RawClient, *owners: str) -> Any:
     """Return the answer about all tokens, or about those of some owners."""
     named = [wire.DescribeDelegationTokenOwner("User", name) for name in owners] or None
-    return await client.call(
-        wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
-        wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-        3,
-        wire.DescribeDelegationTokenRequest(named),
-    )
+    return await client.call(3, wire.DescribeDelegationTokenRequest(named))
 
 
 def password(made: wire.CreateDelegationTokenResponse) -> str:
@@ -193,12 +175,7 @@ async def test_who_has_a_token_may_not_ask_about_tokens_or_set_passwords(tokens:
         assert await expire(client, made.hmac) == (NOT_ALLOWED, -1)
         assert (await describe(client)).error_code == NOT_ALLOWED
     change = wire.ScramCredentialUpsertion("alice", 1, 4096, b"salt", b"password")
-    altered = await with_token.call(
-        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        wire.AlterUserScramCredentialsRequest((), [change]),
-    )
+    altered = await with_token.call(0, wire.AlterUserScramCredentialsRequest((), [change]))
     assert [each.error_code for each in altered.results] == [NOT_ALLOWED]
 
 
@@ -351,12 +328,7 @@ async def test_tokens_are_described_to_those_whom_they_concern(tokens: Tokens) -
         (("carol",), set()),
     ):
         assert {each.token_id for each in (await describe(bob, *owners)).tokens} == ids
-    none = await bob.call(
-        wire.DESCRIBE_DELEGATION_TOKEN_REQUEST,
-        wire.DESCRIBE_DELEGATION_TOKEN_RESPONSE,
-        3,
-        wire.DescribeDelegationTokenRequest([]),
-    )
+    none = await bob.call(3, wire.DescribeDelegationTokenRequest([]))
     assert (none.error_code, list(none.tokens)) == (ErrorCode.NONE, [])
 
 
@@ -379,16 +351,12 @@ HANDSHAKE, AUTHENTICATE, CREATE, RENEW, EXPIRE, DESCRIBE = 17, 36, 38, 39, 40, 4
 async def test_an_error_of_its_own_and_the_connection_stays(
     api_key: int, versions: range, fields: dict[str, object], error: int
 ) -> None:
-    async with serving(make_context(ScriptedControl())) as server:
-        client = await RawClient.connect(server.port)
-        try:
-            for version in versions:
-                known = names(REQUESTS[api_key].body, version)
-                more = {name: None for name in known if name.startswith("owner_principal")}
-                answer = await client.ask(api_key, version, **fields, **more)
-                assert answer.error_code == error
-            ranges = await client.ask(18, 0)
-        finally:
-            await client.close()
+    async with client_of(make_context(ScriptedControl())) as client:
+        for version in versions:
+            known = names(REQUESTS[api_key].body, version)
+            more = {name: None for name in known if name.startswith("owner_principal")}
+            answer = await client.ask(api_key, version, **fields, **more)
+            assert answer.error_code == error
+        ranges = await client.ask(18, 0)
     advertised = {each.api_key: (each.min_version, each.max_version) for each in ranges.api_keys}
     assert advertised[api_key] == (versions[0], versions[-1])

@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from typing import Any
 
 import pytest
 
@@ -20,61 +19,32 @@ from lacuna.controlplane.v1.transactions_pb2 import (
     TransactionsListed,
 )
 from lacuna.wire.messages import transactions as wire
-from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
-    PartitionProduceData,
-    ProduceRequest,
-    TopicProduceData,
-)
+from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from tests.agent.apis.clusters import Setup
 from tests.agent.apis.scripted import Setup as ScriptedSetup
 from tests.agent.fetch.log import TIME, make_batch
-from tests.agent.harness import TOPIC_ID, RawClient, anybody, serving, snapshot
+from tests.agent.harness import TOPIC_ID, anybody, client_of, snapshot
+from tests.doubles.clock import until
 
 
 async def test_s21_a_transactions_producer_is_described(setup: Setup) -> None:
     """The answer has its sequence and the start of its transaction; a missing partition has an error."""
     await setup.create("t", 2)
-    producer = await setup.client.call(
-        wire.INIT_PRODUCER_ID_REQUEST,
-        wire.INIT_PRODUCER_ID_RESPONSE,
-        4,
-        wire.InitProducerIdRequest("x", 60_000),
-    )
+    producer = await setup.client.call(4, wire.InitProducerIdRequest("x", 60_000))
     plain = make_batch(b"0")
-    batch = make_batch(
-        b"1", b"2", producer=(producer.producer_id, producer.producer_epoch), transactional=True
-    )
+    who = producer.producer_id, producer.producer_epoch
+    batch = make_batch(b"1", b"2", producer=who, transactional=True)
     for transactional_id, records in ((None, plain), ("x", batch)):
-        answer = await setup.client.call(
-            PRODUCE_REQUEST,
-            PRODUCE_RESPONSE,
-            12,
-            ProduceRequest(
-                transactional_id,
-                -1,
-                1000,
-                [
-                    TopicProduceData(
-                        "t", partition_data=[PartitionProduceData(0, memoryview(records))]
-                    )
-                ],
-            ),
-        )
+        parts = [PartitionProduceData(0, memoryview(records))]
+        topics = [TopicProduceData("t", partition_data=parts)]
+        answer = await setup.client.call(12, ProduceRequest(transactional_id, -1, 1000, topics))
         assert answer.responses[0].partition_responses[0].error_code == ErrorCode.NONE
     described = await setup.client.call(
-        wire.DESCRIBE_PRODUCERS_REQUEST,
-        wire.DESCRIBE_PRODUCERS_RESPONSE,
-        0,
-        wire.DescribeProducersRequest([wire.TopicRequest("t", [0, 1, 2])]),
+        0, wire.DescribeProducersRequest([wire.TopicRequest("t", [0, 1, 2])])
     )
     first, second, third = described.topics[0].partitions
     (state,) = first.active_producers
-    assert (state.producer_id, state.producer_epoch) == (
-        producer.producer_id,
-        producer.producer_epoch,
-    )
+    assert (state.producer_id, state.producer_epoch) == who
     assert (state.last_sequence, state.last_timestamp) == (1, TIME + 1)
     assert (state.current_txn_start_offset, state.coordinator_epoch) == (1, -1)
     assert (second.error_code, second.active_producers) == (ErrorCode.NONE, ())
@@ -98,7 +68,7 @@ async def test_describe_transactions() -> None:
     missing = TransactionDescription(error_code=105)
     reply = TransactionsDescribed(transactions=[ongoing, missing, missing])
     setup = ScriptedSetup(describe_transactions=Reply(transactions_described=reply))
-    answer = await setup.ask(65, 0, transactional_ids=("x", "y", ""))
+    answer = await setup.call(0, wire.DescribeTransactionsRequest(("x", "y", "")))
     first, second, third = answer.transaction_states
     assert (first.transaction_state, first.producer_id, first.producer_epoch) == ("Ongoing", 5, 3)
     assert [(topic.topic, topic.partitions) for topic in first.topics] == [
@@ -132,7 +102,7 @@ async def test_transactions_are_listed_by_one_agent_each() -> None:
         setup = ScriptedSetup(list_transactions=Reply(transactions_listed=listed))
         setup.control.cluster.apply(snapshot(agents=agents))
         setup.context.lease.node_id = agent.node_id
-        answer = await setup.ask(66, 0, state_filters=("Nonsense",), producer_id_filters=())
+        answer = await setup.call(0, wire.ListTransactionsRequest(("Nonsense",)))
         assert answer.unknown_state_filters == ("Nonsense",)
         assert answer.transaction_states
         found += [each.transactional_id for each in answer.transaction_states]
@@ -145,14 +115,9 @@ async def test_transactions_are_listed_by_pattern() -> None:
     )
     setup = ScriptedSetup(list_transactions=Reply(transactions_listed=listed))
     setup.context.lease.node_id = 1
-    fields: dict[str, Any] = {
-        "state_filters": (),
-        "producer_id_filters": (),
-        "duration_filter": -1,
-    }
-    answer = await setup.ask(66, 2, **fields, transactional_id_pattern="a.*")
+    answer = await setup.call(2, wire.ListTransactionsRequest(transactional_id_pattern="a.*"))
     assert [each.transactional_id for each in answer.transaction_states] == ["ab", "ac"]
-    answer = await setup.ask(66, 2, **fields, transactional_id_pattern="(")
+    answer = await setup.call(2, wire.ListTransactionsRequest(transactional_id_pattern="("))
     assert answer.error_code == 128
 
 
@@ -180,23 +145,12 @@ async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.Monke
     monkeypatch.setattr(list_transactions, "compile_pattern", lambda _: pattern)
     setup = ScriptedSetup(list_transactions=many_listed(2))
     setup.context.lease.node_id = 1
-    listing = asyncio.ensure_future(
-        setup.ask(
-            66,
-            2,
-            state_filters=(),
-            producer_id_filters=(),
-            duration_filter=-1,
-            transactional_id_pattern="x",
-        )
-    )
+    asked = wire.ListTransactionsRequest(transactional_id_pattern="x")
+    listing = asyncio.ensure_future(setup.call(2, asked))
     try:
-        while not setup.control.calls:
-            await asyncio.sleep(0.001)
-        async with serving(setup.context) as server:
-            client = await RawClient.connect(server.port)
+        await until(lambda: setup.control.calls, 0.001)
+        async with client_of(setup.context) as client:
             assert (await client.ask(18, 0)).error_code == 0
-            await client.close()
         assert not pattern.matched
     finally:
         pattern.go_on.set()
@@ -208,12 +162,7 @@ async def test_while_ids_are_matched_others_are_served(monkeypatch: pytest.Monke
 async def test_a_long_listing_is_whole_and_lets_others_in(version: int) -> None:
     setup = ScriptedSetup(list_transactions=many_listed(2001))
     setup.context.lease.node_id = 1
-    fields: dict[str, Any] = {"state_filters": (), "producer_id_filters": ()}
-    if version >= 1:
-        fields["duration_filter"] = -1
-    if version >= 2:
-        fields["transactional_id_pattern"] = None
-    answer = await setup.ask(66, version, **fields)
+    answer = await setup.call(version, wire.ListTransactionsRequest())
     states = answer.transaction_states
     assert [(each.transactional_id, each.producer_id) for each in states] == [
         (f"x{i}", i) for i in range(2001)

@@ -21,11 +21,10 @@ from tests.agent.apis.offsets import call_of, end_offset, fill
 from tests.agent.fetch.log import TIME, Log, TestStore, make_batch, open_log
 from tests.agent.harness import (
     TOPIC_ID,
-    RawClient,
     ScriptedControl,
+    client_of,
     encode_request,
     make_context,
-    serving,
     snapshot,
 )
 
@@ -298,14 +297,12 @@ async def test_without_a_control_plane_the_answer_is_an_error_that_all_clients_t
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=1)))
     control.otherwise = ControlPlaneUnavailable("away")
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(control)) as client:
         body = wire.LIST_OFFSETS_REQUEST.write(asked_of("t", -1), version)
         client.send(encode_request(2, version, body))
         answered = memoryview(await client.frame())[4 + response_header_version(2, version) :]
         answer = wire.LIST_OFFSETS_RESPONSE.read(answered, version)
         assert [each.error_code for each in answer.topics[0].partitions] == [5]
-        await client.close()
 
 
 @pytest.mark.parametrize("version", [2, 3, 4])

@@ -1,7 +1,7 @@
 """Metadata and DescribeTopicPartitions over the wire."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -13,6 +13,8 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent, ClusterDelta, Topic, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
 from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages import topics as wire
+from lacuna.wire.messages.cluster import ApiVersionsRequest
 from tests.agent.apis.clusters import Setup, topic
 from tests.agent.harness import (
     TOPIC,
@@ -20,14 +22,13 @@ from tests.agent.harness import (
     RawClient,
     ScriptedControl,
     agents,
+    client_of,
     encode_request,
     make_context,
     make_server,
     read_answer,
-    serving,
     snapshot,
 )
-from tests.messages import REQUESTS, names, nested
 
 
 async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> None:
@@ -41,15 +42,7 @@ async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> N
     other = await RawClient.connect(second.port)
 
     async def leaders(client: RawClient) -> list[int]:
-        asked = nested(3, 9, "MetadataRequestTopic", name="t")
-        answer = await client.ask(
-            3,
-            9,
-            topics=(asked,),
-            allow_auto_topic_creation=False,
-            include_cluster_authorized_operations=False,
-            include_topic_authorized_operations=False,
-        )
+        answer = await client.call(9, wire.MetadataRequest([asked("t")]))
         return [each.leader_id for each in answer.topics[0].partitions]
 
     first, nodes = await leaders(setup.client), {1, 2}
@@ -67,25 +60,8 @@ async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> N
 NOT_ASKED = -(2**31)
 
 
-def asked(version: int, name: str | None, topic_id: bytes | None = None) -> object:
-    fields: dict[str, object] = {"name": name}
-    if version >= 10:
-        fields["topic_id"] = topic_id or ZERO_UUID
-    return nested(3, version, "MetadataRequestTopic", **fields)
-
-
-def request_fields(version: int, topics: object, *, create: bool = False) -> dict[str, object]:
-    known = names(REQUESTS[3].body, version)
-    fields: dict[str, object] = {"topics": topics}
-    if "allow_auto_topic_creation" in known:
-        fields["allow_auto_topic_creation"] = create
-    for name in (
-        "include_topic_authorized_operations",
-        "include_cluster_authorized_operations",
-    ):
-        if name in known:
-            fields[name] = False
-    return fields
+def asked(name: str | None, topic_id: bytes = ZERO_UUID) -> wire.MetadataRequestTopic:
+    return wire.MetadataRequestTopic(topic_id, name)
 
 
 class Scripted:
@@ -94,21 +70,21 @@ class Scripted:
         self.control.cluster.apply(snapshot(TOPIC))
         self.context = make_context(self.control, settings)
 
-    async def ask(self, version: int, topics: object, *, create: bool = False) -> Any:
-        async with serving(self.context) as server:
-            client = await RawClient.connect(server.port)
-            try:
-                return await client.ask(
-                    3, version, **request_fields(version, topics, create=create)
-                )
-            finally:
-                await client.close()
+    async def ask(
+        self,
+        version: int,
+        topics: Sequence[wire.MetadataRequestTopic] | None,
+        *,
+        create: bool = False,
+    ) -> Any:
+        async with client_of(self.context) as client:
+            return await client.call(version, wire.MetadataRequest(topics, create))
 
 
 @pytest.mark.parametrize("version", range(14))
 async def test_a_known_topic_at_every_version(version: int) -> None:
     """S6: leader epoch 0, the leader is the only replica."""
-    answer = await Scripted().ask(version, (asked(version, "t"),))
+    answer = await Scripted().ask(version, (asked("t"),))
     (topic,) = answer.topics
     assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "t", 3)
     for index, partition in enumerate(topic.partitions):
@@ -128,13 +104,11 @@ async def test_a_known_topic_at_every_version(version: int) -> None:
 
 @pytest.mark.parametrize("version", [8, 13])
 async def test_operations_are_told_of_names_that_are_no_topics_too(version: int) -> None:
-    topics = [asked(version, name) for name in ("t", "no", "/")]
-    topics += [asked(version, None, b"n" * 16)] * (version >= 12)
-    fields = request_fields(version, tuple(topics)) | {"include_topic_authorized_operations": True}
-    async with serving(Scripted().context) as server:
-        client = await RawClient.connect(server.port)
-        answer = await client.ask(3, version, **fields)
-        await client.close()
+    topics = [asked(name) for name in ("t", "no", "/")]
+    topics += [asked(None, b"n" * 16)] * (version >= 12)
+    request = wire.MetadataRequest(topics, include_topic_authorized_operations=True)
+    async with client_of(Scripted().context) as client:
+        answer = await client.call(version, request)
     told = [topic.topic_authorized_operations for topic in answer.topics]
     assert told[:3] == [operations.TOPIC] * 3
     assert set(told[3:]) <= {NOT_ASKED}
@@ -150,9 +124,9 @@ async def test_s7_who_slept_past_the_lease_asks_before_it_names_leaders() -> Non
 
     setup.control.answers["read_partitions"] = catch_up
     setup.context.lease.trust.lasts = 9.0  # and it was never renewed
-    answer = await setup.ask(12, (asked(12, "t"),))
+    answer = await setup.ask(12, (asked("t"),))
     assert {partition.leader_id for partition in answer.topics[0].partitions} == {2}
-    await setup.ask(12, (asked(12, "t"),))
+    await setup.ask(12, (asked("t"),))
     assert len(setup.control.calls) == 1
 
 
@@ -160,7 +134,9 @@ async def test_s7_who_slept_past_the_lease_asks_before_it_names_leaders() -> Non
     ("version", "topics", "count"),
     [(0, (), 1), (1, (), 0), (1, None, 1), (13, (), 0), (13, None, 1)],
 )
-async def test_null_is_all_and_empty_is_none(version: int, topics: object, count: int) -> None:
+async def test_null_is_all_and_empty_is_none(
+    version: int, topics: tuple[()] | None, count: int
+) -> None:
     """v0 has no null; there, an empty list means all."""
     assert len((await Scripted().ask(version, topics)).topics) == count
 
@@ -170,18 +146,16 @@ async def test_null_is_all_and_empty_is_none(version: int, topics: object, count
     [
         (None, TOPIC_ID, 0),
         (None, b"x" * 16, 100),
-        ("nope", None, 3),
-        ("a/b", None, 17),
-        ("", None, 17),
-        (".", None, 17),
-        ("x" * 250, None, 17),
-        ("__share_group_state", None, 17),
+        ("nope", ZERO_UUID, 3),
+        ("a/b", ZERO_UUID, 17),
+        ("", ZERO_UUID, 17),
+        (".", ZERO_UUID, 17),
+        ("x" * 250, ZERO_UUID, 17),
+        ("__share_group_state", ZERO_UUID, 17),
     ],
 )
-async def test_errors_of_names_and_ids(
-    name: str | None, topic_id: bytes | None, error: int
-) -> None:
-    (topic,) = (await Scripted().ask(12, (asked(12, name, topic_id),))).topics
+async def test_errors_of_names_and_ids(name: str | None, topic_id: bytes, error: int) -> None:
+    (topic,) = (await Scripted().ask(12, (asked(name, topic_id),))).topics
     assert topic.error_code == error
     assert len(topic.partitions) == (0 if error else 3)
     assert topic.name == ("t" if error == 0 else name)
@@ -189,18 +163,18 @@ async def test_errors_of_names_and_ids(
 
 def created(control: ScriptedControl) -> Callable[[Command], Reply]:
     def answer(command: Command) -> Reply:
+        made = command.create_topics.topics
         topics = [
             Topic(
                 topic_id=each.name.encode() * 16,
                 name=each.name,
                 partition_count=each.partition_count,
             )
-            for each in command.create_topics.topics
+            for each in made
         ]
         control.cluster.apply(ClusterDelta(version=2, topics=topics))
-        return Reply(
-            topics_created=TopicResults(topics=[TopicResult(name=topic.name) for topic in topics])
-        )
+        results = [TopicResult(name=each.name) for each in made]
+        return Reply(topics_created=TopicResults(topics=results))
 
     return answer
 
@@ -209,7 +183,7 @@ async def test_unknown_topics_are_created_when_all_agree() -> None:
     setup = Scripted(AgentSettings(num_partitions=4))
     setup.control.answers["create_topics"] = created(setup.control)
     asked_for = ("n", "t", "a/b", "__consumer_offsets", "__share_group_state", "n")
-    names = tuple(asked(12, name) for name in asked_for)
+    names = tuple(asked(name) for name in asked_for)
     answer = await setup.ask(12, names, create=True)
     assert [(t.name, t.error_code, len(t.partitions)) for t in answer.topics] == [
         ("n", 0, 4),
@@ -227,7 +201,7 @@ async def test_creation_is_off_by_request_or_by_setting() -> None:
         (Scripted(), False),
         (Scripted(AgentSettings(auto_create_topics=False)), True),
     ):
-        (topic,) = (await setup.ask(9, (asked(9, "n"),), create=create)).topics
+        (topic,) = (await setup.ask(9, (asked("n"),), create=create)).topics
         assert topic.error_code == 3
         assert not any(each.HasField("create_topics") for each in setup.control.calls)
 
@@ -243,7 +217,7 @@ async def test_a_topic_that_another_agent_has_just_made_is_there(by_id: bool) ->
         return Reply(partitions_read=PartitionsRead())
 
     setup.control.answers["read_partitions"] = come
-    named = asked(12, None, new_id) if by_id else asked(12, "n")
+    named = asked(None, new_id) if by_id else asked("n")
     for _ in range(2):
         (topic,) = (await setup.ask(12, (named,))).topics
         assert (topic.error_code, topic.name, len(topic.partitions)) == (0, "n", 1)
@@ -258,7 +232,7 @@ async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
     setup = Scripted()
     setup.control.otherwise = ControlPlaneUnavailable("away")
     setup.control.cluster.is_current = not is_known
-    known, unknown = (await setup.ask(12, (asked(12, "t"), asked(12, "n")))).topics
+    known, unknown = (await setup.ask(12, (asked("t"), asked("n")))).topics
     assert (known.error_code, unknown.error_code) == (0, 3)
     assert len(setup.control.calls) == (0 if is_known else 1)
 
@@ -266,21 +240,18 @@ async def test_an_unknown_topic_is_told_from_the_view_without_a_control_plane(
 async def test_creation_without_a_control_plane_is_retriable() -> None:
     setup = Scripted()
     setup.control.answers["create_topics"] = ControlPlaneUnavailable("away")
-    (topic,) = (await setup.ask(9, (asked(9, "n"),), create=True)).topics
+    (topic,) = (await setup.ask(9, (asked("n"),), create=True)).topics
     assert topic.error_code == 5
 
 
-async def brokers_for(setup: Scripted, software: tuple[str, str], **request: Any) -> list[int]:
+async def brokers_for(
+    setup: Scripted, software: tuple[str, str], request: wire.MetadataRequest
+) -> list[int]:
     """Return the node ids in the answer to a client of that name and version."""
-    async with serving(setup.context) as server:
-        client = await RawClient.connect(server.port)
-        try:
-            name, version = software
-            await client.ask(18, 3, client_software_name=name, client_software_version=version)
-            answer = await client.ask(3, 12, **request)
-            return [broker.node_id for broker in answer.brokers]
-        finally:
-            await client.close()
+    async with client_of(setup.context) as client:
+        await client.call(3, ApiVersionsRequest(*software))
+        answer = await client.call(12, request)
+        return [broker.node_id for broker in answer.brokers]
 
 
 LIBRDKAFKA = ("librdkafka", "2.16.1")
@@ -289,13 +260,13 @@ LIBRDKAFKA = ("librdkafka", "2.16.1")
 @pytest.mark.parametrize(
     ("software", "topics", "creates", "is_told"),
     [
-        (LIBRDKAFKA, (asked(12, "t"),), True, True),
-        (("confluent-kafka-python", "2.16.1-librdkafka-2.16.1"), (asked(12, "t"),), True, True),
-        (("confluent-kafka-dotnet", "2.11.0"), (asked(12, "t"),), True, True),
+        (LIBRDKAFKA, (asked("t"),), True, True),
+        (("confluent-kafka-python", "2.16.1-librdkafka-2.16.1"), (asked("t"),), True, True),
+        (("confluent-kafka-dotnet", "2.11.0"), (asked("t"),), True, True),
         (LIBRDKAFKA, (), False, False),
         (LIBRDKAFKA, None, False, False),
-        (LIBRDKAFKA, (asked(12, "t"),), False, False),
-        (("apache-kafka-java", "4.1.1"), (asked(12, "t"),), True, False),
+        (LIBRDKAFKA, (asked("t"),), False, False),
+        (("apache-kafka-java", "4.1.1"), (asked("t"),), True, False),
         (("apache-kafka-java", "4.1.1"), (), True, False),
         (("kafka-python", "3.0.12"), None, True, False),
     ],
@@ -303,25 +274,21 @@ LIBRDKAFKA = ("librdkafka", "2.16.1")
 async def test_only_producers_of_librdkafka_are_told_of_agents_that_have_gone(
     software: tuple[str, str], topics: Any, creates: bool, is_told: bool
 ) -> None:
-    """A producer that waits for a departed agent keeps retrying and finds its successor; tools need not wait
-    (ADR 58).
-    """
+    """A producer that waits for a departed agent keeps retrying and finds its successor (ADR 58)."""
     setup = Scripted()
     one, two = agents(2)
     hiding = ClusterDelta(
         version=1, has_agents=True, agents=[two], hidden_agents=[one], hidden_lease_ids=[7]
     )
     setup.control.cluster.apply(hiding)
-    request = request_fields(12, topics, create=creates)
-    assert await brokers_for(setup, software, **request) == ([1, 2] if is_told else [2])
+    request = wire.MetadataRequest(topics, creates)
+    assert await brokers_for(setup, software, request) == ([1, 2] if is_told else [2])
     setup.control.cluster.apply(ClusterDelta(version=2, has_agents=True, agents=[two]))
-    assert await brokers_for(setup, software, **request) == [2]
+    assert await brokers_for(setup, software, request) == [2]
 
 
 async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() -> None:
-    """It still answers the requests that it has read, and some clients close their connection to a node that is not a
-    broker.
-    """
+    """It still answers what it has read, and some clients close their connection to a node that is not a broker."""
     setup = Scripted()
     one, two = agents(2)
     for leaving, expected in (([1], [1, 2]), ([], [2])):
@@ -334,7 +301,7 @@ async def test_a_hidden_agent_leads_nothing_and_is_a_broker_while_it_leaves() ->
             leaving_node_ids=leaving,
         )
         setup.control.cluster.apply(hiding)
-        answer = await setup.ask(12, (asked(12, "t"),))
+        answer = await setup.ask(12, (asked("t"),))
         assert [broker.node_id for broker in answer.brokers] == expected
         assert {each.leader_id for each in answer.topics[0].partitions} == {2}
         assert answer.controller_id == 2
@@ -361,18 +328,14 @@ async def test_topic_partitions_end_at_two_thousand(setup: Setup) -> None:
         await setup.create(name, 900)
     cursor, seen, answers = None, [], 0
     while True:
-        answer = await setup.ask(
-            75, 0, topics=(), response_partition_limit=2**31 - 1, cursor=cursor
-        )
+        request = wire.DescribeTopicPartitionsRequest((), 2**31 - 1, cursor)
+        answer = await setup.client.call(0, request)
         answers += 1
         seen += [(each.name, p.partition_index) for each in answer.topics for p in each.partitions]
         assert all(each.topic_id != ZERO_UUID for each in answer.topics)
-        if answer.next_cursor is None:
+        cursor = answer.next_cursor
+        if cursor is None:
             break
-        at = answer.next_cursor
-        cursor = nested(
-            75, 0, "Cursor", topic_name=at.topic_name, partition_index=at.partition_index
-        )
     assert seen == [(name, index) for name in "abc" for index in range(900)]
     assert answers == 2
 
@@ -385,11 +348,10 @@ async def test_all_topic_partitions_go_on_where_the_topic_of_the_cursor_is_gone(
         await setup.create(name, 2)
 
     async def ask(cursor: tuple[str, int] | None, limit: int) -> tuple[list[Any], Any]:
-        at = cursor and nested(75, 0, "Cursor", topic_name=cursor[0], partition_index=cursor[1])
-        answer = await setup.ask(75, 0, topics=(), response_partition_limit=limit, cursor=at)
-        rows = [(each.name, len(each.partitions)) for each in answer.topics]
-        left = answer.next_cursor
-        return rows, left and (left.topic_name, left.partition_index)
+        at = cursor and wire.Cursor(*cursor)
+        request = wire.DescribeTopicPartitionsRequest((), limit, at)
+        answer = await setup.client.call(0, request)
+        return [(each.name, len(each.partitions)) for each in answer.topics], answer.next_cursor
 
     assert await ask(("b", 1), 9) == ([("c", 2)], None)
     assert await ask(("d", 0), 9) == ([], None)

@@ -3,6 +3,7 @@
 GetTelemetrySubscriptions and PushTelemetry request no metrics and store none (KIP-714).
 """
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -15,22 +16,42 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
 from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages import cluster as wire
+from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
+from lacuna.wire.messages.telemetry import PushTelemetryRequest
+from lacuna.wire.messages.topics import CreatePartitionsRequest, CreatePartitionsTopic
+from lacuna.wire.messages.transactions import AddOffsetsToTxnRequest, EndTxnRequest
 from tests.agent.apis.clusters import INVALID_REQUEST, SECOND, UNKNOWN_TOPIC, Setup
-from tests.agent.apis.scripted import TRANSACTION
-from tests.agent.harness import (
-    TOPIC_ID,
-    RawClient,
-    ScriptedControl,
-    make_context,
-    serving,
-    snapshot,
-)
+from tests.agent.harness import TOPIC_ID, ScriptedControl, client_of, make_context, snapshot
 from tests.golden import messages as golden
-from tests.messages import encode_body, nested, request
+from tests.messages import encode_body
 
 
-@pytest.mark.parametrize("api_key", [43, 45, 32])
-async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
+@pytest.mark.parametrize(
+    ("version", "asked", "found_in"),
+    [
+        (
+            2,
+            wire.ElectLeadersRequest(0, [wire.TopicPartitions("t", (0,))], SECOND),
+            lambda answer: answer.replica_election_results[0].partition_result[0],
+        ),
+        (
+            0,
+            wire.AlterPartitionReassignmentsRequest(
+                SECOND, topics=[wire.ReassignableTopic("t", [wire.ReassignablePartition(0, (1,))])]
+            ),
+            lambda answer: answer.responses[0].partitions[0],
+        ),
+        (
+            4,
+            DescribeConfigsRequest([DescribeConfigsResource(2, "t", None)]),
+            lambda answer: answer.results[0],
+        ),
+    ],
+)
+async def test_what_another_agent_has_just_made_is_there(
+    version: int, asked: Any, found_in: Callable[[Any], Any]
+) -> None:
     """A tool creates a topic through one agent and asks another, whose view does not have it yet."""
     control = ScriptedControl()
     control.cluster.apply(snapshot())
@@ -40,33 +61,9 @@ async def test_what_another_agent_has_just_made_is_there(api_key: int) -> None:
         return Reply(partitions_read=PartitionsRead())
 
     control.answers["read_partitions"] = come
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
-        if api_key == 43:
-            named = nested(43, 2, "TopicPartitions", topic="t", partitions=(0,))
-            fields = {"election_type": 0, "topic_partitions": (named,), "timeout_ms": SECOND}
-            answer = await client.ask(43, 2, **fields)
-            found = answer.replica_election_results[0].partition_result[0].error_code
-        elif api_key == 45:
-            one = nested(45, 0, "ReassignablePartition", partition_index=0, replicas=(1,))
-            named = nested(45, 0, "ReassignableTopic", name="t", partitions=(one,))
-            answer = await client.ask(45, 0, timeout_ms=SECOND, topics=(named,))
-            found = answer.responses[0].partitions[0].error_code
-        else:
-            named = nested(
-                32,
-                4,
-                "DescribeConfigsResource",
-                resource_type=2,
-                resource_name="t",
-                configuration_keys=None,
-            )
-            answer = await client.ask(
-                32, 4, resources=(named,), include_synonyms=False, include_documentation=False
-            )
-            found = answer.results[0].error_code
-        await client.close()
-    assert found != UNKNOWN_TOPIC
+    async with client_of(make_context(control)) as client:
+        found = found_in(await client.call(version, asked))
+    assert found.error_code != UNKNOWN_TOPIC
 
 
 def test_headers_have_tagged_fields_where_kafkas_have() -> None:
@@ -80,16 +77,18 @@ def test_headers_have_tagged_fields_where_kafkas_have() -> None:
 @pytest.mark.parametrize("tags", [b"\x01\x7f\x03abc", b"\x02\x05\x00\x7f\x01x"])
 def test_unknown_tagged_fields_are_skipped(tags: bytes) -> None:
     """KIP-482: at the end of the request and of its nested structs."""
-    for key, version, fields in ((26, 4, {"committed": True}), (25, 3, {"group_id": "g"})):
+    for key, version, asked in (
+        (26, 4, EndTxnRequest("x", 5, 3, True)),
+        (25, 3, AddOffsetsToTxnRequest("x", 5, 3, "g")),
+    ):
         api = discover().get(key, version)
         assert api is not None
-        body = encode_body(key, version, request(key, version, **TRANSACTION, **fields))
+        body = encode_body(key, version, asked)
         assert api.read(memoryview(body[:-1] + tags), version) == api.read(
             memoryview(body), version
         )
-    topic = nested(37, 2, "CreatePartitionsTopic", name="t", count_=7, assignments=None)
-    growth = request(37, 2, topics=(topic,), timeout_ms=1000, validate_only=True)
-    body = encode_body(37, 2, growth)
+    growth = [CreatePartitionsTopic("t", 7, None)]
+    body = encode_body(37, 2, CreatePartitionsRequest(growth, 1000, True))
     assert body.startswith(b"\2\2t\0\0\0\7\0\0")
     longer = body[:8] + tags + body[9:-1] + tags
     api = discover().get(37, 2)
@@ -111,15 +110,11 @@ async def test_telemetry_asks_for_nothing_and_keeps_nothing(setup: Setup) -> Non
     assert first.requested_metrics == ()
     assert first.push_interval_ms == 300_000
 
+    usual = PushTelemetryRequest(mine, first.subscription_id, True, 4, b"no zstd")
+
     async def push(**over: Any) -> int:
-        fields = {
-            "client_instance_id": mine,
-            "subscription_id": first.subscription_id,
-            "terminating": True,
-            "compression_type": 4,
-            "metrics": b"no zstd",
-        }
-        return int((await setup.ask(72, 0, **(fields | over))).error_code)
+        answer = await setup.client.call(0, usual._replace(**over))
+        return int(answer.error_code)
 
     assert await push() == 0
     assert await push(metrics=b"x" * (1 << 20)) == 0

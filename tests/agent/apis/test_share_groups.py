@@ -24,6 +24,7 @@ from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
+from tests.doubles.clock import until
 
 GROUP = "queue"
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
@@ -77,14 +78,12 @@ async def produce(setup: Setup, count: int = 3, value: bytes = b"v") -> None:
     part = wire.PartitionProduceData(0, memoryview(BatchToWrite(records=new).encode()))
     data = wire.TopicProduceData("t", partition_data=[part])
     asked = wire.ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data])
-    answer = await setup.client.call(wire.PRODUCE_REQUEST, wire.PRODUCE_RESPONSE, 9, asked)
+    answer = await setup.client.call(9, asked)
     assert not answer.responses[0].partition_responses[0].error_code
 
 
 async def beat(setup: Setup, epoch: int, member_id: str = "me") -> Any:
     return await setup.client.call(
-        groups.SHARE_GROUP_HEARTBEAT_REQUEST,
-        groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
         1,
         groups.ShareGroupHeartbeatRequest(
             GROUP, member_id, epoch, subscribed_topic_names=("t",) if epoch == 0 else None
@@ -113,12 +112,7 @@ async def fetch(
         topics=[records.FetchTopic(topic_id, [records.FetchPartition(0, batches)])],
     )
     async with asyncio.timeout(60):
-        return await (client or setup.client).call(
-            records.SHARE_FETCH_REQUEST,
-            records.SHARE_FETCH_RESPONSE,
-            version,
-            asked._replace(**fields),
-        )
+        return await (client or setup.client).call(version, asked._replace(**fields))
 
 
 async def acknowledge(
@@ -127,8 +121,6 @@ async def acknowledge(
     batch = records.AcknowledgementBatch(first, last, (kind,))
     partition = records.AcknowledgePartition(0, [batch])
     return await setup.client.call(
-        records.SHARE_ACKNOWLEDGE_REQUEST,
-        records.SHARE_ACKNOWLEDGE_RESPONSE,
         2,
         records.ShareAcknowledgeRequest(
             GROUP, "me", epoch, topics=[records.AcknowledgeTopic(topic_id, [partition])]
@@ -195,8 +187,7 @@ async def test_a_fetch_waits_for_records_and_for_what_others_give_back(setup: Se
     await produce(setup)
     assert acquired(await waiting) == [(6, 8, 1)]
     waiting = asyncio.create_task(fetch(setup, 2, topic_id, client=second, max_wait_ms=60_000))
-    while setup.running.context.shares.wakes_of(GROUP) == 0:
-        await asyncio.sleep(0)
+    await until(lambda: setup.running.context.shares.wakes_of(GROUP) != 0)
     answer = await acknowledge(setup, 3, topic_id, 0, 2, RELEASE)
     assert not answer.responses[0].partitions[0].error_code
     assert acquired(await waiting) == [(0, 2, 2)]
@@ -318,10 +309,7 @@ async def test_groups_are_described_and_offsets_altered(setup: Setup) -> None:
     await fetch(setup, 0, topic_id, max_records=3)
     await acknowledge(setup, 1, topic_id, 0, 1)
     described = await setup.client.call(
-        groups.SHARE_GROUP_DESCRIBE_REQUEST,
-        groups.SHARE_GROUP_DESCRIBE_RESPONSE,
-        1,
-        groups.ShareGroupDescribeRequest((GROUP, "other"), include_authorized_operations=True),
+        1, groups.ShareGroupDescribeRequest((GROUP, "other"), include_authorized_operations=True)
     )
     group, other = described.groups
     assert (group.group_state, group.assignor_name) == ("Stable", "simple")
@@ -340,8 +328,6 @@ async def test_groups_are_described_and_offsets_altered(setup: Setup) -> None:
     (offset, gone) = await offsets(setup, 1, named("t", (0,)), named("gone", (0,)))
     assert (offset.start_offset, gone.start_offset) == (1, -1)
     deleted = await setup.client.call(
-        groups.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
-        groups.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
         0,
         groups.DeleteShareGroupOffsetsRequest(
             GROUP, [groups.DeleteShareGroupOffsetsRequestTopic(name) for name in ("t", "gone")]
@@ -353,8 +339,6 @@ async def test_groups_are_described_and_offsets_altered(setup: Setup) -> None:
 
 async def offsets(setup: Setup, version: int, *topics: Any) -> list[Any]:
     answer = await setup.client.call(
-        groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
         version,
         groups.DescribeShareGroupOffsetsRequest(
             [groups.DescribeShareGroupOffsetsRequestGroup(GROUP, topics or None)]
@@ -368,9 +352,4 @@ async def alter(setup: Setup, offset: int) -> Any:
     topics = [
         groups.AlterShareGroupOffsetsRequestTopic(name, [partition]) for name in ("t", "gone")
     ]
-    return await setup.client.call(
-        groups.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
-        groups.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-        0,
-        groups.AlterShareGroupOffsetsRequest(GROUP, topics),
-    )
+    return await setup.client.call(0, groups.AlterShareGroupOffsetsRequest(GROUP, topics))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -27,13 +26,14 @@ from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import SET
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord, read_batches
+from lacuna.wire.messages import configs as configs_wire
+from lacuna.wire.messages import fetch, topics, transactions
 from lacuna.wire.messages import produce as wire
 from lacuna.wire.messages import share_groups as groups
 from lacuna.wire.messages import share_records as records
 from tests.agent.apis.clusters import Setup
 from tests.agent.harness import RawClient
 from tests.golden.broker import kafka
-from tests.messages import nested
 
 TYPES: Final = {"gap": 0, "accept": 1, "release": 2, "reject": 3, "renew": 4}
 REASONS: Final = {
@@ -43,124 +43,11 @@ REASONS: Final = {
 _RECORD_LIMIT: Final = 1
 _LIMIT_SECONDS: Final = 30.0
 
-TABLES: Final[Mapping[str, str]] = {
-    "records are delivered once": """
-        log 10          ->
-        a joins         -> ok
-        a gets 4        -> 0-3x1
-        b joins         -> ok
-        b gets 100      -> 4-9x1
-        a gets 100      ->
-        a acks 0-3      -> ok
-        b acks 6-9      -> ok
-        lag             -> 2
-        b acks 4-5      -> ok
-        lag             -> 0
-    """,
-    "what is released comes again, with a higher count": """
-        log 5           ->
-        a joins         -> ok
-        a gets 5        -> 0-4x1
-        a acks 0-1=release -> ok
-        a acks 2-4      -> ok
-        a gets 5        -> 0-1x2
-        a acks 0=release -> ok
-        a acks 1=reject -> ok
-        a gets 5        -> 0-0x3
-        a acks 0        -> ok
-        lag             -> 0
-    """,
-    "the last delivery archives": """
-        set share.delivery.count.limit 2 ->
-        log 2           ->
-        a joins         -> ok
-        a gets 5        -> 0-1x1
-        a acks 0-1=release -> ok
-        a gets 5        -> 0-1x2
-        a acks 0-1=release -> ok
-        a gets 5        ->
-        lag             -> 0
-    """,
-    "an acknowledgement needs what the member holds": """
-        log 6           ->
-        a joins         -> ok
-        b joins         -> ok
-        a gets 3        -> 0-2x1
-        b gets 3        -> 3-5x1
-        a acks 3-5      -> INVALID_RECORD_STATE
-        a acks 0-9      -> INVALID_REQUEST
-        a acks 0-2      -> ok
-        a acks 0-2      -> ok
-        b acks 3-5=renew -> ok
-        b acks 3-5      -> ok
-        b acks 4        -> ok
-        lag             -> 0
-    """,
-    "a session that closes gives everything back": """
-        log 3           ->
-        a joins         -> ok
-        a gets 9        -> 0-2x1
-        a acks 1        -> ok
-        a closes        -> ok
-        a gets 9        -> 0-0x2 2-2x2
-        a acks 0        -> ok
-        a acks 2        -> ok
-        lag             -> 0
-    """,
-    "read_committed waits for the outcome": """
-        set share.isolation.level read_committed ->
-        log 2           ->
-        log 2 open      ->
-        a joins         -> ok
-        a gets 9        -> 0-1x1
-        a acks 0-1      -> ok
-        a gets 9        ->
-        end abort       ->
-        log 1           ->
-        a gets 9        -> some
-    """,
-    "what is rejected reaches the dead-letter queue": """
-        queue           ->
-        set share.delivery.count.limit 2 ->
-        log 4           ->
-        a joins         -> ok
-        a gets 9        -> 0-3x1
-        a acks 0-1=reject -> ok
-        a acks 2=release -> ok
-        a acks 3        -> ok
-        letters         -> 0x1 rejected, 1x1 rejected
-        a gets 9        -> 2-2x2
-        a acks 2=release -> ok
-        letters         -> 0x1 rejected, 1x1 rejected, 2x2 too often
-        lag             -> 0
-    """,
-    "letters copy records": """
-        queue           ->
-        set errors.deadletterqueue.copy.record.enable true ->
-        log 1           ->
-        a joins         -> ok
-        a gets 9        -> 0-0x1
-        a acks 0=reject -> ok
-        letters         -> 0x1 rejected v0
-    """,
-    "a topic that is no dead-letter queue gets nothing": """
-        queue off       ->
-        log 1           ->
-        a joins         -> ok
-        a gets 9        -> 0-0x1
-        a acks 0=reject -> ok
-        lag             -> 0
-        letters         ->
-    """,
-    "the first member has epoch 2": """
-        a beats         -> 2
-    """,
-    "configs are checked": """
-        set errors.deadletterqueue.topic.name __dlq -> INVALID_CONFIG
-        set share.isolation.level none -> INVALID_CONFIG
-        set share.delivery.count.limit 1 -> INVALID_CONFIG
-    """,
-}
+#: The tables by their titles.
+TABLES: Final = dict(
+    table.split("\n", 1)
+    for table in Path(__file__).with_suffix(".txt").read_text().strip().split("\n\n")
+)
 
 
 class Stage:
@@ -224,35 +111,18 @@ class Stage:
         return str(await getattr(self, f"_{verb}")(who, *rest))
 
     async def _create(self, name: str, **configs: str) -> None:
-        shown = [
-            nested(19, 7, "CreatableTopicConfig", name=key, value=value)
-            for key, value in configs.items()
-        ]
-        topic = nested(
-            19,
-            7,
-            "CreatableTopic",
-            name=name,
-            num_partitions=1,
-            replication_factor=1,
-            configs=shown,
+        made = topics.CreatableTopic(
+            name, 1, 1, configs=[topics.CreatableTopicConfig(*each) for each in configs.items()]
         )
-        answer = await self._client.ask(19, 7, topics=[topic], timeout_ms=30_000)
+        answer = await self._client.call(7, topics.CreateTopicsRequest([made], 30_000))
         assert not answer.topics[0].error_code, answer
         if not self._topic_id:
             self._topic_id = answer.topics[0].topic_id
 
     async def _set(self, name: str, value: str) -> str:
-        config = nested(44, 1, "AlterableConfig", name=name, config_operation=SET, value=value)
-        group = nested(
-            44,
-            1,
-            "AlterConfigsResource",
-            resource_type=32,
-            resource_name=self._group,
-            configs=[config],
-        )
-        answer = await self._client.ask(44, 1, resources=[group])
+        changes = [configs_wire.AlterableConfig(name, SET, value)]
+        group = configs_wire.AlterConfigsResource(32, self._group, changes)
+        answer = await self._client.call(1, configs_wire.IncrementalAlterConfigsRequest([group]))
         code = answer.responses[0].error_code
         return ErrorCode(code).name if code else ""
 
@@ -281,7 +151,7 @@ class Stage:
             timeout_ms=30_000,
             topic_data=[wire.TopicProduceData(self._topic, partition_data=[part])],
         )
-        answer = await self._client.call(wire.PRODUCE_REQUEST, wire.PRODUCE_RESPONSE, 9, asked)
+        answer = await self._client.call(9, asked)
         assert not answer.responses[0].partition_responses[0].error_code, answer
         return ""
 
@@ -289,36 +159,26 @@ class Stage:
         """Return the producer of a transaction that has the partition."""
         await self._find_coordinator(1)
         while True:
-            made = await self._client.ask(
-                22, 4, transactional_id=self._group, transaction_timeout_ms=60_000
+            made = await self._client.call(
+                4, transactions.InitProducerIdRequest(self._group, 60_000)
             )
             if not made.error_code:
                 break
             await asyncio.sleep(0.1)  # Kafka's coordinator is being found
-        topic = nested(24, 3, "AddPartitionsToTxnTopic", name=self._topic, partitions=[0])
+        rows = [transactions.AddPartitionsToTxnTopic(self._topic, [0])]
+        asked = transactions.AddPartitionsToTxnRequest(
+            (), self._group, made.producer_id, made.producer_epoch, rows
+        )
         while True:
-            added = await self._client.ask(
-                24,
-                3,
-                v3_and_below_transactional_id=self._group,
-                v3_and_below_producer_id=made.producer_id,
-                v3_and_below_producer_epoch=made.producer_epoch,
-                v3_and_below_topics=[topic],
-            )
+            added = await self._client.call(3, asked)
             (result,) = added.results_by_topic_v3_and_below
             if not result.results_by_partition[0].partition_error_code:
                 return made.producer_id, made.producer_epoch
             await asyncio.sleep(0.1)
 
     async def _end(self, outcome: str) -> str:
-        answer = await self._client.ask(
-            26,
-            3,
-            transactional_id=self._group,
-            producer_id=self._producer[0],
-            producer_epoch=self._producer[1],
-            committed=outcome == "commit",
-        )
+        asked = transactions.EndTxnRequest(self._group, *self._producer, outcome == "commit")
+        answer = await self._client.call(3, asked)
         assert not answer.error_code, answer
         return ""
 
@@ -344,12 +204,7 @@ class Stage:
             self._group, self._member(who), epoch, subscribed_topic_names=names
         )
         while True:
-            answer = await self._client.call(
-                groups.SHARE_GROUP_HEARTBEAT_REQUEST,
-                groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
-                1,
-                asked,
-            )
+            answer = await self._client.call(1, asked)
             if answer.error_code not in (14, 15, 16):  # the coordinator loads, or is not there yet
                 return answer
             await asyncio.sleep(0.1)
@@ -376,8 +231,6 @@ class Stage:
     async def _fetch(self, who: str, most: int) -> str:
         epoch = self._sessions.get(who, 0)
         answer = await self._client.call(
-            records.SHARE_FETCH_REQUEST,
-            records.SHARE_FETCH_RESPONSE,
             2,
             records.ShareFetchRequest(
                 self._group,
@@ -426,8 +279,6 @@ class Stage:
     async def _acknowledge(self, who: str, epoch: int, *batches: Any) -> Any:
         parts = [records.AcknowledgePartition(0, batches)]
         return await self._client.call(
-            records.SHARE_ACKNOWLEDGE_REQUEST,
-            records.SHARE_ACKNOWLEDGE_RESPONSE,
             2,
             records.ShareAcknowledgeRequest(
                 self._group,
@@ -444,8 +295,6 @@ class Stage:
         while True:
             topics = [groups.DescribeShareGroupOffsetsRequestTopic(self._topic, (0,))]
             answer = await self._client.call(
-                groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-                groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
                 1,
                 groups.DescribeShareGroupOffsetsRequest(
                     [groups.DescribeShareGroupOffsetsRequestGroup(self._group, topics)]
@@ -467,9 +316,10 @@ class Stage:
             await asyncio.sleep(0.1)
 
     async def _read_letters(self) -> str:
-        part = nested(1, 12, "FetchPartition", partition=0, partition_max_bytes=1 << 20)
-        topic = nested(1, 12, "FetchTopic", topic=self._queue_name, partitions=[part])
-        answer = await self._client.ask(1, 12, max_wait_ms=0, topics=[topic])
+        part = fetch.FetchPartition(0, partition_max_bytes=1 << 20)
+        topic = fetch.FetchTopic(self._queue_name, partitions=[part])
+        asked = fetch.FetchRequest(max_wait_ms=0, topics=[topic])
+        answer = await self._client.call(12, asked)
         found = []
         for batch in read_batches(b"".join(answer.responses[0].partitions[0].records or ())):
             for record in batch.records():

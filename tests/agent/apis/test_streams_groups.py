@@ -52,18 +52,11 @@ async def beat(setup: Setup, epoch: int, version: int = 1, **fields: Any) -> Any
         joining = {"rebalance_timeout_ms": 1000, "topology": topology(), "process_id": "p"}
         joining |= dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks"), ())
     asked = groups.StreamsGroupHeartbeatRequest(GROUP, "me", epoch)._replace(**joining)
-    return await setup.client.call(
-        groups.STREAMS_GROUP_HEARTBEAT_REQUEST,
-        groups.STREAMS_GROUP_HEARTBEAT_RESPONSE,
-        version,
-        asked._replace(**fields),
-    )
+    return await setup.client.call(version, asked._replace(**fields))
 
 
 async def describe(setup: Setup, version: int = 1, group_id: str = GROUP) -> Any:
     answer = await setup.client.call(
-        groups.STREAMS_GROUP_DESCRIBE_REQUEST,
-        groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
         version,
         groups.StreamsGroupDescribeRequest([group_id], include_topology_description=version >= 1),
     )
@@ -154,10 +147,7 @@ async def test_a_description_comes_back(setup: Setup) -> None:
 
     async def tell(group_id: str = GROUP, member_id: str = "me") -> Any:
         return await setup.client.call(
-            groups.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_REQUEST,
-            groups.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_RESPONSE,
-            0,
-            groups.StreamsGroupTopologyDescriptionUpdateRequest(group_id, member_id, 0, told),
+            0, groups.StreamsGroupTopologyDescriptionUpdateRequest(group_id, member_id, 0, told)
         )
 
     assert not (await tell()).error_code

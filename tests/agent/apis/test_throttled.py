@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
@@ -16,16 +15,18 @@ from lacuna.agent.quotas.limits import MUTATIONS, PRODUCED, REQUESTS
 from lacuna.agent.security.authentication import Authentication
 from lacuna.agent.security.listeners import Listener, Protocol
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.messages import topics
 from lacuna.wire.messages.client_quotas import EntryData, OpData
+from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from lacuna.wire.peers import ASK_CONTROL_KEY, READ_CHUNK_KEY
 from tests.agent.apis.clusters import UNKNOWN_TOPIC, Setup, topic
 from tests.agent.apis.test_client_quotas import EVERY_USER, alter
 from tests.agent.harness import RawClient, encode_request
 from tests.clients.batch import batch
-from tests.messages import encode_body, nested, request
+from tests.messages import encode_body
 
 EXCEEDED = ErrorCode.THROTTLING_QUOTA_EXCEEDED
-PRODUCE, METADATA, CREATE_TOPICS, API_VERSIONS, DELETE_TOPICS = 0, 3, 19, 18, 20
+PRODUCE, METADATA, API_VERSIONS, DELETE_TOPICS = 0, 3, 18, 20
 
 
 async def limit(setup: Setup, key: str, value: float) -> None:
@@ -42,18 +43,10 @@ async def another(setup: Setup) -> AsyncIterator[RawClient]:
     client.writer.close()
 
 
-def records(acks: int) -> dict[str, Any]:
+def records(acks: int) -> ProduceRequest:
     """Return a Produce request of 100 kB."""
-    partition = nested(
-        PRODUCE, 9, "PartitionProduceData", index_=0, records=batch([bytes(100_000)])
-    )
-    return {
-        "acks": acks,
-        "timeout_ms": 1000,
-        "topic_data": (
-            nested(PRODUCE, 9, "TopicProduceData", name="t", partition_data=(partition,)),
-        ),
-    }
+    parts = [PartitionProduceData(0, memoryview(batch([bytes(100_000)])))]
+    return ProduceRequest(None, acks, 1000, [TopicProduceData("t", partition_data=parts)])
 
 
 def used(setup: Setup) -> float:
@@ -67,9 +60,9 @@ async def test_no_connection_is_served_before_what_is_owed_is_paid(setup: Setup)
     await setup.create("t")
     await limit(setup, PRODUCED, 1000.0)
     async with another(setup) as first, another(setup) as second, another(setup) as third:
-        answer = await first.ask(PRODUCE, 9, **records(-1))
+        answer = await first.call(9, records(-1))
         assert answer.throttle_time_ms > 90_000  # as Kafka, for as long as it takes
-        body = encode_body(PRODUCE, 9, request(PRODUCE, 9, **records(-1)))
+        body = encode_body(PRODUCE, 9, records(-1))
         second.send(encode_request(PRODUCE, 9, body))
         while setup.running.context.metrics.request_bytes_now < len(body):
             await third.ask(API_VERSIONS, 0)  # others are served meanwhile
@@ -79,7 +72,7 @@ async def test_no_connection_is_served_before_what_is_owed_is_paid(setup: Setup)
 async def test_records_that_nobody_acknowledges_count(setup: Setup) -> None:
     await setup.create("t")
     await limit(setup, PRODUCED, 1000.0)
-    body = encode_body(PRODUCE, 9, request(PRODUCE, 9, **records(0)))
+    body = encode_body(PRODUCE, 9, records(0))
     async with another(setup) as client, another(setup) as other:
         client.send(encode_request(PRODUCE, 9, body))
         while not used(setup):
@@ -98,7 +91,7 @@ async def test_a_debt_is_not_forgotten_with_the_time(setup: Setup) -> None:
     await setup.create("t")
     await limit(setup, PRODUCED, 1000.0)
     async with another(setup) as client:
-        await client.ask(PRODUCE, 9, **records(-1))
+        await client.call(9, records(-1))
     (bucket,) = (
         found for (key, _), found in setup.running.context.quotas.buckets.items() if key == PRODUCED
     )
@@ -112,12 +105,11 @@ async def test_a_debt_is_not_forgotten_with_the_time(setup: Setup) -> None:
 async def test_only_what_was_changed_counts_and_errors_stay_what_they_are(setup: Setup) -> None:
     await setup.create("there", 50)
     await limit(setup, MUTATIONS, 1.0)
-    asked = {"timeout_ms": 1000, "validate_only": False}
 
     async def create(*names: str, count: int = 1) -> tuple[list[int], int]:
         async with another(setup) as client:
-            topics = tuple(topic(name, count) for name in names)
-            answer = await client.ask(CREATE_TOPICS, 7, topics=topics, **asked)
+            made = [topic(name, count) for name in names]
+            answer = await client.call(7, topics.CreateTopicsRequest(made, 1000))
             return [each.error_code for each in answer.topics], answer.throttle_time_ms
 
     exists, invalid = ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.INVALID_TOPIC_EXCEPTION
@@ -137,8 +129,8 @@ async def test_topics_that_metadata_makes_count(setup: Setup) -> None:
 
     async def look(name: str) -> int:
         async with another(setup) as client:
-            wanted = (nested(METADATA, 9, "MetadataRequestTopic", name=name),)
-            answer = await client.ask(METADATA, 9, topics=wanted, allow_auto_topic_creation=True)
+            wanted = [topics.MetadataRequestTopic(name=name)]
+            answer = await client.call(9, topics.MetadataRequest(wanted))
             (found,) = answer.topics
             return int(found.error_code)
 

@@ -6,24 +6,53 @@ import pytest
 
 from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.client import InProcessClient
-from lacuna.controlplane.v1.cluster_pb2 import (
-    CreatePartitions,
-    CreatePartitionsTopic,
-    CreateTopic,
-    CreateTopics,
-    DeleteTopics,
-)
+from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic, DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.wire.layout import ZERO_UUID
+from lacuna.wire.messages import topics as wire
 from tests.agent.apis.clusters import SECOND, Setup, topic
-from tests.agent.plane import hold_deltas
-from tests.messages import nested
+from tests.agent.plane import create_topic, hold_deltas
+
+
+async def deleted(setup: Setup, *states: wire.DeleteTopicState) -> Any:
+    """Delete topics at v6."""
+    return (await setup.client.call(6, wire.DeleteTopicsRequest(states, (), SECOND))).responses
+
+
+async def delete_by_name(setup: Setup, version: int, *names: str) -> Any:
+    states = [wire.DeleteTopicState(name) for name in names]
+    asked = wire.DeleteTopicsRequest(states, names, SECOND)
+    return (await setup.client.call(version, asked)).responses
+
+
+async def delete_records(
+    setup: Setup, version: int, rows: dict[str, list[tuple[int, int]]]
+) -> list[tuple[int, int]]:
+    """Delete up to pairs of partition and offset, and return the error and the low watermark of each."""
+    topics = [
+        wire.DeleteRecordsTopic(name, [wire.DeleteRecordsPartition(*each) for each in pairs])
+        for name, pairs in rows.items()
+    ]
+    answer = await setup.client.call(version, wire.DeleteRecordsRequest(topics, SECOND))
+    return [(p.error_code, p.low_watermark) for t in answer.topics for p in t.partitions]
+
+
+def growth(name: str, count: int, *brokers: tuple[int, ...]) -> wire.CreatePartitionsTopic:
+    assignments = [wire.CreatePartitionsAssignment(each) for each in brokers]
+    return wire.CreatePartitionsTopic(name, count, assignments or None)
+
+
+async def grow(
+    setup: Setup, *topics: wire.CreatePartitionsTopic, version: int = 3, check: bool = False
+) -> Any:
+    asked = wire.CreatePartitionsRequest(topics, SECOND, check)
+    return (await setup.client.call(version, asked)).results
 
 
 @pytest.mark.parametrize("version", range(2, 8))
 async def test_create_topics_at_every_version(setup: Setup, version: int) -> None:
     """Counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516)."""
-    made = topic("t", -1, 7, version=version, configs={"retention.ms": " 01000 "})
+    made = topic("t", -1, 7, configs={"retention.ms": " 01000 "})
     (found,) = await setup.create_topics(made, version=version)
     assert found.error_code == 0
     if version >= 5:
@@ -76,28 +105,13 @@ async def test_an_assignment_names_as_many_different_brokers_for_each_partition(
     setup: Setup, brokers: tuple[tuple[int, ...], ...], said: str
 ) -> None:
     """As in Kafka, for topics that are created and for those that grow. The brokers need not exist."""
-    assignments = tuple(
-        nested(19, 7, "CreatableReplicaAssignment", partition_index=index, broker_ids=each)
-        for index, each in enumerate(brokers)
-    )
-    made = nested(
-        19,
-        7,
-        "CreatableTopic",
-        name="t",
-        num_partitions=-1,
-        replication_factor=-1,
-        assignments=assignments,
-        configs=(),
-    )
+    assignments = [wire.CreatableReplicaAssignment(*each) for each in enumerate(brokers)]
+    made = wire.CreatableTopic("t", -1, -1, assignments)
     (found,) = await setup.create_topics(made)
     assert found.error_code == (39 if said else 0)
     assert said in (found.error_message or "")
     await setup.create_topics(topic("u", 2))
-    more = tuple(nested(37, 3, "CreatePartitionsAssignment", broker_ids=each) for each in brokers)
-    growth = nested(37, 3, "CreatePartitionsTopic", name="u", count_=4, assignments=more)
-    answer = await setup.ask(37, 3, topics=(growth,), timeout_ms=SECOND, validate_only=False)
-    (grown,) = answer.results
+    (grown,) = await grow(setup, growth("u", 4, *brokers))
     assert grown.error_code == (39 if said else 0)
     assert said in (grown.error_message or "")
     known = setup.running.control.cluster.topics_by_name
@@ -152,15 +166,15 @@ async def test_many_topics_are_created_by_several_commands(setup: Setup) -> None
 @pytest.mark.parametrize("version", range(1, 6))
 async def test_delete_topics_by_name(setup: Setup, version: int) -> None:
     await setup.create_topics(topic("t"), topic("u"))
-    answer = await setup.ask(20, version, topic_names=("t", "nope", "u", "u"), timeout_ms=SECOND)
-    assert [(each.name, each.error_code) for each in answer.responses] == [
+    found = await delete_by_name(setup, version, "t", "nope", "u", "u")
+    assert [(each.name, each.error_code) for each in found] == [
         ("t", 0),
         ("nope", 3),
         ("u", 42),
         ("u", 42),
     ]
     if version >= 5:
-        words = [each.error_message for each in answer.responses]
+        words = [each.error_message for each in found]
         once = "Name each topic only once, either by its name or by its id."
         assert words == [None, "This server does not host this topic-partition.", once, once]
     assert set(setup.running.control.cluster.topics_by_name) == {"u"}
@@ -171,8 +185,7 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
     (made,) = await setup.create_topics(topic("t"))
 
     async def delete(name: str | None, topic_id: bytes = ZERO_UUID) -> tuple[str | None, int]:
-        asked = nested(20, 6, "DeleteTopicState", name=name, topic_id=topic_id)
-        (found,) = (await setup.ask(20, 6, topics=(asked,), timeout_ms=SECOND)).responses
+        (found,) = await deleted(setup, wire.DeleteTopicState(name, topic_id))
         return found.name, found.error_code
 
     assert await delete(None, bytes(15) + b"c") == (None, 100)
@@ -188,81 +201,43 @@ async def test_delete_topics_by_id(setup: Setup) -> None:
 async def test_s6_delete_topics_that_another_agent_has_just_made_anew_or_deleted(
     setup: Setup, version: int
 ) -> None:
-    """An answer from another agent is valid here: a name stands for its current topic, and answers by name
-    have no ids.
-    """
+    """A name stands for its current topic, as another agent would answer, and answers by name have no ids."""
     elsewhere = InProcessClient(setup.running.runtime)
-
-    async def make(name: str) -> bytes:
-        wanted = CreateTopics(topics=[CreateTopic(name=name, partition_count=1)])
-        made = (await elsewhere.call(Command(create_topics=wanted))).topics_created.topics[0]
-        assert made.error_code == 0
-        return made.topic_id
 
     async def drop(topic_id: bytes) -> None:
         await elsewhere.call(Command(delete_topics=DeleteTopics(topic_ids=[topic_id])))
 
-    old, gone = await make("again"), await make("gone")
+    old, gone = await create_topic(elsewhere, "again"), await create_topic(elsewhere, "gone")
     hold_deltas(setup.running.control)
     await drop(old)
     await drop(gone)
-    await make("again")
-    fields: dict[str, Any] = {"topic_names": ("again", "gone")}
-    if version >= 6:
-        names = [nested(20, 6, "DeleteTopicState", name=name) for name in ("again", "gone")]
-        fields = {"topics": tuple(names)}
-    answer = await setup.ask(20, version, **fields, timeout_ms=SECOND)
-    assert [(each.name, each.error_code) for each in answer.responses] == [
-        ("again", 0),
-        ("gone", 3),
-    ]
+    await create_topic(elsewhere, "again")
+    found = await delete_by_name(setup, version, "again", "gone")
+    assert [(each.name, each.error_code) for each in found] == [("again", 0), ("gone", 3)]
     assert not elsewhere.cluster.topics_by_name
 
-    await make("new")
-    fields = {"topic_names": ("new",)}
+    await create_topic(elsewhere, "new")
+    found = await delete_by_name(setup, version, "new")
+    assert [(each.name, each.error_code) for each in found] == [("new", 0)]
     if version >= 6:
-        fields = {"topics": (nested(20, 6, "DeleteTopicState", name="new"),)}
-    answer = await setup.ask(20, version, **fields, timeout_ms=SECOND)
-    assert [(each.name, each.error_code) for each in answer.responses] == [("new", 0)]
-    if version >= 6:
-        made = await make("by-id")
-        asked = nested(20, 6, "DeleteTopicState", name=None, topic_id=made)
-        (found,) = (await setup.ask(20, 6, topics=(asked,), timeout_ms=SECOND)).responses
-        assert (found.name, found.topic_id, found.error_code) == ("by-id", made, 0)
+        made = await create_topic(elsewhere, "by-id")
+        (by_id,) = await deleted(setup, wire.DeleteTopicState(None, made))
+        assert (by_id.name, by_id.topic_id, by_id.error_code) == ("by-id", made, 0)
     await elsewhere.close()
 
 
 @pytest.mark.parametrize("version", range(3))
 async def test_delete_records_of_what_is_not_there(setup: Setup, version: int) -> None:
     await setup.create_topics(topic("t", 2))
-    rows = tuple(
-        nested(
-            21,
-            version,
-            "DeleteRecordsTopic",
-            name=name,
-            partitions=tuple(
-                nested(21, version, "DeleteRecordsPartition", partition_index=i, offset=offset)
-                for i, offset in pairs
-            ),
-        )
-        for name, pairs in (("t", ((0, 0), (5, 0), (1, 9))), ("nope", ((0, -1),)))
-    )
-    answer = await setup.ask(21, version, topics=rows, timeout_ms=SECOND)
-    found = [(p.error_code, p.low_watermark) for t in answer.topics for p in t.partitions]
+    rows = {"t": [(0, 0), (5, 0), (1, 9)], "nope": [(0, -1)]}
+    found = await delete_records(setup, version, rows)
     assert found == [(0, 0), (3, -1), (1, -1), (3, -1)]
 
 
 async def test_of_a_partition_that_is_named_twice_the_last_offset_counts(setup: Setup) -> None:
     """As in Kafka. The answer names it once."""
     await setup.create_topics(topic("t"))
-    partitions = tuple(
-        nested(21, 2, "DeleteRecordsPartition", partition_index=0, offset=offset)
-        for offset in (9, 0)
-    )
-    rows = (nested(21, 2, "DeleteRecordsTopic", name="t", partitions=partitions),)
-    answer = await setup.ask(21, 2, topics=rows, timeout_ms=SECOND)
-    found = [(p.error_code, p.low_watermark) for t in answer.topics for p in t.partitions]
+    found = await delete_records(setup, 2, {"t": [(0, 9), (0, 0)]})
     assert found == [(0, 0)]
 
 
@@ -272,10 +247,8 @@ async def test_assignments_are_held_against_what_another_agent_has_just_grown(se
     hold_deltas(setup.running.control)
     larger = CreatePartitions(topics=[CreatePartitionsTopic(name="t", partition_count=3)])
     await elsewhere.call(Command(create_partitions=larger))
-    assignment = nested(37, 3, "CreatePartitionsAssignment", broker_ids=(1,))
-    asked = nested(37, 3, "CreatePartitionsTopic", name="t", count_=4, assignments=(assignment,))
-    answer = await setup.ask(37, 3, topics=(asked,), timeout_ms=SECOND, validate_only=False)
-    assert [(each.name, each.error_code) for each in answer.results] == [("t", 0)]
+    results = await grow(setup, growth("t", 4, (1,)))
+    assert [(each.name, each.error_code) for each in results] == [("t", 0)]
     assert elsewhere.cluster.topics_by_name["t"].partition_count == 4
     await elsewhere.close()
 
@@ -284,34 +257,22 @@ async def test_assignments_are_held_against_what_another_agent_has_just_grown(se
 async def test_create_partitions(setup: Setup, version: int) -> None:
     await setup.create_topics(topic("t", 2), topic("u", 2))
 
-    async def grow(*pairs: tuple[str, int], check: bool = False) -> list[tuple[str, int]]:
-        topics = tuple(
-            nested(37, version, "CreatePartitionsTopic", name=name, count_=count, assignments=None)
-            for name, count in pairs
+    async def codes(*pairs: tuple[str, int], check: bool = False) -> list[tuple[str, int]]:
+        results = await grow(
+            setup, *(growth(*each) for each in pairs), version=version, check=check
         )
-        answer = await setup.ask(37, version, topics=topics, timeout_ms=SECOND, validate_only=check)
-        return [(each.name, each.error_code) for each in answer.results]
+        return [(each.name, each.error_code) for each in results]
 
-    assert await grow(("t", 2), ("nope", 3), ("u", 5), ("u", 6)) == [
+    assert await codes(("t", 2), ("nope", 3), ("u", 5), ("u", 6)) == [
         ("t", 37),
         ("nope", 3),
         ("u", 42),
     ]
     for assigned, code in ((1, 39), (3, 39), (2, 0)):
-        assignment = nested(37, version, "CreatePartitionsAssignment", broker_ids=(1,))
-        growth = nested(
-            37,
-            version,
-            "CreatePartitionsTopic",
-            name="t",
-            count_=4,
-            assignments=(assignment,) * assigned,
-        )
-        answer = await setup.ask(
-            37, version, topics=(growth,), timeout_ms=SECOND, validate_only=True
-        )
-        assert [each.error_code for each in answer.results] == [code]
-    assert await grow(("t", 3), check=True) == [("t", 0)]
+        more = growth("t", 4, *[(1,)] * assigned)
+        (found,) = await grow(setup, more, version=version, check=True)
+        assert found.error_code == code
+    assert await codes(("t", 3), check=True) == [("t", 0)]
     assert setup.running.control.cluster.topics_by_name["t"].partition_count == 2
-    assert await grow(("t", 3)) == [("t", 0)]
+    assert await codes(("t", 3)) == [("t", 0)]
     assert setup.running.control.cluster.topics_by_name["t"].partition_count == 3

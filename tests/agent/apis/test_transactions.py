@@ -3,6 +3,7 @@
 These are InitProducerId, AddPartitionsToTxn, AddOffsetsToTxn, EndTxn, WriteTxnMarkers and TxnOffsetCommit.
 """
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,10 +13,10 @@ from lacuna.controlplane.v1.cluster_pb2 import Outcome, Outcomes, Topic
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import PartitionsRead
 from lacuna.controlplane.v1.transactions_pb2 import ProducerIdentity
-from tests.agent.apis.groups import TXN_COMMIT, running
-from tests.agent.apis.scripted import TRANSACTION, Setup, fences
+from lacuna.wire.messages import transactions
+from tests.agent.apis.groups import running
+from tests.agent.apis.scripted import Setup, fences
 from tests.agent.harness import TOPIC_ID, snapshot
-from tests.messages import nested
 
 
 @pytest.mark.parametrize("version", range(6))
@@ -23,13 +24,8 @@ async def test_init_producer_id(version: int) -> None:
     """S8: a producer can pass its id and epoch from v3 on (KIP-360)."""
     initialized = ProducerIdentity(producer_id=5, producer_epoch=4)
     setup = Setup(init_producer_id=Reply(producer_id_initialized=initialized))
-    fields: dict[str, Any] = {
-        "transactional_id": "x",
-        "transaction_timeout_ms": 9000,
-    }
-    if version >= 3:
-        fields |= {"producer_id": 5, "producer_epoch": 3}
-    answer = await setup.ask(22, version, **fields)
+    asked = transactions.InitProducerIdRequest("x", 9000, 5, 3)
+    answer = await setup.call(version, asked)
     assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, 5, 4)
     (command,) = setup.commands("init_producer_id")
     assert (command.producer_id, command.producer_epoch) == ((5, 3) if version >= 3 else (-1, -1))
@@ -39,12 +35,14 @@ async def test_init_producer_id(version: int) -> None:
     failed = Setup(
         init_producer_id=Reply(producer_id_initialized=ProducerIdentity(error_code=code))
     )
-    answer = await failed.ask(22, version, **fields)
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (
-        fences(4, version),
-        -1,
-        -1,
-    )
+    answer = await failed.call(version, asked)
+    assert answer.error_code == fences(4, version)
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+def adding(*topics: tuple[str, tuple[int, ...]]) -> transactions.AddPartitionsToTxnRequest:
+    rows = [transactions.AddPartitionsToTxnTopic(*each) for each in topics]
+    return transactions.AddPartitionsToTxnRequest((), "x", 5, 3, rows)
 
 
 def codes_of(topics: Any) -> list[tuple[str, int, int]]:
@@ -60,18 +58,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
     code = int(ErrorCode.PRODUCER_FENCED)
     setup = Setup(add_partitions_to_txn=Reply(partitions_added_to_txn=Outcomes(error_code=code)))
 
-    def fields(*topics: tuple[str, tuple[int, ...]]) -> dict[str, Any]:
-        return {
-            "v3_and_below_transactional_id": "x",
-            "v3_and_below_producer_id": 5,
-            "v3_and_below_producer_epoch": 3,
-            "v3_and_below_topics": tuple(
-                nested(24, version, "AddPartitionsToTxnTopic", name=name, partitions=partitions)
-                for name, partitions in topics
-            ),
-        }
-
-    answer = await setup.ask(24, version, **fields(("t", (0, 1))))
+    answer = await setup.call(version, adding(("t", (0, 1))))
     fenced = fences(2, version)
     assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, fenced), ("t", 1, fenced)]
     (command,) = setup.commands("add_partitions_to_txn")
@@ -79,7 +66,7 @@ async def test_add_partitions_to_txn(version: int) -> None:
         (TOPIC_ID, 0),
         (TOPIC_ID, 1),
     ]
-    answer = await setup.ask(24, version, **fields(("t", (0, 9)), ("nope", (0,))))
+    answer = await setup.call(version, adding(("t", (0, 9)), ("nope", (0,))))
     assert codes_of(answer.results_by_topic_v3_and_below) == [
         ("t", 0, 55),
         ("t", 9, 3),
@@ -98,16 +85,8 @@ async def test_a_partition_that_another_agent_has_just_made_is_added() -> None:
         return Reply(partitions_read=PartitionsRead())
 
     setup.control.answers["read_partitions"] = come
-    topic = nested(24, 3, "AddPartitionsToTxnTopic", name="t", partitions=(0, 2))
     for _ in range(2):
-        answer = await setup.ask(
-            24,
-            3,
-            v3_and_below_transactional_id="x",
-            v3_and_below_producer_id=5,
-            v3_and_below_producer_epoch=3,
-            v3_and_below_topics=(topic,),
-        )
+        answer = await setup.call(3, adding(("t", (0, 2))))
         assert codes_of(answer.results_by_topic_v3_and_below) == [("t", 0, 0), ("t", 2, 0)]
     assert len(setup.commands("read_partitions")) == 1
 
@@ -122,21 +101,12 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
         return Reply(partitions_added_to_txn=Outcomes(error_codes=codes))
 
     setup = Setup(add_partitions_to_txn=decide)
-    topics = (nested(24, version, "AddPartitionsToTxnTopic", name="t", partitions=(1,)),)
-    transactions = tuple(
-        nested(
-            24,
-            version,
-            "AddPartitionsToTxnTransaction",
-            transactional_id=name,
-            producer_id=5,
-            producer_epoch=0,
-            verify_only=name == "v",
-            topics=topics,
-        )
+    topics = [transactions.AddPartitionsToTxnTopic("t", (1,))]
+    rows = [
+        transactions.AddPartitionsToTxnTransaction(name, 5, 0, name == "v", topics)
         for name in ("a", "v")
-    )
-    answer = await setup.ask(24, version, transactions=transactions)
+    ]
+    answer = await setup.call(version, transactions.AddPartitionsToTxnRequest(rows))
     found = {
         each.transactional_id: codes_of(each.topic_results)
         for each in answer.results_by_transaction
@@ -148,7 +118,7 @@ async def test_add_partitions_to_txn_in_batches(version: int) -> None:
 async def test_add_offsets_to_txn(version: int) -> None:
     code = int(ErrorCode.PRODUCER_FENCED)
     setup = Setup(add_offsets_to_txn=Reply(offsets_added_to_txn=Outcome(error_code=code)))
-    answer = await setup.ask(25, version, **TRANSACTION, group_id="g")
+    answer = await setup.call(version, transactions.AddOffsetsToTxnRequest("x", 5, 3, "g"))
     assert answer.error_code == fences(2, version)
     assert setup.commands("add_offsets_to_txn")[0].group_id == "g"
 
@@ -159,7 +129,7 @@ async def test_end_txn(version: int, code: int) -> None:
     """S9: v5 bumps the epoch and returns the new one, or -1 and -1 with an error."""
     ended = ProducerIdentity(producer_id=5, producer_epoch=4)
     setup = Setup(end_txn=Reply(txn_ended=ended))
-    answer = await setup.ask(26, version, **TRANSACTION, committed=True)
+    answer = await setup.call(version, transactions.EndTxnRequest("x", 5, 3, True))
     (command,) = setup.commands("end_txn")
     assert command.committed
     assert command.bumps_epoch == (version >= 5)
@@ -167,7 +137,7 @@ async def test_end_txn(version: int, code: int) -> None:
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (5, 4)
     failed = Setup(end_txn=Reply(txn_ended=ProducerIdentity(error_code=code, producer_id=5)))
-    answer = await failed.ask(26, version, **TRANSACTION, committed=False)
+    answer = await failed.call(version, transactions.EndTxnRequest("x", 5, 3))
     assert answer.error_code == fences(2, version)
     if version >= 5:
         assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
@@ -178,18 +148,9 @@ async def test_markers_from_outside_abort_and_never_commit() -> None:
     setup = Setup(abort_txn=Reply(txn_aborted=Outcome()))
 
     async def mark(commit: bool, name: str = "t") -> int:
-        topic = nested(27, 1, "WritableTxnMarkerTopic", name=name, partition_indexes=(0,))
-        marker = nested(
-            27,
-            1,
-            "WritableTxnMarker",
-            producer_id=5,
-            producer_epoch=3,
-            transaction_result=commit,
-            topics=(topic,),
-            coordinator_epoch=0,
-        )
-        answer = await setup.ask(27, 1, markers=(marker,))
+        topics = [transactions.WritableTxnMarkerTopic(name, (0,))]
+        marker = transactions.WritableTxnMarker(5, 3, commit, topics)
+        answer = await setup.call(1, transactions.WriteTxnMarkersRequest([marker]))
         return int(answer.markers[0].topics[0].partitions[0].error_code)
 
     assert await mark(commit=True) == 52
@@ -200,42 +161,31 @@ async def test_markers_from_outside_abort_and_never_commit() -> None:
     assert (command.producer_id, command.producer_epoch) == (5, 3)
 
 
-INIT_PRODUCER_ID, ADD_OFFSETS, END_TXN = 22, 25, 26
-
-
 @pytest.mark.parametrize("version", range(6))
 async def test_transactional_commits_at_every_version(version: int) -> None:
     """Offsets are pending until the end. If the group is not in the transaction, the error depends on the version."""
     async with running() as run:
         wire = await run.connect()
-        producer = await wire.ask(
-            INIT_PRODUCER_ID,
-            2,
-            transactional_id="x",
-            transaction_timeout_ms=60_000,
-        )
+        producer = await wire.call(2, transactions.InitProducerIdRequest("x", 60_000))
         assert producer.error_code == 0
-        who = {
-            "transactional_id": "x",
-            "producer_id": producer.producer_id,
-            "producer_epoch": producer.producer_epoch,
-        }
+        who = producer.producer_id, producer.producer_epoch
         refusal = {4: ErrorCode.TRANSACTION_ABORTABLE, 5: 0}.get(
             version, ErrorCode.INVALID_TXN_STATE
         )
-        assert await wire.commit(version, "t", 5, TXN_COMMIT, **who) == [refusal, 3]
+        commit = partial(wire.commit_in_transaction, version)
+        assert await commit("t", *who) == [refusal, 3]
         if version < 5:
-            assert (await wire.ask(ADD_OFFSETS, 3, **who, group_id="g")).error_code == 0
-            assert await wire.commit(version, "t", 5, TXN_COMMIT, **who) == [0, 3]
-        assert await wire.commit(version, "u", 5, TXN_COMMIT, **who) == [3, 3]
-        nameless = await wire.commit(version, "t", 5, TXN_COMMIT, **who, group_id="")
-        assert nameless == [ErrorCode.INVALID_GROUP_ID, 3]
+            added = await wire.call(3, transactions.AddOffsetsToTxnRequest("x", *who, "g"))
+            assert added.error_code == 0
+            assert await commit("t", *who) == [0, 3]
+        assert await commit("u", *who) == [3, 3]
+        assert await commit("t", *who, group_id="") == [ErrorCode.INVALID_GROUP_ID, 3]
         (found,) = await wire.fetch(7, "t", require_stable=True)
         assert found.partitions[0].error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT
-        stale = who | {"producer_epoch": producer.producer_epoch - 1}
         if producer.producer_epoch > 0:
-            fenced = await wire.commit(version, "t", 5, TXN_COMMIT, **stale)
+            fenced = await commit("t", producer.producer_id, producer.producer_epoch - 1)
             assert fenced == [ErrorCode.INVALID_PRODUCER_EPOCH, 3]
-        assert (await wire.ask(END_TXN, 3, **who, committed=True)).error_code == 0
+        ended = await wire.call(3, transactions.EndTxnRequest("x", *who, True))
+        assert ended.error_code == 0
         (found,) = await wire.fetch(7, "t", require_stable=True)
         assert found.partitions[0].committed_offset == 5

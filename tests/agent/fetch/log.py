@@ -8,7 +8,6 @@ async with open_log() as log:
     answer = await log.fetch(0)
 """
 
-import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -18,25 +17,22 @@ from typing import Any
 
 from lacuna.agent.api import Call
 from lacuna.agent.clock import SystemWallClock
+from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import READ_COMMITTED
 from lacuna.agent.fetch.service import FetchService
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.hot import with_hot
 from lacuna.agent.lease import AgentLease
+from lacuna.agent.members import Members
 from lacuna.agent.metrics import AgentMetrics
+from lacuna.agent.peer_lines import PeerLines
 from lacuna.agent.produce.service import ProduceService
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.agent.security.listeners import Listener
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.client import InProcessClient
-from lacuna.controlplane.clock import SystemClock
-from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.v1.cluster_pb2 import (
-    CreateTopic,
-    CreateTopics,
-    DeleteTopics,
-    TopicPartition,
-)
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics, TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import DeleteRecords, DeleteRecordsPartition
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
@@ -54,7 +50,8 @@ from lacuna.wire.messages.produce import (
     ProduceResponse,
     TopicProduceData,
 )
-from tests.agent.harness import anybody
+from tests.agent.harness import anybody, make_context, unreachable
+from tests.agent.plane import control_plane, create_topic
 from tests.clients.hurry import lengthen
 from tests.doubles.journal import MemoryJournal
 
@@ -187,20 +184,24 @@ class Log:
         self.topic = ""
         self.topic_id = b""
 
-    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
-        """Create a topic and return its id; config names have _ for a dot. Its records date from TIME, so
-        none expires.
-        """
-        configs = {"retention_ms": "-1"} | configs
-        topic = CreateTopic(
-            name=name,
-            partition_count=partitions,
-            configs={key.replace("_", "."): value for key, value in configs.items()},
+    def context(self) -> AgentContext:
+        """Return the context of an agent with these services, which lets every client in."""
+        return replace(
+            make_context(self.control),
+            store=self.store,
+            lease=self.lease,
+            metrics=self.lease.trust._metrics,
+            produce=self.produce_service,
+            fetch=self.fetch_service,
+            members=Members(self.control, self.lease.trust),
+            lines=PeerLines(self.control, self.lease, unreachable),
         )
-        reply = await self.control.call(Command(create_topics=CreateTopics(topics=[topic])))
-        (created,) = reply.topics_created.topics
-        assert created.error_code == 0, created
-        self.topic, self.topic_id = name, created.topic_id
+
+    async def create_topic(self, name: str, partitions: int = 1, **configs: str) -> bytes:
+        """Return a new topic's id; config names have _ for a dot. Its records date from TIME, so none expires."""
+        configs = {"retention_ms": "-1"} | configs
+        self.topic_id = await create_topic(self.control, name, partitions, **configs)
+        self.topic = name
         return self.topic_id
 
     async def delete_topic(self) -> None:
@@ -345,49 +346,38 @@ async def open_log(
     produce = produce or ProduceSettings()
     if produce.hot_bytes < 0:
         produce = replace(produce, hot_bytes=0)
-    numbers = itertools.count(1)
-    fatal: list[BaseException] = []
-    runtime = Runtime(
-        journal or MemoryJournal("cluster"),
-        SystemClock(),
-        lambda: next(numbers).to_bytes(16, "big"),
-        RuntimeSettings(),
-        on_fatal=fatal.append,
-    )
-    await runtime.start("cluster")
-    control = InProcessClient(runtime, max_partitions=max_views)
-    await control.cluster.ready()
-    store = store or TestStore()
-    whole, hot = with_hot(over(store), control)
-    lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
-    await lease.start(9092)
-    await lengthen(runtime, [lease])
-    fetching = FetchService(
-        control=control,
-        store=whole,
-        holding=hot.holding,
-        trust=lease.trust,
-        cluster_id=lambda: lease.cluster_id,
-        randint=Random(7).randint,
-        settings=fetch,
-    )
-    producing = ProduceService(
-        control=control,
-        store=whole,
-        lease=lease,
-        clock=SystemWallClock(),
-        hot=hot,
-        fetch=fetching,
-        settings=produce,
-    )
-    try:
-        yield Log(control, store, lease, producing, fetching, runtime)
-    finally:
-        if store.gate is not None:
-            store.gate.set()
-        await producing.close()
-        await fetching.close()
-        await lease.stop_renewing()
-        await control.close()
-        await runtime.close()
-    assert not fatal
+    async with control_plane(journal) as runtime:
+        control = InProcessClient(runtime, max_partitions=max_views)
+        await control.cluster.ready()
+        store = store or TestStore()
+        whole, hot = with_hot(over(store), control)
+        lease = AgentLease(control, AgentSettings(listeners=(Listener(port=9092),)), AgentMetrics())
+        await lease.start(9092)
+        await lengthen(runtime, [lease])
+        fetching = FetchService(
+            control=control,
+            store=whole,
+            holding=hot.holding,
+            trust=lease.trust,
+            cluster_id=lambda: lease.cluster_id,
+            randint=Random(7).randint,
+            settings=fetch,
+        )
+        producing = ProduceService(
+            control=control,
+            store=whole,
+            lease=lease,
+            clock=SystemWallClock(),
+            hot=hot,
+            fetch=fetching,
+            settings=produce,
+        )
+        try:
+            yield Log(control, store, lease, producing, fetching, runtime)
+        finally:
+            if store.gate is not None:
+                store.gate.set()
+            await producing.close()
+            await fetching.close()
+            await lease.stop_renewing()
+            await control.close()

@@ -22,7 +22,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 from tests.seeds import seeds
 
 BIG = bytes(range(256)) * 20
@@ -200,9 +200,7 @@ async def test_what_comes_next_is_read_ahead() -> None:
         for _ in range(6):
             await log.produce(make_batch(BIG))
         await log.fetch(0, partition_max_bytes=1)
-        async with asyncio.timeout(60):
-            while log.store.metrics.gets < 6:
-                await asyncio.sleep(0.001)
+        await until(lambda: log.store.metrics.gets >= 6, 0.001)
         for offset in range(1, 6):
             assert records_of(await log.fetch(offset, partition_max_bytes=1))
         assert log.store.metrics.gets == 6
@@ -281,9 +279,7 @@ async def test_a_truncated_object_is_corrupt_too() -> None:
 async def test_s3_up_to_a_bad_object_records_are_served_and_at_it_an_error(
     is_changed: bool, value: bytes
 ) -> None:
-    """The answer has neither bytes of the bad object, nor an empty result without an error, which would make clients
-    loop.
-    """
+    """The answer has no bytes of the bad object, and is not empty without an error: clients would loop."""
     async with open_log() as log:
         await log.create_topic("t")
         for _ in range(4):

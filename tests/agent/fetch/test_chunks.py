@@ -15,7 +15,7 @@ from lacuna.logstore.objects.memory import MemoryStore
 from lacuna.logstore.objects.store import ObjectNotFoundError, ShortReadError
 from lacuna.testing.faults import FaultyStore
 from lacuna.wire.peers import READ_CHUNK_RESPONSE, ReadChunkRequest, ReadChunkResponse
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 CHUNK = 1600
 BEYOND = CHUNK // 8
@@ -329,8 +329,7 @@ async def test_nothing_is_kept_of_who_closes(owner: Owner, requests: PeerRequest
     (peer,) = requests._peers.values()
     (line,) = peer.lines
     owner.writers[0].close()
-    while line.is_open:
-        await asyncio.sleep(0)
+    await until(lambda: not line.is_open)
     assert requests._peers == {}
 
 

@@ -5,26 +5,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from random import Random
 
 import pytest
 
 from lacuna.agent.api import Call
-from lacuna.agent.apis import discover
 from lacuna.agent.apis import k01_fetch as api
 from lacuna.agent.client import Peer
-from lacuna.agent.clock import SystemWallClock
-from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.answers import size_of
-from lacuna.agent.members import Members
-from lacuna.agent.peer_lines import PeerLines
-from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.settings import AgentSettings
-from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log
-from tests.agent.harness import anybody, open_to_all, unreachable
-from tests.doubles.clock import iterations
+from tests.agent.harness import anybody
+from tests.doubles.clock import iterations, until
 
 WAITS = {"max_wait_ms": 20}
 
@@ -34,22 +25,7 @@ class Consumers:
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self.context = AgentContext(
-            control=log.control,
-            store=log.store,
-            clock=SystemWallClock(),
-            randomness=Random(1),
-            settings=AgentSettings(),
-            advertised=discover().advertised(),
-            lease=log.lease,
-            metrics=log.lease.trust._metrics,
-            produce=log.produce_service,
-            fetch=log.fetch_service,
-            members=Members(log.control, log.lease.trust),
-            lines=PeerLines(log.control, log.lease, unreachable),
-            access=open_to_all(),
-            quotas=Quotas(Security()),
-        )
+        self.context = log.context()
 
     @property
     def asked(self) -> int:
@@ -87,8 +63,7 @@ class Consumers:
             patch.setattr(control, "deliver", receive)
             produce = asyncio.ensure_future(self.log.produce(make_batch(value)))
             await iterations()
-            while not unread:
-                await asyncio.sleep(0.001)
+            await until(lambda: unread, 0.001)
             yield
         read_all()
         await produce

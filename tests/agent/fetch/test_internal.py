@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
+from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.json_format import ParseDict
 
 from lacuna.agent.apis import k02_list_offsets as list_offsets
 from lacuna.agent.fetch.internal import read_all, record_of
@@ -23,22 +26,10 @@ from lacuna.controlplane.shared.internal_topics import (
     partition_of,
 )
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.consumer_groups_pb2 import (
-    ClassicProtocol,
-    ConsumerCurrent,
-    ConsumerSubscription,
-    ConsumerTarget,
-    TopicIdPartitions,
-)
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.group_records_pb2 import GroupGeneration, GroupMember, InternalKey
-from lacuna.controlplane.v1.groups_pb2 import (
-    CommittedOffset,
-    DeleteGroups,
-    GroupProtocol,
-    OffsetCommit,
-)
-from lacuna.controlplane.v1.internal_pb2 import InternalEntry, InternalTransaction
+from lacuna.controlplane.v1.group_records_pb2 import InternalKey
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, DeleteGroups, OffsetCommit
+from lacuna.controlplane.v1.internal_pb2 import InternalEntry
 from lacuna.wire import records as forms
 from lacuna.wire.layout import Message
 from tests.agent.apis.offsets import call_of, end_offset
@@ -182,195 +173,27 @@ async def test_without_a_control_plane_the_end_is_not_told() -> None:
     assert answers[interest].error_code == ErrorCode.KAFKA_STORAGE_ERROR
 
 
-ROWS = [TopicIdPartitions(topic_id=b"i" * 16, partitions=[1, 2])]
-ENTRIES = [
-    (
-        Kind.OFFSET,
-        {"committed": CommittedOffset(offset=5, leader_epoch=2, metadata="m")},
-        forms.OFFSET_COMMIT_VALUE,
-        3,
-        forms.OffsetCommitValue(5, 2, "m", 1234),
-    ),
-    (  # Kafka writes the last version that says when it expires
-        Kind.OFFSET,
-        {"committed": CommittedOffset(offset=5, leader_epoch=-1, metadata="m", retention_ms=10)},
-        forms.OFFSET_COMMIT_VALUE,
-        1,
-        forms.OffsetCommitValue(5, -1, "m", 1234, 1244),
-    ),
-    (
-        Kind.OFFSET,
-        {"committed": CommittedOffset(offset=5, leader_epoch=-1, retention_ms=2**63 - 1)},
-        forms.OFFSET_COMMIT_VALUE,
-        1,
-        forms.OffsetCommitValue(5, -1, "", 1234, 2**63 - 1),
-    ),
-    (
-        Kind.GENERATION,
-        {
-            "generation": GroupGeneration(
-                generation_id=3,
-                protocol_type="consumer",
-                protocol_name="range",
-                leader="l",
-                members=[
-                    GroupMember(
-                        member_id="l",
-                        client_id="c",
-                        client_host="/h",
-                        session_timeout_ms=1,
-                        rebalance_timeout_ms=2,
-                        metadata=b"s",
-                        assignment=b"a",
-                    )
-                ],
-                written_at_ms=1234,
-            )
-        },
-        forms.GROUP_METADATA_VALUE,
-        3,
-        forms.GroupMetadataValue(
-            "consumer",
-            3,
-            "range",
-            "l",
-            1234,
-            (forms.MemberMetadata("l", None, "c", "/h", 2, 1, b"s", b"a"),),
-        ),
-    ),
-    (
-        Kind.GENERATION,
-        {"generation": GroupGeneration(generation_id=4, written_at_ms=1234)},
-        forms.GROUP_METADATA_VALUE,
-        3,
-        forms.GroupMetadataValue("", 4, None, None, 1234),
-    ),
-    (
-        Kind.GROUP_EPOCH,
-        {"epoch": 6},
-        forms.CONSUMER_GROUP_METADATA_VALUE,
-        0,
-        forms.ConsumerGroupMetadataValue(6),
-    ),
-    (
-        Kind.TARGET_EPOCH,
-        {"epoch": 7},
-        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA_VALUE,
-        0,
-        forms.ConsumerGroupTargetAssignmentMetadataValue(7),
-    ),
-    (
-        Kind.SUBSCRIPTION,
-        {
-            "subscription": ConsumerSubscription(
-                client_id="c",
-                client_host="/h",
-                topic_names=["t"],
-                rebalance_timeout_ms=9,
-                server_assignor="range",
-                classic=ClassicProtocol(
-                    session_timeout_ms=8, protocols=[GroupProtocol(name="p", metadata=b"x")]
-                ),
-            )
-        },
-        forms.CONSUMER_GROUP_MEMBER_METADATA_VALUE,
-        0,
-        forms.ConsumerGroupMemberMetadataValue(
-            None,
-            None,
-            "c",
-            "/h",
-            ("t",),
-            "",
-            9,
-            "range",
-            forms.ClassicMemberMetadata(8, (forms.ClassicProtocol("p", b"x"),)),
-        ),
-    ),
-    (
-        Kind.TARGET,
-        {"target": ConsumerTarget(partitions=ROWS)},
-        forms.CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER_VALUE,
-        0,
-        forms.ConsumerGroupTargetAssignmentMemberValue((forms.TopicPartition(b"i" * 16, (1, 2)),)),
-    ),
-    (
-        Kind.CURRENT,
-        {
-            "current": ConsumerCurrent(
-                member_epoch=5,
-                previous_member_epoch=4,
-                state="UnrevokedPartitions",
-                assigned=ROWS,
-            )
-        },
-        forms.CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT_VALUE,
-        0,
-        forms.ConsumerGroupCurrentMemberAssignmentValue(
-            5, 4, 1, (forms.TopicPartitions(b"i" * 16, (1, 2)),)
-        ),
-    ),
-    (
-        Kind.TRANSACTION,
-        {
-            "transaction": InternalTransaction(
-                producer_id=5,
-                producer_epoch=1,
-                previous_producer_id=4,
-                transaction_timeout_ms=60,
-                state="Ongoing",
-                start_time_ms=10,
-                last_update_ms=11,
-                topics=["t", "s", "t"],
-                partitions=[2, 0, 1],
-                group_ids=["g"],
-            )
-        },
-        forms.TRANSACTION_LOG_VALUE,
-        1,
-        forms.TransactionLogValue(
-            producer_id=5,
-            previous_producer_id=4,
-            producer_epoch=1,
-            transaction_timeout_ms=60,
-            transaction_status=1,
-            transaction_partitions=(
-                forms.PartitionsSchema(CONSUMER_OFFSETS, (partition_of("g"),)),
-                forms.PartitionsSchema("s", (0,)),
-                forms.PartitionsSchema("t", (1, 2)),
-            ),
-            transaction_last_update_timestamp_ms=11,
-            transaction_start_timestamp_ms=10,
-            client_transaction_version=2,
-        ),
-    ),
-    (
-        Kind.TRANSACTION,
-        {"transaction": InternalTransaction(state="Empty", previous_producer_id=-1)},
-        forms.TRANSACTION_LOG_VALUE,
-        1,
-        forms.TransactionLogValue(transaction_partitions=None, client_transaction_version=2),
-    ),
-]
+#: Entries of the control plane, and the values that Kafka writes for them.
+ENTRIES = json.loads(Path(__file__).with_suffix(".json").read_text())
 
 
-@pytest.mark.parametrize(("kind", "given", "message", "version", "expected"), ENTRIES)
-def test_a_record_is_written_as_kafka_writes_it(
-    kind: Kind, given: dict[str, Any], message: Message[Any], version: int, expected: Any
-) -> None:
-    named = InternalKey(kind=kind, name="g", member_id="m", topic="t", partition=1)
-    entry = InternalEntry(at_ms=1234, key=named, **given)
+@pytest.mark.parametrize("row", ENTRIES)
+def test_a_record_is_written_as_kafka_writes_it(row: dict[str, Any]) -> None:
+    """An offset that expires has the last version that says when."""
+    named = InternalKey(kind=Kind[row["kind"]], name="g", member_id="m", topic="t", partition=1)
+    entry = ParseDict(row["entry"], InternalEntry(at_ms=1234, key=named))
     written_key, value = record_of(entry)
-    assert struct.unpack_from(">h", written_key) == (message.api_key,) == (kind,)
     assert value is not None
-    assert struct.unpack_from(">h", value) == (version,)
-    assert message.read(memoryview(value)[2:], version) == expected
-    names = {"group", "group_id", "transactional_id"}
+    assert struct.unpack_from(">h", written_key) == (named.kind,)
+    assert struct.unpack_from(">h", value) == (row["version"],)
     messages = [each for each in vars(forms).values() if isinstance(each, Message)]
-    (key_message,) = (
-        each for each in messages if each is not message and each.api_key == message.api_key
+    of_key, of_value = sorted(
+        (each for each in messages if each.api_key == named.kind),
+        key=lambda each: each.body.make.__name__.endswith("Value"),
     )
-    read = key_message.read(memoryview(written_key)[2:], 0)._asdict()
+    assert repr(of_value.read(memoryview(value)[2:], row["version"])) == row["value"]
+    names = {"group", "group_id", "transactional_id"}
+    read = of_key.read(memoryview(written_key)[2:], 0)._asdict()
     assert {read.pop(name) for name in names & read.keys()} == {"g"}
     assert read in ({}, {"member_id": "m"}, {"topic": "t", "partition": 1})
     tombstone = InternalEntry(at_ms=1234, key=named)

@@ -14,6 +14,7 @@ from lacuna.agent.limits import MOST_OF_PIECE
 from lacuna.controlplane.client.subscriptions import Subscriptions
 from lacuna.controlplane.runtime import Runtime
 from tests.agent.fetch.log import fetch_request, make_batch, open_log, produce_request, records_of
+from tests.doubles.clock import until
 
 PARTITIONS = 2_100
 
@@ -75,9 +76,7 @@ async def test_a_huge_fetch_is_served_in_small_steps(monkeypatch: pytest.MonkeyP
         ) as steps:
             answer = await log.fetch_service.fetch(request, 12, whose_rights)
             with suppress(TimeoutError):
-                async with asyncio.timeout(60):
-                    while len(log.control._subscriptions.keys()) > 100:
-                        await asyncio.sleep(0)
+                await until(lambda: len(log.control._subscriptions.keys()) <= 100)
         assert [records_of(each) for each in answer.responses[0].partitions] == [[(0, b"a")]] * (
             PARTITIONS
         )

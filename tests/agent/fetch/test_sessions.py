@@ -12,7 +12,7 @@ from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, ForgottenTopic
 from tests.agent.fetch.log import Log, fetch_request, make_batch, open_log, records_of
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 
 def answered(response: FetchResponse) -> list[int]:
@@ -145,8 +145,7 @@ async def test_what_one_fetch_forgets_while_another_reads_it_is_still_answered()
         reading = asyncio.ensure_future(
             log.ask(fetch_request({}, session_id=full.session_id, session_epoch=1))
         )
-        while not reads.is_set():
-            await asyncio.sleep(0.001)
+        await until(reads.is_set, 0.001)
         less = fetch_request(
             {},
             session_id=full.session_id,

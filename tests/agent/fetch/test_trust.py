@@ -17,7 +17,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from tests.agent.fetch.log import Log, TestStore, make_batch, open_log, records_of
 from tests.agent.harness import ScriptedControl
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 #: How long a view is trusted, how long fetches wait, and a sleep through both (seconds). No delay is as long.
 TRUSTED, WAIT, SLEEP = 900.0, 600.0, 1400.0
@@ -44,9 +44,7 @@ def deaf(log: Log) -> Iterator[list[tuple[Any, ...]]]:
 
 async def await_commit(unread: list[tuple[Any, ...]]) -> None:
     """Wait until the control plane has sent the changes of a commit."""
-    async with asyncio.timeout(60):
-        while not unread:
-            await asyncio.sleep(0.001)
+    await until(lambda: unread, 0.001)
 
 
 class SlowStore(TestStore):

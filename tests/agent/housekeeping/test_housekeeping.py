@@ -157,9 +157,7 @@ def transactions(cluster: Cluster, topic: str, outcomes: str) -> None:
 
 @pytest.mark.slow
 def test_aborted_records_leave_for_good(cluster: Cluster, topic: str) -> None:
-    """S14: after merging, read_uncommitted sees the holes too, and metadata no longer has the number of aborted
-    records.
-    """
+    """S14: after merging, read_uncommitted sees the holes too, and metadata does not count aborted records."""
     transactions(cluster, topic, "caaac" * 8)
     committed = read(cluster, topic, "read_committed")
     assert len(committed) == 16

@@ -7,7 +7,6 @@ import struct
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from random import Random
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,21 +25,13 @@ from kafka.protocol.old.produce import (
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from lacuna.agent.apis import discover
 from lacuna.agent.apis.k02_list_offsets import MAX_OFFSETS
 from lacuna.agent.clock import SystemWallClock
-from lacuna.agent.context import AgentContext
 from lacuna.agent.fetch.settings import FetchSettings
 from lacuna.agent.housekeeping.merging import Merger, MergeSettings
-from lacuna.agent.members import Members
-from lacuna.agent.metrics import AgentMetrics
-from lacuna.agent.peer_lines import PeerLines
-from lacuna.agent.quotas.quotas import Quotas
-from lacuna.agent.settings import AgentSettings
-from lacuna.controlplane.shared.security import Security
 from lacuna.logstore.records.layout import Codec
 from tests.agent.fetch.log import TIME, Log, make_batch, open_log, records_of
-from tests.agent.harness import RawClient, open_to_all, serving, unreachable
+from tests.agent.harness import RawClient, serving
 from tests.agent.legacy.asking import ask, send
 
 PRODUCE = [ProduceRequest_v0, ProduceRequest_v1, ProduceRequest_v2]
@@ -74,26 +65,9 @@ async def served(
     """A topic "t" and an agent, with this many failing requests."""
     async with open_log(fetch=fetch) as log:
         await log.create_topic("t", partitions, **configs)
-        context = AgentContext(
-            control=log.control,
-            store=log.store,
-            clock=SystemWallClock(),
-            randomness=Random(1),
-            settings=AgentSettings(),
-            advertised=discover().advertised(),
-            lease=log.lease,
-            metrics=AgentMetrics(),
-            produce=log.produce_service,
-            fetch=log.fetch_service,
-            members=Members(log.control, log.lease.trust),
-            lines=PeerLines(log.control, log.lease, unreachable),
-            access=open_to_all(),
-            quotas=Quotas(Security()),
-        )
-        async with serving(context) as server:
-            client = await RawClient.connect(server.port)
+        context = log.context()
+        async with serving(context) as server, RawClient.connected(server.port) as client:
             yield Served(log, client, server.port)
-            await client.close()
         assert context.metrics.requests_failed == failed
 
 

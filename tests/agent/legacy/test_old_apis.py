@@ -41,9 +41,9 @@ from tests.agent.harness import (
     TOPIC_ID,
     RawClient,
     ScriptedControl,
+    client_of,
     encode_request,
     make_context,
-    serving,
     snapshot,
 )
 from tests.agent.legacy.asking import DescribeLogDirsRequest_v0, ask, body_of
@@ -155,12 +155,10 @@ async def test_without_a_control_plane(request_: Any, refused: Any) -> None:
     control = ScriptedControl()
     control.cluster.apply(snapshot(Topic(topic_id=TOPIC_ID, name="t", partition_count=2)))
     control.otherwise = ControlPlaneUnavailable("away")
-    async with serving(make_context(control)) as server:
-        client = await RawClient.connect(server.port)
+    async with client_of(make_context(control)) as client:
         answer = await ask(client, request_)
         names = answer.SCHEMA.names
         assert getattr(answer, names[-1]) == refused
-        await client.close()
 
 
 LIMITS = FetchSettings(max_response_bytes=8192, read_ahead_bytes=0)

@@ -18,6 +18,7 @@ from lacuna.controlplane.v1.cluster_pb2 import ClusterDelta
 from lacuna.logstore.objects.prices import AMAZON_S3, PUT, Prices
 from tests.agent.fetch.log import Log, TestStore, make_batch, open_log
 from tests.agent.harness import NoFeed
+from tests.doubles.clock import until
 
 BURST = 8
 #: The largest rounding error of the property tests, in tokens.
@@ -127,8 +128,7 @@ def _paid_store() -> TestStore:
 async def _waits(log: Log) -> None:
     """Let batches arrive, and return once the flusher waits for a token, or would have begun without waiting."""
     flusher = log.produce_service.flusher
-    while not flusher.queued_bytes:
-        await asyncio.sleep(0)
+    await until(lambda: flusher.queued_bytes)
     for _ in range(20):
         await asyncio.sleep(0)
     assert flusher.queued_bytes

@@ -129,9 +129,7 @@ async def test_s12_who_comes_with_the_session_does_not_overtake_those_who_wait_f
 
 
 async def live(log: Log, lives: Sequence[int], pauses: list[bool]) -> None:
-    """Run clients of one transactional id: each is killed with this many batches in flight, and the last one
-    succeeds.
-    """
+    """Run clients of one transactional id. Each but the last is killed with this many batches in flight."""
     in_flight = []
     for count in lives:
         killed = await log.writer("x")

@@ -43,7 +43,7 @@ from tests.agent.fetch.log import (
     produce_request,
     records_of,
 )
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 NOT_LEADER, STORAGE, CORRUPT, TOO_LARGE, INVALID_RECORD, INVALID_TIMESTAMP = 6, 56, 2, 10, 87, 32
 
@@ -69,20 +69,8 @@ async def test_batches_of_many_partitions_and_requests_share_a_segment() -> None
         await log.create_topic("t", partitions=3)
         sent = [log.produce(make_batch(b"%d" % n), partition=n % 3) for n in range(12)]
         answers = await asyncio.gather(*sent)
-        assert sorted(answer.base_offset for answer in answers) == [
-            0,
-            0,
-            0,
-            1,
-            1,
-            1,
-            2,
-            2,
-            2,
-            3,
-            3,
-            3,
-        ]
+        offsets = sorted(answer.base_offset for answer in answers)
+        assert offsets == [number // 3 for number in range(12)]
         assert log.store.metrics.puts == 1
 
 
@@ -338,26 +326,29 @@ async def test_a_store_that_fails_is_told_by_an_error_that_the_version_knows(ver
         assert (await log.produce(make_batch(b"a"), version=version)).error_code == 0
 
 
+def hold_first_put(log: Log) -> threading.Event:
+    """Let the PUT of the first segment wait until the event is set."""
+    may_end, put = threading.Event(), log.store.put
+
+    def held_put(key: str, parts: Sequence[Part]) -> None:
+        if parse_segment_key(key)[1].sequence == 1:
+            assert may_end.wait(60)
+        put(key, parts)
+
+    log.store.put = held_put  # type: ignore[method-assign]
+    return may_end
+
+
 async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do() -> None:
     """The first PUT is held until the second has ended."""
     async with open_log(produce=ProduceSettings(max_flushes=2, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer = await log.writer()
-        first_put = threading.Event()
-        put, calls = log.store.put, iter(range(9))
-
-        def held_put(key: str, parts: Sequence[Part]) -> None:
-            if next(calls) == 0:
-                assert first_put.wait(60)
-            put(key, parts)
-
-        log.store.put = held_put  # type: ignore[method-assign]
+        first_put = hold_first_put(log)
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await iterations()
         second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
-        async with asyncio.timeout(60):
-            while log.store.metrics.puts < 1:
-                await asyncio.sleep(0.001)
+        await until(lambda: log.store.metrics.puts >= 1, 0.001)
         await iterations()
         assert not second.done()
         first_put.set()
@@ -367,20 +358,15 @@ async def test_s12_commits_leave_in_the_order_of_the_buffer_whatever_the_puts_do
 async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Otherwise, the next one would be committed before them, and its producer would have a gap that it never
-    caused.
-    """
+    """Otherwise, the next one would be committed before them, and its producer would have a gap."""
     async with open_log(produce=ProduceSettings(max_flushes=3, flush_bytes=1)) as log:
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
-        first_put = threading.Event()
+        first_put = hold_first_put(log)
         put = log.store.put
 
         def broken_put(key: str, parts: Sequence[Part]) -> None:
-            sequence = parse_segment_key(key)[1].sequence
-            if sequence == 1:
-                assert first_put.wait(60)
-            if sequence == 2:
+            if parse_segment_key(key)[1].sequence == 2:
                 raise RuntimeError("no ObjectStoreError")
             put(key, parts)
 
@@ -389,9 +375,7 @@ async def test_s12_a_flush_that_fails_by_our_mistake_waits_for_those_before_it(
         for batch in (writer.batch(b"a"), other.batch(b"lost"), writer.batch(b"b")):
             sent.append(asyncio.ensure_future(log.produce(batch)))
             await iterations()
-        async with asyncio.timeout(60):
-            while log.store.metrics.puts < 1:
-                await asyncio.sleep(0.001)
+        await until(lambda: log.store.metrics.puts >= 1, 0.001)
         await iterations()
         assert not any(each.done() for each in sent)
         first_put.set()
@@ -409,14 +393,7 @@ async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
         await log.create_topic("t")
         writer, other = await log.writer(), await log.writer()
         flusher, batch = log.produce_service.flusher, other.batch(b"b")
-        first_put, put = threading.Event(), log.store.put
-
-        def held_put(key: str, parts: Sequence[Part]) -> None:
-            if parse_segment_key(key)[1].sequence == 1:
-                assert first_put.wait(60)
-            put(key, parts)
-
-        log.store.put = held_put  # type: ignore[method-assign]
+        first_put = hold_first_put(log)
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         await iterations()
         flusher._last = None
@@ -431,9 +408,7 @@ async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
 
 
 class LossyControl:
-    """A control plane that loses the reply to some commits, or the commits themselves, before or after
-    accepting them.
-    """
+    """A control plane that loses the reply to some commits, or the commits themselves."""
 
     def __init__(self, log: Log) -> None:
         self._call = log.control.call
@@ -564,12 +539,10 @@ async def test_s12_a_commit_behind_one_that_failed_is_not_sent_again() -> None:
         lossy.is_away = True
         first = asyncio.ensure_future(log.produce(writer.batch(b"a")))
         async with asyncio.timeout(60):
-            while not lossy.commits:
-                await asyncio.sleep(0.001)
+            await until(lambda: lossy.commits, 0.001)
             object.__setattr__(settings, "commit_timeout_ms", 60_000)
             second = asyncio.ensure_future(log.produce(writer.batch(b"b")))
-            while len(set(lossy.commits)) < 2:
-                await asyncio.sleep(0.001)
+            await until(lambda: len(set(lossy.commits)) >= 2, 0.001)
             for each in (first, second):
                 assert (await each).error_code == ErrorCode.REQUEST_TIMED_OUT
             failed, tried = set(lossy.commits), len(lossy.commits)
@@ -650,9 +623,7 @@ async def test_unknown_topics_and_partitions() -> None:
 
 
 async def test_s6_a_topic_deleted_with_its_batch_in_flight() -> None:
-    """A client that used the name gets an error by name. Before Produce v13, clients do not know UNKNOWN_TOPIC_ID,
-    which many treat as fatal.
-    """
+    """A client that used the name gets an error by name. Before v13, many take UNKNOWN_TOPIC_ID as fatal."""
     async with open_log() as log:
         topic_id = await log.create_topic("t")
         log.store.gate = threading.Event()

@@ -31,7 +31,7 @@ from tests.agent.fetch.log import (
     open_log,
     records_of,
 )
-from tests.doubles.clock import iterations
+from tests.doubles.clock import iterations, until
 
 TOO_LARGE, NOT_LEADER = 10, 6
 VALUES = [b"value %d " % number * 20 for number in range(30)]
@@ -138,9 +138,7 @@ def test_a_level_has_an_effect() -> None:
 
 
 async def test_the_size_counts_before_and_after() -> None:
-    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not make a large one
-    acceptable.
-    """
+    """max.message.bytes, as in Kafka: a batch may grow too large, and shrinking does not help a large one."""
     small = make_batch(*VALUES, codec=Codec.ZSTD)
     large = make_batch(*VALUES)
     limit = str((len(small) + len(large)) // 2)
@@ -258,12 +256,10 @@ async def send_together(log: Log, writers: list[Writer]) -> None:
     """Write one transaction of each producer into one segment, with their batches in turn."""
     gate = log.store.gate = threading.Event()
     held = asyncio.ensure_future(log.produce(make_batch(b"plain")))  # the others wait for its flush
-    while not log.produce_service.flusher.metrics.flushes_now:
-        await asyncio.sleep(0)
+    await until(lambda: log.produce_service.flusher.metrics.flushes_now)
     sends = [writer.send(BATCH_VALUE) for _ in range(BATCHES) for writer in writers]
     sent = asyncio.gather(*sends)
-    while len(log.produce_service.flusher._buffer) < len(sends):
-        await asyncio.sleep(0)
+    await until(lambda: len(log.produce_service.flusher._buffer) >= len(sends))
     gate.set()
     log.store.gate = None
     answers = await sent

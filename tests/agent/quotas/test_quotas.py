@@ -152,9 +152,7 @@ def test_over_half_a_minute_the_sum_is_the_quota(clients: tuple[int, ...]) -> No
 
 @pytest.mark.slow
 def test_real_producers_get_no_more_than_the_quota() -> None:
-    """librdkafka sends as much as it can through two agents, until it is throttled. On a busy machine, it may send
-    less.
-    """
+    """librdkafka sends what it can through two agents until it is throttled; on a busy machine, it may send less."""
     with Cluster(agents=2) as cluster:
         keep_leases(cluster)
         cluster.create_topic("t", 6)

@@ -5,10 +5,6 @@ import hashlib
 import hmac
 
 from lacuna.wire.messages.security import (
-    SASL_AUTHENTICATE_REQUEST,
-    SASL_AUTHENTICATE_RESPONSE,
-    SASL_HANDSHAKE_REQUEST,
-    SASL_HANDSHAKE_RESPONSE,
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
     SaslHandshakeRequest,
@@ -66,17 +62,14 @@ class ScramClient:
 
 async def handshake(client: RawClient, mechanism: str, version: int = 1) -> int:
     """Chooses a mechanism; returns the error code."""
-    answer = await client.call(
-        SASL_HANDSHAKE_REQUEST, SASL_HANDSHAKE_RESPONSE, version, SaslHandshakeRequest(mechanism)
-    )
-    return answer.error_code
+    answer = await client.call(version, SaslHandshakeRequest(mechanism))
+    return int(answer.error_code)
 
 
 async def send_token(client: RawClient, token: bytes) -> SaslAuthenticateResponse:
     """Sends a token in SaslAuthenticate v2."""
-    return await client.call(
-        SASL_AUTHENTICATE_REQUEST, SASL_AUTHENTICATE_RESPONSE, 2, SaslAuthenticateRequest(token)
-    )
+    answer: SaslAuthenticateResponse = await client.call(2, SaslAuthenticateRequest(token))
+    return answer
 
 
 async def log_in(client: RawClient, scram: ScramClient) -> SaslAuthenticateResponse:

@@ -63,6 +63,13 @@ def validator(issuer: Issuer, stopwatch: Stopwatch | None = None, **given: Any) 
     return JwtValidator(Claims(settings(**given), CLOCK, requires_iat=True), keys)
 
 
+def validator_of(folder: Path, keys: list[dict[str, Any]]) -> JwtValidator:
+    file = folder / "jwks.json"
+    file.write_text(json.dumps({"keys": keys}))
+    claims = Claims(settings(), CLOCK, requires_iat=True)
+    return JwtValidator(claims, Jwks(file.as_uri(), 3_600_000))
+
+
 # The messages.
 
 
@@ -286,25 +293,16 @@ async def test_what_is_no_token_is_refused(issuer: Issuer, token: str) -> None:
 
 async def test_each_algorithm_is_taken_with_a_key_of_its_type_only(tmp_path: Path) -> None:
     rsa_key = rsa.generate_private_key(65537, 2048)
+    okp = ed25519.Ed25519PrivateKey.generate()
     keys: dict[str, Any] = {
         "RSA": (rsa_key, RSAAlgorithm.to_jwk(rsa_key.public_key(), as_dict=True)),
-        "OKP": (
-            (okp := ed25519.Ed25519PrivateKey.generate()),
-            OKPAlgorithm.to_jwk(okp.public_key(), as_dict=True),
-        ),
+        "OKP": (okp, OKPAlgorithm.to_jwk(okp.public_key(), as_dict=True)),
     }
-    for name, curve in (
-        ("P-256", ec.SECP256R1()),
-        ("P-384", ec.SECP384R1()),
-        ("P-521", ec.SECP521R1()),
-    ):
+    curves = {"P-256": ec.SECP256R1(), "P-384": ec.SECP384R1(), "P-521": ec.SECP521R1()}
+    for name, curve in curves.items():
         key = ec.generate_private_key(curve)
         keys[name] = (key, ECAlgorithm.to_jwk(key.public_key(), as_dict=True))
-    file = tmp_path / "jwks.json"
-    file.write_text(json.dumps({"keys": [{**jwk, "kid": kid} for kid, (_, jwk) in keys.items()]}))
-    checked = JwtValidator(
-        Claims(settings(), CLOCK, requires_iat=True), Jwks(file.as_uri(), 3_600_000)
-    )
+    checked = validator_of(tmp_path, [{**jwk, "kid": kid} for kid, (_, jwk) in keys.items()])
     right = {"RSA": ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512"], "OKP": ["EdDSA"]}
     right |= {"P-256": ["ES256"], "P-384": ["ES384"], "P-521": ["ES512"]}
     for kid, algorithms in right.items():
@@ -322,23 +320,14 @@ async def test_a_key_is_used_only_for_what_it_is(tmp_path: Path) -> None:
     weak = rsa.generate_private_key(65537, 1024)
     key = ec.generate_private_key(ec.SECP256R1())
     public = ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
-    file = tmp_path / "jwks.json"
-    file.write_text(
-        json.dumps(
-            {
-                "keys": [
-                    {**RSAAlgorithm.to_jwk(weak.public_key(), as_dict=True), "kid": "weak"},
-                    {**public, "kid": "encryption", "use": "enc"},
-                    {**public, "kid": "other", "alg": "ES384"},
-                    {**public, "kid": "broken", "x": "AAAA"},
-                    {"kty": "oct", "k": encoded(b"secret" * 8), "kid": "symmetric"},
-                ]
-            }
-        )
-    )
-    checked = JwtValidator(
-        Claims(settings(), CLOCK, requires_iat=True), Jwks(file.as_uri(), 3_600_000)
-    )
+    keys = [
+        {**RSAAlgorithm.to_jwk(weak.public_key(), as_dict=True), "kid": "weak"},
+        {**public, "kid": "encryption", "use": "enc"},
+        {**public, "kid": "other", "alg": "ES384"},
+        {**public, "kid": "broken", "x": "AAAA"},
+        {"kty": "oct", "k": encoded(b"secret" * 8), "kid": "symmetric"},
+    ]
+    checked = validator_of(tmp_path, keys)
     with pytest.raises(TokenRefused, match="fewer than 2048 bits"):
         await checked.validate(jwt.encode(claims(), weak, "RS256", {"kid": "weak"}))
     for kid in ("encryption", "other", "broken", "symmetric"):

@@ -20,8 +20,6 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.security import Security
 from lacuna.wire.messages.security import (
-    SASL_HANDSHAKE_REQUEST,
-    SASL_HANDSHAKE_RESPONSE,
     SaslHandshakeRequest,
 )
 from tests.agent.harness import RawClient, ScriptedControl, encode_request, make_context, serving
@@ -187,9 +185,7 @@ async def test_a_message_that_is_too_long_or_lies_fails_and_is_not_in_the_log(
 async def test_a_failure_is_told_as_long_after_the_token_however_long_it_took_to_find(
     door: Door, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise, the delay would reveal whether the user exists. The test advances the event loop's clock, so nothing
-    waits.
-    """
+    """Otherwise, the delay would reveal whether the user exists. The test advances the loop's clock."""
     loop, late = asyncio.get_running_loop(), 0.0
     time = loop.time
     monkeypatch.setattr(loop, "time", lambda: time() + late)
@@ -212,12 +208,7 @@ async def test_a_failure_is_told_as_long_after_the_token_however_long_it_took_to
 async def test_no_way_down_to_a_mechanism_that_is_not_enabled(door: Door, mechanism: str) -> None:
     for version in (0, 1):
         client = await door.connect()
-        answer = await client.call(
-            SASL_HANDSHAKE_REQUEST,
-            SASL_HANDSHAKE_RESPONSE,
-            version,
-            SaslHandshakeRequest(mechanism),
-        )
+        answer = await client.call(version, SaslHandshakeRequest(mechanism))
         assert answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert list(answer.mechanisms) == ["SCRAM-SHA-256", "PLAIN", "OAUTHBEARER"]
         assert await client.is_closed()

@@ -31,7 +31,7 @@ from lacuna.controlplane.shared.security import Security
 from tests.agent.doors import event_loop_policy  # noqa: F401 - a fixture
 from tests.agent.harness import RawClient, ScriptedControl, make_context, serving
 from tests.certificates import Authority, Certificate
-from tests.doubles.clock import ManualClock
+from tests.doubles.clock import ManualClock, until
 
 pytestmark = pytest.mark.filterwarnings("ignore:Overriding the .event_loop_policy. fixture")
 
@@ -433,8 +433,7 @@ async def test_who_leaves_in_the_middle_is_forgotten(files: Files) -> None:
             client = await RawClient.connect(server.port)
             client.send(hello(files.context())[:50])
             await client.close()
-            while server._handshakes:
-                await asyncio.sleep(0)
+            await until(lambda: not server._handshakes)
         served = await connect(server, files.context())
         assert await is_served(served)
         await served.close()
@@ -459,8 +458,7 @@ async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Fi
     async with listening(files.settings(), max_connections=count + 1) as server:
         slow = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(count)]
         try:
-            while len(server._handshakes) < count:
-                await asyncio.sleep(0)
+            await until(lambda: len(server._handshakes) >= count)
             client = await connect(server, files.context())
             assert await is_served(client)
             with pytest.raises((ConnectionError, ssl.SSLError)):
@@ -468,8 +466,7 @@ async def test_slow_handshakes_count_as_connections_and_hold_up_nobody(files: Fi
             assert server.context.metrics.connections_refused == 1
             assert await is_served(client)
             slow.pop().close()
-            while len(server._handshakes) >= count:
-                await asyncio.sleep(0)
+            await until(lambda: len(server._handshakes) < count)
             other = await connect(server, files.context())
             assert await is_served(other)
             for each in (client, other):

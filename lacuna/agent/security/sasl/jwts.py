@@ -8,13 +8,13 @@ import binascii
 import json
 import math
 from base64 import urlsafe_b64decode
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from lacuna.agent.clock import WallClock
 from lacuna.agent.security.sasl.jwks import Jwk, Jwks
 from lacuna.agent.security.sasl.mechanism import Authenticated
-from lacuna.agent.security.settings import SecuritySettings
+from lacuna.agent.security.settings import SecuritySettings, listed
 from lacuna.base.errors import needing_extra
 from lacuna.controlplane.shared.principal import USER, Principal
 
@@ -58,10 +58,10 @@ class Claims:
         self._requires_iat = requires_iat
         self._skew = settings.oauth_skew_seconds
         self._issuer = settings.oauth_issuer
-        self._audiences = _listed(settings.oauth_audience)
+        self._audiences = listed(settings.oauth_audience)
         self._sub = settings.oauth_sub
         self._scope = settings.oauth_scope
-        self.scopes = _listed(settings.oauth_scopes)
+        self.scopes = listed(settings.oauth_scopes)
 
     def check(self, payload: bytes) -> Authenticated:
         """Return the principal in the claims, and the expiry. Raises TokenRefused."""
@@ -220,7 +220,3 @@ def _fits(key: Jwk, algorithm: str) -> bool:
         and curve in (None, key.get("crv"))
         and key.get("alg", algorithm) == algorithm
     )
-
-
-def _listed(text: str) -> Sequence[str]:
-    return [each.strip() for each in text.split(",") if each.strip()]

@@ -13,9 +13,7 @@ MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
 
 
 class AuthenticationFailed(Exception):
-    """The client could not be authenticated. The message is for the log; the client receives `told`, which reveals
-    nothing.
-    """
+    """The client could not authenticate. The message is for the log; the client gets `told`, which reveals nothing."""
 
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)

@@ -37,9 +37,7 @@ class PlainPasswords:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="passwords")
 
     async def are_right(self, user: str, password: bytes) -> bool:
-        """Return whether the password is the user's. Raises AuthenticationFailed if it matches only some of the
-        verifiers.
-        """
+        """Return whether the password is the user's. Raises AuthenticationFailed if only some verifiers match."""
         kept = [self._users.find(user, mechanism) for mechanism in HASHES]
         digest = hmac.digest(self._key, f"{user}\0".encode() + password, "sha256")
         if self._right.get(digest) == kept:

@@ -64,9 +64,7 @@ def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations:
 
 
 def _salt(number: int) -> bytes:
-    """Return a salt in the form of Kafka's tools: a number in base 36. Another form would reveal a verifier's
-    origin.
-    """
+    """Return a salt as Kafka's tools do, a number in base 36: another form would reveal a verifier's origin."""
     digits = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -148,9 +146,7 @@ class Users:
         return user in self._passwords
 
     def decoy(self, user: str, mechanism: int) -> Verifier:
-        """Return a verifier that looks real and is always the same for one name, so that clients cannot find out which
-        users exist.
-        """
+        """Return a plausible verifier, the same for each name, so that clients cannot find out which users exist."""
         salts = self._current().key
         key = hmac.digest(salts, f"decoy:{user}".encode(), HASHES[mechanism])
         return Verifier(LEAST_ITERATIONS, derived_salt(salts, user, mechanism), key, key)

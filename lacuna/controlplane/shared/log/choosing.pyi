@@ -1,4 +1,7 @@
 from array import array
+from typing import Final
+
+from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
 
 def count_common(
     mine: tuple[array[int], ...],
@@ -17,3 +20,21 @@ def choose_live(
     size: int,
     max_bytes: int,
 ) -> tuple[array[int], int, int]: ...
+def kinds_of(
+    extents: ExtentTable, dead: DeadRanges, start: int, stop: int, small_bytes: int
+) -> array[int]: ...
+def find_run(
+    kinds: array[int],
+    sizes: array[int],
+    least: int,
+    most: int,
+    enough_bytes: int,
+    max_bytes: int,
+    keeps_dead: bool,
+) -> tuple[int, int]: ...
+
+LARGE: Final = 0
+DEAD: Final = 1
+HOT: Final = 2
+SMALL: Final = 3
+MERGED: Final = 4
