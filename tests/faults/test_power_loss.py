@@ -14,7 +14,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
-from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
+from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
 from lacuna.logstore.objects.store import Part, WritableBuffer
 from lacuna.logstore.records.batch import read_batches
 from lacuna.operating.agents import AgentParts
@@ -201,7 +201,7 @@ def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str)
     assert any(losses(tmp_path, lambda kind, path: False, weaker))
 
 
-class SickDisk(OsFileSystem):
+class SickDisk(FileSystem):
     """A file system on which every write, open and read fails with `errno`, unless that is 0.
 
     It recovers after `failures` failed calls, unless that is None.

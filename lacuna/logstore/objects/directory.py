@@ -15,7 +15,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from lacuna.logstore.objects.directories import NOT_THERE, DurableDirectories, store_error
-from lacuna.logstore.objects.filesystem import FileInfo, FileSystem, OsFileSystem
+from lacuna.logstore.objects.filesystem import FileInfo, FileSystem
 from lacuna.logstore.objects.kind import KEYS_OPTION, StoreKind
 from lacuna.logstore.objects.range_reads import RangeReads
 from lacuna.logstore.objects.reading import grow
@@ -54,7 +54,7 @@ class DirectoryStore:
     def __init__(self, root: str | Path, *, file_system: FileSystem | None = None) -> None:
         self.metrics = StoreMetrics()
         self._root = os.path.abspath(root)
-        self._fs = OsFileSystem() if file_system is None else file_system
+        self._fs = FileSystem() if file_system is None else file_system
         self._durable = DurableDirectories(self._fs, self._root)
         self._reads = RangeReads(self._fs, self._root, self.metrics)
         with self._errors():

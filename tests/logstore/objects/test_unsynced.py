@@ -2,19 +2,20 @@
 
 import errno
 import itertools
+from array import array
 from pathlib import Path
 
 import apsw
 import pytest
 
-from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
+from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
 from tests.logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
 
 
 @pytest.fixture(params=["real", "unsynced"])
 def files(request: pytest.FixtureRequest) -> FileSystem:
-    return OsFileSystem() if request.param == "real" else UnsyncedFileSystem()
+    return FileSystem() if request.param == "real" else UnsyncedFileSystem()
 
 
 @pytest.fixture
@@ -80,6 +81,22 @@ def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
     with pytest.raises(IsADirectoryError):
         files.read_into(fd, memoryview(bytearray(1)), 0)
     files.close(fd)
+
+
+def test_both_kinds_read_ranges_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"abcdef")
+    write(files, f"{base}/b", b"0123")
+    ranges = FileRanges(
+        paths=[f"{base}/{name}" for name in ("a", "none", "b", ".")],
+        firsts=array("q", (0, 2, 3, 4, 5)),
+        positions=array("q", (1, 5, 0, 2, 0)),
+        sizes=array("q", (2, 3, 1, 2, 1)),
+        starts=array("q", (0, 2, 5, 6, 8)),
+    )
+    buffer = bytearray(9)
+    counts = list(files.read_ranges(ranges, buffer))
+    assert counts == [2, 1, -errno.ENOENT, 2, -errno.EISDIR]
+    assert buffer == b"bcf\0\0\x0023\0"
 
 
 def test_both_kinds_lock_alike(files: FileSystem, base: str) -> None:

@@ -15,8 +15,8 @@ and the names of a directory at its last `fsync_directory`. With `keep` each uns
 page cache writes back in any order, and each sector of a large file survives separately. With `cut_power_after` the
 crash comes between any two calls.
 
-It is a `FileSystem` with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so that SQLite
-can run on it through a VFS.
+It is a `FileSystem` in memory, with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so
+that SQLite can run on it through a VFS.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
+from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, FileSystem
 from lacuna.logstore.objects.store import Part, WritableBuffer
 
 SECTOR = 512
@@ -57,7 +57,7 @@ class _Directory:
 _Node: TypeAlias = _File | _Directory
 
 
-class UnsyncedFileSystem:
+class UnsyncedFileSystem(FileSystem):
     """See the module. For one thread at a time. `now_ms` stamps the files."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -153,7 +153,21 @@ class UnsyncedFileSystem:
         return len(found)
 
     def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        return read_ranges_by_steps(self, ranges, buffer)
+        view = memoryview(buffer)
+        counts: list[int] = []
+        for index, path in enumerate(ranges.paths):
+            places = range(ranges.firsts[index], ranges.firsts[index + 1])
+            try:
+                fd = self.open(path)
+                try:
+                    for k in places:
+                        out = view[ranges.starts[k] : ranges.starts[k] + ranges.sizes[k]]
+                        counts.append(self.read_into(fd, out, ranges.positions[k]))
+                finally:
+                    self.close(fd)
+            except OSError as error:
+                counts += [-(error.errno or errno.EIO)] * (places.stop - len(counts))
+        return counts
 
     def fsync(self, fd: int) -> None:
         file = self._file(fd)
