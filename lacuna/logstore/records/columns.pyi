@@ -38,9 +38,5 @@ class ColumnBuilder:
     def take(self) -> RecordColumns | None: ...
 
 def scan_keys(
-    batches: Buffer,
-    first_offset: int = 0,
-    end_offset: int = ...,
-    max_bytes: int = ...,
-    max_records: int = ...,
+    batches: Buffer, first_offset: int = 0, end_offset: int = ...
 ) -> Iterator[RecordColumns]: ...

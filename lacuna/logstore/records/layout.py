@@ -107,16 +107,13 @@ class WalkedPieces:
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """The largest and smallest timestamp of a batch's records, and the records they belong to.
+    """The largest and smallest timestamp of a batch's records.
 
-    An index is that of the first record with the timestamp. The smallest timestamp ignores records without one (-1),
-    and is -1 if no record has one.
+    The smallest ignores records without one (-1), and is -1 if no record has one.
     """
 
     max_timestamp: int
-    max_timestamp_index: int
     min_timestamp: int
-    min_timestamp_index: int
 
 
 class BatchSummary(NamedTuple):

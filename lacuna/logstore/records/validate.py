@@ -40,6 +40,7 @@ from lacuna.logstore.records.layout import (
     MAX_TIMESTAMP_AT,
     MIN_INT64,
     NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     BatchSummary,
     Codec,
     RecordFaults,
@@ -198,7 +199,7 @@ def _check_records(
     except InvalidRecordError:
         _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
         raise
-    is_timed = times.min_timestamp_index >= 0
+    is_timed = times.min_timestamp != NO_TIMESTAMP
     if is_timed and (times.min_timestamp < earliest or times.max_timestamp > latest):
         _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
     return times
