@@ -32,7 +32,6 @@ from lacuna.logstore.records.layout import (
 )
 from lacuna.logstore.records.legacy import by_objects, from_batches, to_batch
 from lacuna.logstore.records.legacy.reading import read_messages
-from lacuna.logstore.records.legacy.validation import MessageSetRules
 from lacuna.logstore.records.rewriting import coalesce
 from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from lacuna.logstore.segments.audit import audit_segment
@@ -196,12 +195,11 @@ def message_sets(data: bytes) -> None:
         return
     given = _with_right_crcs(data)
     try:
-        batch = to_batch(given, max_bytes=MAX_DECOMPRESSED_BYTES, requires_key=False, magic=1)
+        batch = to_batch(given, max_bytes=MAX_DECOMPRESSED_BYTES)
         summary = validate_produced(batch, _RULES, NOW_MS)
     except RecordsError:
         return
-    rules = MessageSetRules(max_decompressed_bytes=MAX_DECOMPRESSED_BYTES)
-    assert batch == by_objects.to_batch(given, rules)
+    assert batch == by_objects.to_batch(given, MAX_DECOMPRESSED_BYTES)
     messages = list(read_messages(given, max_bytes=MAX_DECOMPRESSED_BYTES))
     assert len(messages) == summary.record_count
     returned = from_batches([batch], magic=1, first_offset=0)
