@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import Final
 from zlib import crc32
 
+from crc32c import crc32c
+
 from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import discover
 from lacuna.agent.connection import FrameError, FrameReader, RequestFrame
@@ -21,7 +23,6 @@ from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.records.batch import Record, read_batches
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.logstore.records.control import filler, read_control_record
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lacuna.logstore.objects.reading import read_files
-from lacuna.logstore.objects.store import Part, WritableBuffer
+from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 
 _IOV_MAX = 1024
 """The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
@@ -26,20 +26,6 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRanges:
-    """Ranges of files, in the form of `reading.read_files`: paths[i] has ranges firsts[i] to firsts[i + 1] - 1.
-
-    Range k is the `sizes[k]` bytes of its file from `positions[k]` on; they go to `starts[k]` in a buffer.
-    """
-
-    paths: list[str]
-    firsts: array[int]
-    positions: array[int]
-    sizes: array[int]
-    starts: array[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +80,14 @@ class FileSystem:
             filled += count
         return filled
 
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        """Read ranges of many files into `buffer`. Return for each the number of bytes read, or -errno."""
-        return read_files(
-            ranges.paths, ranges.firsts, ranges.positions, ranges.sizes, ranges.starts, buffer
-        )
+    def read_ranges(
+        self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+    ) -> Sequence[int]:
+        """Read the parts of `reads` into `buffer`: those from firsts[i] to firsts[i + 1] - 1 are of the file paths[i].
+
+        Return for each part the number of bytes read, or -errno.
+        """
+        return read_files(paths, firsts, reads.positions, reads.sizes, reads.starts, buffer)
 
     def fsync(self, fd: int) -> None:
         """Make the bytes of a file durable, but not its name."""

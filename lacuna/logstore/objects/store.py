@@ -45,23 +45,23 @@ class InvalidKeyError(ObjectStoreError, ValueError):
     """A key or prefix that not every store can hold, because of a bug in the caller. No client can cause it."""
 
 
-class ObjectExistsError(ObjectStoreError):
-    """`put` found an object under this key, so it wrote nothing."""
+class KeyedError(ObjectStoreError):
+    """What is wrong with the object under one key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
+
+
+class ObjectExistsError(KeyedError):
+    """`put` found an object under this key, so it wrote nothing."""
 
     def __str__(self) -> str:
         return f"object {self.key!r} exists already and objects are never overwritten"
 
 
-class ObjectNotFoundError(ObjectStoreError):
+class ObjectNotFoundError(KeyedError):
     """No object has this key: it never existed, or it was collected and the read must be planned again."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
 
     def __str__(self) -> str:
         return f"object {self.key!r} does not exist"

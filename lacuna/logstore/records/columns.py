@@ -465,9 +465,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_wanted(self) -> cython.bint:
-        """Find the batch's next record of the wanted offsets and timestamps. Return False if there is none, or with a
-        `fault`.
-        """
+        """Find the batch's next wanted record. Return False if there is none, or with a `fault`."""
         offset: cython.longlong
         while self.next_record():
             offset = self.base_offset + self.delta
@@ -524,7 +522,7 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns chosen by the caller.
+    """Gathers the records of batches as columns chosen by the caller. With `tombstones` come the horizons.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
     single record is larger. `max_decompressed_bytes` bounds a batch. `expected_bytes` of values get room at once.
@@ -540,7 +538,6 @@ class ColumnBuilder:
     has_values: cython.bint
     has_headers: cython.bint
     has_tombstones: cython.bint
-    has_horizons: cython.bint
     count: cython.Py_ssize_t
     size: cython.longlong
     has_header_room: cython.bint
@@ -564,7 +561,6 @@ class ColumnBuilder:
         values: bool = True,
         headers: bool = False,
         tombstones: bool = False,
-        horizons: bool = False,
         max_bytes: int = MAX_BYTES,
         max_records: int = MAX_RECORDS,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -579,7 +575,6 @@ class ColumnBuilder:
         self.has_values = values
         self.has_headers = headers
         self.has_tombstones = tombstones
-        self.has_horizons = horizons
         self.max_bytes = max_bytes
         self.max_records = max_records
         self.max_decompressed_bytes = max_decompressed_bytes
@@ -723,7 +718,6 @@ class ColumnBuilder:
             self.list_offsets.reserve(4 * rows)
         if self.has_tombstones:
             self.tombstones.reserve(rows)
-        if self.has_horizons:
             self.horizons.reserve(8 * rows)
         return 0
 
@@ -742,7 +736,6 @@ class ColumnBuilder:
             self.add_headers(scan)
         if self.has_tombstones:
             self.tombstones.put_byte(scan.value_length < 0)
-        if self.has_horizons:
             self.horizons.put_int64(
                 scan.base_timestamp if scan.attributes & _DELETE_HORIZON else -1
             )
@@ -782,7 +775,7 @@ class ColumnBuilder:
             headers=headers,
             tombstones=memoryview(self.tombstones.take()) if self.has_tombstones else None,
             horizons=memoryview(self.horizons.take()).cast("B").cast("q")
-            if self.has_horizons
+            if self.has_tombstones
             else None,
         )
         self.expected_rows = self.count
@@ -800,7 +793,7 @@ def scan_keys(
 
     Values are not copied. Reads, yields and raises as `ColumnBuilder.read`, and yields the rest.
     """
-    builder = ColumnBuilder(values=False, tombstones=True, horizons=True)
+    builder = ColumnBuilder(values=False, tombstones=True)
     yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)
     columns = builder.take()
     if columns is not None:

@@ -17,7 +17,6 @@ class ColumnBuilder:
         values: bool = True,
         headers: bool = False,
         tombstones: bool = False,
-        horizons: bool = False,
         max_bytes: int = ...,
         max_records: int = ...,
         max_decompressed_bytes: int = ...,

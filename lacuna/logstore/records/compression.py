@@ -56,12 +56,8 @@ _LEVELS: Final[Mapping[Codec, range]] = {
     Codec.ZSTD: range(1, 23),
 }
 #: Codecs by their names in the config compression.type.
-_KAFKA_NAMES: Final[Mapping[str, Codec]] = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
+_KAFKA_NAMES: Final = {
+    "uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec
 }
 # lz4 has its slow, better compression from level 3 on; Kafka's default, 9, stands for the fast one.
 _SLOW_LZ4_LEVELS: Final = range(3, 13)
@@ -76,9 +72,7 @@ class Compression:
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest
-        available one.
-        """
+        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest one."""
         codec = _KAFKA_NAMES[name]
         if level is not None:
             levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]

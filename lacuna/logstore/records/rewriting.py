@@ -513,14 +513,12 @@ def coalesce(
     return rewriter.take()
 
 
-def has_tombstones(
-    batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
-) -> bool:
+def has_tombstones(batch: object) -> bool:
     """Return whether a record of `batch`, one whole batch, has a null value; raises the errors of `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()
-    section.enter(batch, data, 0, size, max_decompressed_bytes)
+    section.enter(batch, data, 0, size, DEFAULT_MAX_DECOMPRESSED_BYTES)
     for _ in range(int32_at(data, 57)):
         section.next_record()
         if section.is_tombstone():
@@ -607,19 +605,12 @@ class KeyTable:
     high: cython.ulonglong
     low: cython.ulonglong
     section: _Section
-    max_decompressed_bytes: cython.Py_ssize_t
     found_new: cython.bint
 
-    def __init__(
-        self,
-        max_bytes: int,
-        secret: bytes,
-        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
-    ) -> None:
+    def __init__(self, max_bytes: int, secret: bytes) -> None:
         if len(secret) != 16:
             raise ValueError(f"the secret has {len(secret)} bytes instead of 16")
         self.max_bytes = max_bytes
-        self.max_decompressed_bytes = max_decompressed_bytes
         self.secret_low = int.from_bytes(secret[:8], "little")
         self.secret_high = int.from_bytes(secret[8:], "little")
         self.slot_count = _FIRST_SLOTS
@@ -724,7 +715,7 @@ class KeyTable:
         size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
         if data[22] & _CONTROL:
             raise ValueError("a control batch has no keys; leave it out")
-        self.section.enter(batch, data, 0, size, self.max_decompressed_bytes)
+        self.section.enter(batch, data, 0, size, DEFAULT_MAX_DECOMPRESSED_BYTES)
         return int64_at(data, 0)
 
     @cython.cfunc

@@ -1,5 +1,7 @@
 """Tests the directory store: crashes, cleanup, bounds and errors."""
 
+from __future__ import annotations
+
 import errno
 import itertools
 import multiprocessing
@@ -9,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from array import array
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -25,8 +28,8 @@ from lacuna.logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
-from lacuna.logstore.objects.store import Part, RangeRead, WritableBuffer
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import Part, RangeRead, Reads, WritableBuffer
 from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 KEY = "cluster/segments/4321/7.seg"
@@ -209,9 +212,11 @@ def test_nothing_stays_open_behind_a_read(tmp_path: Path) -> None:
 
 def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> None:
     class Shrinking(FileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
+        def read_ranges(
+            self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+        ) -> Sequence[int]:
             os.truncate(tmp_path / "k", 4)
-            return super().read_ranges(ranges, buffer)
+            return super().read_ranges(paths, firsts, reads, buffer)
 
     store = DirectoryStore(tmp_path, file_system=Shrinking())
     store.put("k", [b"0123456789"])
@@ -232,8 +237,10 @@ def test_what_fails_a_read_is_said_and_the_others_are_there(
     tmp_path: Path, number: int, error: type[Exception], advice: str
 ) -> None:
     class Failing(FileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-            counts = super().read_ranges(ranges, buffer)
+        def read_ranges(
+            self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+        ) -> Sequence[int]:
+            counts = super().read_ranges(paths, firsts, reads, buffer)
             return [-number, *counts[1:]]
 
     store = DirectoryStore(tmp_path, file_system=Failing())

@@ -8,7 +8,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from lacuna.logstore.objects.filesystem import FileRanges, FileSystem
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import RangeRead, Reads
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
 from tests.logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
 
@@ -86,15 +87,11 @@ def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
 def test_both_kinds_read_ranges_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"abcdef")
     write(files, f"{base}/b", b"0123")
-    ranges = FileRanges(
-        paths=[f"{base}/{name}" for name in ("a", "none", "b", ".")],
-        firsts=array("q", (0, 2, 3, 4, 5)),
-        positions=array("q", (1, 5, 0, 2, 0)),
-        sizes=array("q", (2, 3, 1, 2, 1)),
-        starts=array("q", (0, 2, 5, 6, 8)),
-    )
+    parts = [("a", 1, 2, 0), ("a", 5, 3, 2), ("none", 0, 1, 5), ("b", 2, 2, 6), (".", 0, 1, 8)]
+    reads = Reads.of([RangeRead(name, *part[:2], [part]) for name, *part in parts])
+    paths = [f"{base}/{name}" for name in ("a", "none", "b", ".")]
     buffer = bytearray(9)
-    counts = list(files.read_ranges(ranges, buffer))
+    counts = list(files.read_ranges(paths, array("q", (0, 2, 3, 4, 5)), reads, buffer))
     assert counts == [2, 1, -errno.ENOENT, 2, -errno.EISDIR]
     assert buffer == b"bcf\0\0\x0023\0"
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 import errno
 import itertools
 import posixpath
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, FileSystem
-from lacuna.logstore.objects.store import Part, WritableBuffer
+from lacuna.logstore.objects.filesystem import FileInfo, FileSystem
+from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 
 SECTOR = 512
 """Bytes of a file that survive together or not at all."""
@@ -152,17 +153,19 @@ class UnsyncedFileSystem(FileSystem):
         buffer[: len(found)] = found
         return len(found)
 
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
+    def read_ranges(
+        self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+    ) -> Sequence[int]:
         view = memoryview(buffer)
         counts: list[int] = []
-        for index, path in enumerate(ranges.paths):
-            places = range(ranges.firsts[index], ranges.firsts[index + 1])
+        for index, path in enumerate(paths):
+            places = range(firsts[index], firsts[index + 1])
             try:
                 fd = self.open(path)
                 try:
                     for k in places:
-                        out = view[ranges.starts[k] : ranges.starts[k] + ranges.sizes[k]]
-                        counts.append(self.read_into(fd, out, ranges.positions[k]))
+                        out = view[reads.starts[k] : reads.starts[k] + reads.sizes[k]]
+                        counts.append(self.read_into(fd, out, reads.positions[k]))
                 finally:
                     self.close(fd)
             except OSError as error:

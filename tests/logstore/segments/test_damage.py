@@ -10,13 +10,13 @@ from pathlib import Path
 
 import lz4.block
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.objects import MemoryStore, open_store
 from lacuna.logstore.objects.encrypted import EncryptedStore
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.records.packing import with_crc
 from lacuna.logstore.segments import CorruptSegmentError, SegmentId, open_segment, segment_key

@@ -13,10 +13,11 @@ from lacuna.logstore.records.control import filler
 from lacuna.logstore.records.errors import (
     CorruptBatchError,
     DecompressedTooLargeError,
+    EmptyMessageSetError,
     InvalidTimestampError,
 )
 from lacuna.logstore.records.layout import Codec, TimestampType
-from lacuna.logstore.records.legacy import EmptyMessageSetError, from_batches, to_batch
+from lacuna.logstore.records.legacy import from_batches, to_batch
 from lacuna.logstore.records.legacy.layout import MAX_WRAPPER_RECORDS
 from lacuna.logstore.records.legacy.reading import read_entries, read_messages
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
