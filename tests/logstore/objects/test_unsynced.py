@@ -3,6 +3,7 @@
 import errno
 import itertools
 from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -61,20 +62,18 @@ def test_both_kinds_write_link_and_unlink_alike(files: FileSystem, base: str) ->
 
 def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"x")
-    with pytest.raises(FileExistsError):
-        files.create(f"{base}/a")
-    with pytest.raises(FileExistsError):
-        files.link(f"{base}/a", f"{base}/a")
-    with pytest.raises(FileExistsError):
-        files.make_directory(f"{base}/a")
-    with pytest.raises(FileNotFoundError):
-        files.open(f"{base}/none")
-    with pytest.raises(FileNotFoundError):
-        files.unlink(f"{base}/none")
-    with pytest.raises(NotADirectoryError):
-        files.info(f"{base}/a/b")
-    with pytest.raises(NotADirectoryError):
-        files.names(f"{base}/a")
+    calls: list[tuple[type[OSError], Callable[..., object], *tuple[str, ...]]] = [
+        (FileExistsError, files.create, "a"),
+        (FileExistsError, files.link, "a", "a"),
+        (FileExistsError, files.make_directory, "a"),
+        (FileNotFoundError, files.open, "none"),
+        (FileNotFoundError, files.unlink, "none"),
+        (NotADirectoryError, files.info, "a/b"),
+        (NotADirectoryError, files.names, "a"),
+    ]
+    for error, call, *names in calls:
+        with pytest.raises(error):
+            call(*(f"{base}/{name}" for name in names))
     with pytest.raises(OSError, match=r"EISDIR|directory|permitted") as caught:
         files.unlink(base)
     assert caught.value.errno in (errno.EISDIR, errno.EPERM)

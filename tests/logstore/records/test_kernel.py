@@ -425,18 +425,6 @@ def test_walks_agree(
             assert buffers[0] == buffers[1]
 
 
-@given(changes=edits, cut=st.integers(0, 20), codec=st.sampled_from([-1, 0, 3]))
-def test_coalescing_agrees(
-    both_rewritings: Kernels, changes: list[tuple[int, bytes]], cut: int, codec: int
-) -> None:
-    data = edited(LOG, changes, len(LOG) - cut if cut < 5 else len(LOG))
-    interpreted, compiled = (
-        outcome(lambda: rewriting.coalesce([data], codec, 700))  # noqa: B023
-        for rewriting in both_rewritings
-    )
-    assert interpreted == compiled
-
-
 @given(changes=edits, cut=st.integers(0, 20), count=st.integers(0, 5), base=st.integers(-5, 2**63))
 def test_records_agree(
     both_kernels: Kernels, changes: list[tuple[int, bytes]], cut: int, count: int, base: int

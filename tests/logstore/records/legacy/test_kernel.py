@@ -65,24 +65,12 @@ def _by_objects(message_set: bytes, max_bytes: int) -> bytes | None:
         return None
 
 
-def _with_right_crcs(message_set: bytes) -> bytes:
-    mended = bytearray(message_set)
-    at = 0
-    while at + 16 <= len(mended):
-        end = at + 12 + int.from_bytes(mended[at + 8 : at + 12], "big", signed=True)
-        if not at + 16 <= end <= len(mended):
-            break
-        mended[at + 12 : at + 16] = zlib.crc32(mended[at + 16 : end]).to_bytes(4, "big")
-        at = end
-    return bytes(mended)
-
-
 def _damaged(data: bytes, damage: tuple[list[tuple[int, bytes]], bool], cut: int = 0) -> bytes:
     changes, is_mended = damage
     if not data:
         return data
     changed = bytes(edited(data, changes, len(data) - cut))
-    return _with_right_crcs(changed) if is_mended else changed
+    return naive.with_right_crcs(changed) if is_mended else changed
 
 
 def _message_set(
