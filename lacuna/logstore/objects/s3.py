@@ -48,6 +48,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Part,
     RangeRead,
+    RangeReader,
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
@@ -110,7 +111,7 @@ class ServerSideEncryption:
         return {"ServerSideEncryption": self.kind, **of_kms}
 
 
-class S3Store:
+class S3Store(RangeReader):
     """A `ConditionalStore` under `prefix` of `bucket`.
 
     `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
@@ -208,18 +209,6 @@ class S3Store:
 
     def replace(self, key: str, data: bytes, etag: str) -> str:
         return self._put_if(key, data, IfMatch=etag)
-
-    def get(self, key: str, position: int, size: int) -> bytearray:
-        data = self._read_range(key, position, size)
-        if len(data) != size:
-            raise ShortReadError(key, position, size, min(len(data), size))
-        self.metrics.count_get(size)
-        return data
-
-    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        data = self._read_range(key, position, size)
-        self.metrics.count_get(len(data))
-        return data
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
@@ -391,7 +380,7 @@ class S3Store:
             )
         return str(answer["ETag"])
 
-    def _read_range(self, key: str, position: int, size: int) -> bytearray:
+    def _range(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
         try:
             return self._read(key, size, Range=f"bytes={position}-{position + size - 1}")

@@ -132,10 +132,6 @@ def check_for_java(codec: int, data: Buffer) -> None:
         )
 
 
-def _compress_none(data: memoryview, _level: int | None) -> bytes:
-    return bytes(data)
-
-
 def _compress_gzip(data: memoryview, level: int | None) -> bytes:
     return zlib.compress(data, -1 if level is None else level, _GZIP_WBITS)
 
@@ -291,7 +287,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 
 
 _COMPRESSORS: Final[Mapping[Codec, Callable[[memoryview, int | None], bytes]]] = {
-    Codec.NONE: _compress_none,
+    Codec.NONE: lambda data, _: bytes(data),
     Codec.GZIP: _compress_gzip,
     Codec.SNAPPY: _compress_snappy,
     Codec.LZ4: _compress_lz4,

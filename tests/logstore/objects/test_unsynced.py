@@ -87,7 +87,7 @@ def test_both_kinds_read_ranges_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"abcdef")
     write(files, f"{base}/b", b"0123")
     parts = [("a", 1, 2, 0), ("a", 5, 3, 2), ("none", 0, 1, 5), ("b", 2, 2, 6), (".", 0, 1, 8)]
-    reads = Reads.of([RangeRead(name, *part[:2], [part]) for name, *part in parts])
+    reads = Reads.of([RangeRead(name, at, size, [(at, size, to)]) for name, at, size, to in parts])
     paths = [f"{base}/{name}" for name in ("a", "none", "b", ".")]
     buffer = bytearray(9)
     counts = list(files.read_ranges(paths, array("q", (0, 2, 3, 4, 5)), reads, buffer))
