@@ -27,11 +27,9 @@ class Pace(Protocol):
 
     def allows(self) -> bool:
         """Whether the event loop may run the work itself now. Call it in the loop's thread."""
-        ...
 
     def timed(self, job: Callable[[], T]) -> T:
         """Run `job` in the calling thread, measure its time, and return its result."""
-        ...
 
 
 class LoopLoad:
@@ -84,7 +82,6 @@ class MeasuredPace:
         self._is_try = False
 
     def allows(self) -> bool:
-        """Whether to do the work in the event loop now. Call this in the loop's thread."""
         self._loop_thread = self._thread()
         seconds = self._in_loop
         if seconds is not None and seconds <= self._longest():

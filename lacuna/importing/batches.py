@@ -10,10 +10,11 @@ from array import array
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from lacuna.logstore.objects import Part
 from lacuna.logstore.records.batch import BatchHeader, RecordBatch
 from lacuna.logstore.records.control import ControlType, read_control_record
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
@@ -141,7 +142,7 @@ def _ends_in_abort(batch: RecordBatch) -> bool:
         raise UncopyableError(
             batch.header.base_offset, f"its marker is damaged: {error}"
         ) from error
-    return found.control_type is ControlType.ABORT
+    return found.type_number == ControlType.ABORT
 
 
 def _copies(batch: RecordBatch, end_offset: int) -> Iterator[Copy]:

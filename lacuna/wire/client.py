@@ -62,15 +62,6 @@ class CredentialsRefusedError(SaslError):
 class ClientFrames:
     """Frames the requests of one connection, and splits the received bytes into answers."""
 
-    __slots__ = (
-        "_answer_header",
-        "_client_id",
-        "_correlation_id",
-        "_most_bytes",
-        "awaits_size",
-        "missing",
-    )
-
     def __init__(self, client_id: bytes) -> None:
         self._client_id = client_id
         self._correlation_id = 0

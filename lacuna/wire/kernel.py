@@ -287,9 +287,7 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write to the buffer of the last message if it is free, since creating another would take as long as a
-    few fields.
-    """
+    """Write to the buffer of the last message if it is free: making another would take as long as a few fields."""
     target: _Target = codec.spare
     codec.spare = None
     # When interpreted, another thread might run between these two lines.

@@ -73,19 +73,15 @@ class In:
     tag: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field(In):
     """One field of a struct. `kind` is one of the kernel's kinds, or the Struct that the field holds.
 
     The rest is as in `In`, but `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
-    is_array: bool = False
-    since: int = 0
-    until: int | None = None
-    null_since: int | None = None
-    tag: int | None = None
+    is_array: bool
 
     @classmethod
     def of(cls, hint: Any) -> "Field":
@@ -105,12 +101,12 @@ class Field:
             hint = inner
         null_since = limits.since if limits.null_since is None else limits.null_since
         return cls(
-            kind,
-            is_array,
-            limits.since,
-            limits.until,
-            null_since if may_be_null else None,
-            limits.tag,
+            since=limits.since,
+            until=limits.until,
+            null_since=null_since if may_be_null else None,
+            tag=limits.tag,
+            kind=kind,
+            is_array=is_array,
         )
 
     def is_in(self, version: int) -> bool:
@@ -206,18 +202,6 @@ class Message(Generic[M]):
     sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value that
     does not fit. All three raise KeyError for an unknown version.
     """
-
-    __slots__ = (
-        "api_key",
-        "body",
-        "buffers",
-        "codec",
-        "first_flexible",
-        "is_exact",
-        "read",
-        "versions",
-        "write",
-    )
 
     #: The kernel's own methods without a wrapper, because they are called for every request.
     read: _Read[M]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lacuna.logstore.objects.cluster_keys import ClusterKeys, KeyMissingError
+from lacuna.logstore.objects.cluster_keys import ClusterKeys, find_key
 
 
 def made_up(key_id: str) -> bytes:
@@ -23,9 +23,7 @@ class FixedKeys:
         return self.keys
 
     def key(self, key_id: str) -> bytes:
-        if key_id not in self.keys.keys:
-            raise KeyMissingError(key_id, tuple(self.keys.keys), "the test")
-        return self.keys.keys[key_id]
+        return find_key(self.keys, key_id, "the test")
 
 
 def some_keys(*key_ids: str, reads_plaintext: bool = False) -> FixedKeys:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import random
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,8 +15,8 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.v1.cluster_pb2 import CreateTopic, CreateTopics
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import DirectoryStore
-from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem
-from lacuna.logstore.objects.store import Part, WritableBuffer
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 from lacuna.logstore.records.batch import read_batches
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
@@ -201,7 +202,7 @@ def test_a_weaker_mode_of_the_journal_loses_something(tmp_path: Path, mode: str)
     assert any(losses(tmp_path, lambda kind, path: False, weaker))
 
 
-class SickDisk(OsFileSystem):
+class SickDisk(FileSystem):
     """A file system on which every write, open and read fails with `errno`, unless that is 0.
 
     It recovers after `failures` failed calls, unless that is None.
@@ -215,10 +216,12 @@ class SickDisk(OsFileSystem):
         self._fail()
         super().write(fd, parts)
 
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
+    def read_ranges(
+        self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+    ) -> Sequence[int]:
         if self.errno:
-            return [-self.errno] * len(ranges.sizes)
-        return super().read_ranges(ranges, buffer)
+            return [-self.errno] * len(reads.sizes)
+        return super().read_ranges(paths, firsts, reads, buffer)
 
     def open(self, path: str) -> int:
         self._fail()

@@ -9,7 +9,6 @@ import itertools
 import re
 import time
 from functools import cache
-from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote_from_bytes
 
@@ -145,17 +144,3 @@ def _raise(error: BaseException) -> None:
 @cache
 def _console(has_login: int) -> _Console:
     return _Console(bool(has_login))
-
-
-#: Inputs from which a search begins.
-SEEDS: Final = MappingProxyType(
-    {
-        "login": b"\x03\x00user=alice&password=secret&to=%2Ftopics",
-        "logout": b"\x07\x00to=/",
-        "abort": b"\x0a\x00topic=t&partition=0&producer_id=1&producer_epoch=0",
-        "asked": b"\x0c\x20topic=t&partition=0&producer=1&x=",
-        "partition": b"\x14\x20topic=t&partition=0&from=0&to=9&z=",
-        "messages": b"\x18\x20topic=t&partition=0&at=2026&q=a&f=",
-        "group": b"\x1c\x08group=%00",
-    }
-)

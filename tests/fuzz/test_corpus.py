@@ -8,7 +8,6 @@ import pytest
 
 from tests.fuzz import corpus
 from tests.fuzz.search import search_each
-from tests.fuzz.seeds import seeds
 from tests.fuzz.targets import MAX_DECOMPRESSED_BYTES, MAX_FRAME_BYTES, TARGETS
 
 #: What one input may take: a frame's buffer, and what a batch may decompress to in each of three readers.
@@ -34,10 +33,6 @@ def test_the_kept_corpus(name: str) -> None:
             tracemalloc.stop()
         assert peak < MOST_BYTES, data.hex()
         assert time.process_time() - began < MOST_SECONDS, data.hex()
-
-
-def test_every_target_has_seeds() -> None:
-    assert {target for target, _ in seeds()} == TARGETS.keys()
 
 
 SEED = 1

@@ -19,7 +19,7 @@ from typing import Any
 from tests.clients import probes
 from tests.clients.probing import Target
 from tests.clients.wire import Connection
-from tests.golden import capture_frames, capture_records, cleaning
+from tests.golden import capture_records, cleaning
 from tests.golden.broker import VERSION, kafka
 from tests.golden.messages import API_NAMES
 
@@ -95,7 +95,6 @@ def answers(bootstrap: str) -> None:
 PARTS: dict[str, Callable[[str], None]] = {
     "api_versions": api_versions,
     "records": records,
-    "frames": lambda bootstrap: capture_frames.capture(bootstrap, HERE),
     "probes": answers,
 }
 

@@ -1,14 +1,14 @@
 """Histories of compacted topics, and what a read_committed consumer reads of each from the start after cleaning.
 
-cleaning_kafka_4_4.json has the histories, with the reads of a real Kafka 4.4 whose log cleaner had finished after each
-phase. To capture them again: `python -m tests.golden.capture --kafka DIR cleaning`. The broker needs BROKER's settings.
+cleaning_kafka_4_4.json has the histories, written by hand and drawn at random, with the reads of a real Kafka 4.4 whose
+log cleaner had finished after each phase. To capture the reads of all histories there again: `python -m
+tests.golden.capture --kafka DIR cleaning`. The broker needs BROKER's settings.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
-import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -28,13 +28,11 @@ PHASES: Final = 4
 #: Each phase is so much later than the one before, by its records' timestamps, so that Kafka begins a new segment.
 PHASE_MS: Final = 100_000
 SEGMENT_MS: Final = 60_000
-#: Kafka's time to clean a phase, and its time for another pass: longer than SHORT_MS, after which tombstones may go.
+#: Kafka's time to clean a phase, and its time for another pass: longer than the second after which tombstones may go.
 CLEAN_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 5.0
 #: A history in which Kafka may delete what it has not cleaned yet.
 DELETED: Final = "compact,delete"
-SHORT_MS: Final = 1_000
-LONG_MS: Final = 100_000_000
 
 #: ["batch", codec, age in ms, rows], ["begin", producer], ["put", producer, rows], ["commit", producer] or
 #: ["abort", producer]; a row is [key, value], and null as a value makes a tombstone.
@@ -61,118 +59,6 @@ def load() -> list[History]:
     for each in found:
         each.reads = [(key, value) for key, value in each.reads]
     return found
-
-
-# The histories.
-
-
-def _rows(text: str) -> list[list[str | None]]:
-    """Return the rows of "a1 b2 a-": the key a with the value a1, b with b2, and a tombstone of a."""
-    return [[each[0], None if each[1:] == "-" else each] for each in text.split()]
-
-
-def _batch(text: str, codec: int = 0, age_ms: int = 0) -> Step:
-    return ["batch", codec, age_ms, _rows(text)]
-
-
-def _put(who: str, text: str) -> Step:
-    return ["put", who, _rows(text)]
-
-
-def _by_hand() -> list[History]:
-    hour_ms = 3_600_000
-    many = " ".join(f"{chr(97 + number)}{'x' * 200}" for number in range(20))
-    long = {"delete_retention_ms": LONG_MS}
-    short = {"delete_retention_ms": SHORT_MS}
-    return [
-        History("values", long, [[_batch("a1 b1 a2"), _batch("c1 b2")], [_batch("a3 d1")]]),
-        History("tombstones stay", long, [[_batch("a1 b1"), _batch("a-")], [_batch("c1")]]),
-        History("tombstones go", short, [[_batch("a1 b1 c1"), _batch("a- c-")], [_batch("c2")]]),
-        History("a tombstone of nothing", short, [[_batch("z- a1")], [_batch("b1")]]),
-        History(
-            "a committed transaction supersedes",
-            long,
-            [[_batch("a1 b1"), ["begin", "t"], _put("t", "a2 c1"), ["commit", "t"]]],
-        ),
-        History(
-            "an aborted one does not",
-            short,
-            [[_batch("a1 b1"), ["begin", "t"], _put("t", "a- b2"), ["abort", "t"], _batch("c1")]],
-        ),
-        History(
-            "an open one holds back",
-            short,
-            [
-                [_batch("a1 a2"), ["begin", "t"], _put("t", "a3"), _batch("a4 b1 b2")],
-                [["commit", "t"], _batch("c1 c2")],
-            ],
-            holds=[0],
-        ),
-        History(
-            "an open one at the end",
-            long,
-            [[_batch("a1 a2")], [["begin", "t"], _put("t", "a3"), _batch("b1 b2")]],
-            holds=[1, 2, 3],
-        ),
-        History(
-            "min.compaction.lag.ms",
-            {"min_compaction_lag_ms": 300_000},
-            [[_batch("a1 a2 b1", age_ms=600_000)], [_batch("a3 a4 b2")]],
-            holds=[1, 2, 3],
-        ),
-        History(
-            "min.cleanable.dirty.ratio",
-            {"min_cleanable_dirty_ratio": "0.9"},
-            [[_batch(many), _batch("a1 a2")], [_batch("a3 a4")]],
-            holds=[1, 2, 3],
-        ),
-        History(
-            "max.compaction.lag.ms",
-            {"min_cleanable_dirty_ratio": "0.9", "max_compaction_lag_ms": 300_000},
-            [[_batch(many), _batch("a1 a2")], [_batch("a3 a4")]],
-            age_ms=900_000,
-        ),
-        History(
-            DELETED,
-            {"cleanup_policy": "compact,delete", "retention_ms": hour_ms},
-            [[_batch("a1 b1 a2", age_ms=2 * hour_ms)], [_batch("b2 c1 c2")]],
-        ),
-    ]
-
-
-def _drawn(seed: int) -> History:
-    """Return a history of plain and transactional writes of a few keys."""
-    draw = random.Random(seed)
-    values = iter(range(1, 1000))
-    open_ones: set[str] = set()
-    holds, phases = [], []
-
-    def rows(count: int) -> list[list[str | None]]:
-        found = ((draw.choice("abcdef"), next(values)) for _ in range(count))
-        return [[key, None if draw.random() < 0.25 else f"{key}{value}"] for key, value in found]
-
-    for number in range(PHASES - 1):
-        steps: list[Step] = []
-        for _ in range(draw.randint(4, 9)):
-            who = draw.choice("tu")
-            if draw.random() < 0.4:
-                steps.append(["batch", draw.randrange(5), 0, rows(draw.randint(1, 5))])
-            elif who not in open_ones:
-                steps += [["begin", who], ["put", who, rows(draw.randint(1, 3))]]
-                open_ones.add(who)
-            elif draw.random() < 0.4:
-                steps.append(["put", who, rows(draw.randint(1, 3))])
-            else:
-                steps.append([draw.choice(("commit", "commit", "abort")), who])
-                open_ones.discard(who)
-        if number == PHASES - 2 or draw.random() < 0.6:
-            steps += [["commit", who] for who in sorted(open_ones)]
-            open_ones.clear()
-        if open_ones:
-            holds.append(number)
-        phases.append(steps)
-    configs = {"delete_retention_ms": draw.choice((SHORT_MS, LONG_MS))}
-    return History(f"drawn {seed}", configs, phases, holds)
 
 
 # Playing them.
@@ -269,8 +155,8 @@ def _read(bootstrap: str, topic: str) -> list[Row]:
 
 
 def capture(bootstrap: str, clean_offsets: Callable[[], dict[str, int]]) -> None:
-    """Write GOLDEN. `clean_offsets` returns how far the cleaner has come in each topic."""
-    histories = [*_by_hand(), *(_drawn(seed) for seed in range(1, 13))]
+    """Write the reads of GOLDEN's histories. `clean_offsets` returns how far the cleaner has come in each topic."""
+    histories = load()
     player = Player(bootstrap, histories, int(time.time() * 1000))
     for phase in range(PHASES):
         ends = player.play(phase)

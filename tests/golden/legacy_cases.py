@@ -91,7 +91,7 @@ CASES: dict[str, bytes] = {
     "no key, compacted": _KEYLESS,
     "no key in a wrapper, compacted": wrapper(1, 0, _KEYLESS),
     "larger than max.message.bytes": plain(1, [Rec(0, -1, None, bytes(1 << 21))]),
-    "a batch of magic 2": to_batch(_ONE, max_bytes=1000, requires_key=False, magic=1),
+    "a batch of magic 2": to_batch(_ONE, max_bytes=1000),
 }
 
 

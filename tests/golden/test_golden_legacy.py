@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pathlib
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -102,11 +103,9 @@ def test_becomes_a_batch() -> None:
 def _check_converted(case: dict[str, Any]) -> None:
     if case["timestamp_type"] == "LogAppendTime":
         with pytest.raises(InvalidTimestampError):
-            to_batch(bytes.fromhex(case["bytes"]), max_bytes=BOUND, requires_key=False, magic=1)
+            to_batch(bytes.fromhex(case["bytes"]), max_bytes=BOUND)
         return
-    batch_bytes = to_batch(
-        bytes.fromhex(case["bytes"]), max_bytes=BOUND, requires_key=False, magic=1
-    )
+    batch_bytes = to_batch(bytes.fromhex(case["bytes"]), max_bytes=BOUND)
     (batch,) = read_batches(batch_bytes)
     assert batch.header.codec is Codec[case["codec"].upper()]
     got = [(r.offset, r.timestamp, r.key, r.value) for r in batch.records()]
@@ -165,8 +164,8 @@ OTHERWISE = {
 
 def _code(name: str) -> int:
     try:
-        batch = to_batch(CASES[name], max_bytes=1 << 22, requires_key=is_compacted(name), magic=1)
-        validate_produced(batch, RULES, now_ms=0)
+        batch = to_batch(CASES[name], max_bytes=1 << 22)
+        validate_produced(batch, replace(RULES, require_keys=is_compacted(name)), now_ms=0)
     except RecordsError as error:
         return CODES[error.kafka_error]
     return NONE

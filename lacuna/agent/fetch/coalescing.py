@@ -12,8 +12,9 @@ from lacuna.agent.fetch.buffers import ReadBuffer
 from lacuna.agent.fetch.loading import ExtentCorruptError
 from lacuna.agent.fetch.stretch import Span
 from lacuna.logstore.records.errors import RecordsError
-from lacuna.logstore.records.kernel import coalesce, walk_stored
+from lacuna.logstore.records.kernel import walk_stored
 from lacuna.logstore.records.layout import WalkedBatches
+from lacuna.logstore.records.rewriting import coalesce
 
 COALESCE_SOURCE_BYTES: Final = 1 << 20
 COALESCED_BATCH_BYTES: Final = 64 * 1024

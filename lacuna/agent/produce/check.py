@@ -29,12 +29,12 @@ from lacuna.logstore.records.layout import (
     MAGIC_AT,
     RECORD_COUNT_AT,
     BatchSummary,
+    TimestampType,
 )
 from lacuna.logstore.records.validate import (
     ProduceRules,
     validate_produced,
-    with_create_time,
-    with_log_append_time,
+    with_max_timestamp,
 )
 from lacuna.wire.messages.produce import BatchIndexAndErrorMessage, PartitionProduceResponse
 
@@ -160,11 +160,11 @@ def check_batch(
     flags = 0
     max_timestamp = summary.max_timestamp
     if rules.is_log_append_time:
-        part = with_log_append_time(part, now_ms)
+        part = with_max_timestamp(part, TimestampType.LOG_APPEND_TIME, now_ms)
         flags = FLAG_LOG_APPEND_TIME
         max_timestamp = now_ms
     elif max_timestamp != summary.declared_max_timestamp:
-        part = with_create_time(part, max_timestamp)
+        part = with_max_timestamp(part, TimestampType.CREATE_TIME, max_timestamp)
     if summary.is_transactional:
         flags |= FLAG_TRANSACTIONAL
         if version >= FIRST_IMPLICIT_ADD:

@@ -27,7 +27,6 @@ from lacuna.wire.messages.produce import (
     ProduceResponse,
 )
 
-_NEWEST_SET: Final = 1
 # The smallest message takes 26 bytes in a set and 7 in a batch. A set larger than max.message.bytes by more than this
 # factor cannot become a valid batch, so it is not converted.
 LARGEST_SHRINKING: Final = 4
@@ -101,12 +100,7 @@ def _convert(
         if len(records) > bound:
             raise BatchTooLargeError("the message set", len(records), bound)
         # The topic's own requirements apply to its batches.
-        batch = to_batch(
-            records,
-            max_bytes=max(bound, MAX_DECOMPRESSED_BYTES),
-            requires_key=False,
-            magic=_NEWEST_SET,
-        )
+        batch = to_batch(records, max_bytes=max(bound, MAX_DECOMPRESSED_BYTES))
     except EmptyMessageSetError:
         return failed(asked.index_, 0)
     except RecordsError as error:

@@ -111,9 +111,7 @@ def _key(key_id: str, value: object, where: str) -> bytes:
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """Whether other users may access the file. As in PostgreSQL, a group may read root's files, as in Kubernetes
-    secrets.
-    """
+    """Whether other users may access the file. A group may read root's (Kubernetes secrets), as in PostgreSQL."""
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 
@@ -156,7 +154,7 @@ class KeyFile:
         known = self._keys
         if key_id not in known.keys:
             known = self.now()
-        return _find(known, key_id, self._path)
+        return find_key(known, key_id, self._path)
 
     def _read(self) -> tuple[Stamp, ClusterKeys]:
         stamp = self._stamp()
@@ -202,7 +200,7 @@ class KeyCommand:
                 if key_id not in self._keys.keys and self._clock() - self._ran >= _PAUSE_SECONDS:
                     self._ran = self._clock()
                     self._keys = self._run()
-        return _find(self._keys, key_id, f"what {_COMMAND} prints")
+        return find_key(self._keys, key_id, f"what {_COMMAND} prints")
 
     def _run(self) -> ClusterKeys:
         try:
@@ -225,23 +223,15 @@ class KeyCommand:
         return parse_keys(printed, f"what {_COMMAND} prints")
 
 
-def _find(keys: ClusterKeys, key_id: str, where: str) -> bytes:
+def find_key(keys: ClusterKeys, key_id: str, where: str) -> bytes:
+    """Return the key with this id; messages call its source `where`. Raises `KeyMissingError`."""
     if key_id not in keys.keys:
-        raise KeyMissingError(key_id, tuple(keys.keys), where)
+        raise KeyMissingError(
+            f"an object is encrypted with key {key_id!r}, but {where} has only "
+            f"{', '.join(keys.keys)}: restore that key, and keep it until no object needs it"
+        )
     return keys.keys[key_id]
 
 
 class KeyMissingError(StoreMisconfiguredError):
     """An object is encrypted with a key that is not among the cluster's keys."""
-
-    def __init__(self, key_id: str, known: tuple[str, ...], where: str) -> None:
-        super().__init__(key_id, known, where)
-        self.key_id = key_id
-        self.known = known
-        self.where = where
-
-    def __str__(self) -> str:
-        return (
-            f"an object is encrypted with key {self.key_id!r}, but {self.where} has only "
-            f"{', '.join(self.known)}: restore that key, and keep it until no object needs it"
-        )

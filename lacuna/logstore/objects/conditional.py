@@ -8,15 +8,11 @@ that no other writer writes, and compares them with what it finds.
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError
+from lacuna.logstore.objects.store import KeyedError, ObjectStore
 
 
-class ConditionFailedError(ObjectStoreError):
+class ConditionFailedError(KeyedError):
     """The object already exists, or differs from the one to be replaced. This request wrote nothing."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
 
     def __str__(self) -> str:
         return f"object {self.key!r} is not in the state on which the request was conditional"

@@ -8,16 +8,16 @@ An object becomes visible whole and durable, or not at all:
 
 import errno
 import os
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 from urllib.parse import quote, unquote
 
 from lacuna.logstore.objects.directories import NOT_THERE, DurableDirectories, store_error
-from lacuna.logstore.objects.filesystem import FileInfo, FileSystem, OsFileSystem
+from lacuna.logstore.objects.filesystem import FileInfo, FileSystem
 from lacuna.logstore.objects.kind import KEYS_OPTION, StoreKind
-from lacuna.logstore.objects.range_reads import RangeReads
 from lacuna.logstore.objects.reading import grow
 from lacuna.logstore.objects.store import (
     ObjectExistsError,
@@ -26,6 +26,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Part,
     RangeRead,
+    Reads,
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
@@ -37,6 +38,8 @@ from lacuna.logstore.objects.store import (
     is_prefix,
 )
 from lacuna.logstore.objects.temporary import TemporaryFiles
+
+Outcomes: TypeAlias = list[ObjectStoreError | None]
 
 _EARLIER = ".packs"
 """The folder in which an earlier development version kept small objects."""
@@ -54,9 +57,8 @@ class DirectoryStore:
     def __init__(self, root: str | Path, *, file_system: FileSystem | None = None) -> None:
         self.metrics = StoreMetrics()
         self._root = os.path.abspath(root)
-        self._fs = OsFileSystem() if file_system is None else file_system
+        self._fs = FileSystem() if file_system is None else file_system
         self._durable = DurableDirectories(self._fs, self._root)
-        self._reads = RangeReads(self._fs, self._root, self.metrics)
         with self._errors():
             self._durable.ensure_root()
             self._check_format()
@@ -104,10 +106,20 @@ class DirectoryStore:
             raise ShortReadError(key, position, size, 0)
         return self.get(key, position, min(size, available))
 
-    def get_into(
-        self, reads: Sequence[RangeRead], buffer: WritableBuffer
-    ) -> list[ObjectStoreError | None]:
-        return self._reads.read(reads, buffer) if reads else []
+    def get_into(self, reads: Sequence[RangeRead], buffer: WritableBuffer) -> Outcomes:
+        """Read all in one call of the file system. Consecutive reads of one object share an open file."""
+        if not reads:
+            return []
+        asked = Reads.of(reads)
+        paths: list[str] = []
+        firsts = array("q")
+        for key, first in zip(asked.keys, asked.firsts, strict=False):
+            path = self._path(check_key(key))
+            if not paths or paths[-1] != path:
+                paths.append(path)
+                firsts.append(first)
+        firsts.append(len(asked.positions))
+        return self._outcomes(asked, self._fs.read_ranges(paths, firsts, asked, buffer))
 
     def get_all(self, key: str) -> bytearray:
         with self._errors(key):
@@ -145,6 +157,32 @@ class DirectoryStore:
     def close(self) -> None:
         with self._errors():
             self._temporary.close()
+
+    def _outcomes(self, reads: Reads, counts: Sequence[int]) -> Outcomes:
+        """Turn the bytes that were read of each range into the outcomes of the reads."""
+        outcomes: Outcomes = [None] * len(reads)
+        if counts == reads.sizes:
+            self.metrics.count_get(sum(reads.sizes), len(reads))
+            return outcomes
+        for at, read in enumerate(reads):
+            found = counts[reads.firsts[at] : reads.firsts[at + 1]]
+            for (position, size, _), count in zip(read.parts, found, strict=True):
+                if count != size:
+                    outcomes[at] = self._error(read, position, count)
+                    break
+            else:
+                self.metrics.count_get(sum(size for _, size, _ in read.parts))
+        return outcomes
+
+    def _error(self, read: RangeRead, position: int, count: int) -> ObjectStoreError:
+        """Return the error for a part at `position` of which only `count` bytes were read, or -errno."""
+        if count >= 0:
+            available = max(0, position + count - read.position)
+            return ShortReadError(read.key, read.position, read.size, available)
+        error = OSError(-count, os.strerror(-count))
+        if isinstance(error, NOT_THERE):
+            return ObjectNotFoundError(read.key)
+        return store_error(self._root, error)
 
     def _check_format(self) -> None:
         if any(name == _EARLIER for name, _ in self._fs.names(self._root)):

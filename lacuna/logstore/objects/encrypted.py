@@ -37,6 +37,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Part,
     RangeRead,
+    RangeReader,
     ShortReadError,
     StoreMetrics,
     WritableBuffer,
@@ -69,7 +70,7 @@ class _Joined:
     reads: list[int]
 
 
-class EncryptedStore(Generic[Inner]):
+class EncryptedStore(RangeReader, Generic[Inner]):
     """An `ObjectStore` in `inner`. Objects under the keys `plain` are not encrypted.
 
     `random_bytes` returns salts. Methods also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key is
@@ -106,20 +107,6 @@ class EncryptedStore(Generic[Inner]):
         self.inner.put(key, parts if key in self._plain else [self._seal(key, parts)])
         self._forget([key])
         self.metrics.count_put(sum(map(len, parts)))
-
-    def get(self, key: str, position: int, size: int) -> bytearray:
-        data = self._get_up_to(key, position, size)
-        if len(data) < size:
-            raise ShortReadError(key, position, size, len(data))
-        self.metrics.count_get(size)
-        return data
-
-    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        data = self._get_up_to(key, position, size)
-        if not data:
-            raise ShortReadError(key, position, size, 0)
-        self.metrics.count_get(len(data))
-        return data
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
@@ -187,7 +174,7 @@ class EncryptedStore(Generic[Inner]):
             return stored
         return unseal_all(key, stored, self.keys.key)
 
-    def _get_up_to(self, key: str, position: int, size: int) -> bytearray:
+    def _range(self, key: str, position: int, size: int) -> bytearray:
         """Read `size` bytes from `position` on, fewer if the object ends, possibly none."""
         check_range(key, position, size)
         first = position // CELL_SIZE

@@ -1,21 +1,19 @@
-"""The system calls of the directory store, behind one Protocol.
+"""The system calls of the directory store, in one class.
 
-Tests use a file system with the same interface that loses unsynced data, as a power cut does. So the interface makes
-the same distinction as POSIX: the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
+Tests replace it by a file system that loses unsynced data, as a power cut does. So the methods make the same
+distinction as POSIX: the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
 """
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from lacuna.logstore.objects.reading import read_files
-from lacuna.logstore.objects.store import Part, WritableBuffer
+from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 
 _IOV_MAX = 1024
 """The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
@@ -30,20 +28,6 @@ def sync(path: str | os.PathLike[str]) -> None:
         os.close(fd)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileRanges:
-    """Ranges of files, in the form of `reading.read_files`: paths[i] has ranges firsts[i] to firsts[i + 1] - 1.
-
-    Range k is the `sizes[k]` bytes of its file from `positions[k]` on; they go to `starts[k]` in a buffer.
-    """
-
-    paths: list[str]
-    firsts: array[int]
-    positions: array[int]
-    sizes: array[int]
-    starts: array[int]
-
-
 @dataclass(frozen=True, slots=True)
 class FileInfo:
     """A file's size in bytes, its last change in ms since 1970, and the number of its names (`links`)."""
@@ -54,74 +38,26 @@ class FileInfo:
     is_directory: bool
 
 
-class FileSystem(Protocol):
-    """A thin layer over `os`. Every method raises `OSError` as `os` does."""
+class FileSystem:
+    """A thin layer over `os`, whose errors every method raises."""
 
     def create(self, path: str) -> int:
         """Open a new file for writing. Raises `FileExistsError` if the name is taken."""
-
-    def open(self, path: str) -> int:
-        """Open a file or a directory for reading."""
-
-    def is_at(self, fd: int, path: str) -> bool:
-        """Whether an open file is the one at `path`."""
-
-    def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock until `close`, or return at once if another process has it."""
-
-    def write(self, fd: int, parts: Sequence[Part]) -> None:
-        """Append all bytes of all parts."""
-
-    def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
-        """Read from `position` on until `buffer` is full or the file ends. Return the number of bytes read."""
-
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        """Read ranges of many files into `buffer`. Return for each the number of bytes read, or -errno."""
-
-    def fsync(self, fd: int) -> None:
-        """Make the bytes of a file durable, but not its name."""
-
-    def close(self, fd: int) -> None:
-        """Close a file. This makes nothing durable."""
-
-    def link(self, source: str, target: str) -> None:
-        """Give a file a second name, atomically. Raises `FileExistsError` if that is taken."""
-
-    def unlink(self, path: str) -> None:
-        """Remove one name of a file."""
-
-    def make_directory(self, path: str) -> None:
-        """Create one directory. Raises `FileExistsError` if the name is taken."""
-
-    def fsync_directory(self, path: str) -> None:
-        """Make the names in a directory durable, but not those above or below it."""
-
-    def info(self, path: str) -> FileInfo:
-        """Describe the file or directory at `path`."""
-
-    def info_of(self, fd: int) -> FileInfo:
-        """Describe an open file."""
-
-    def names(self, path: str) -> list[tuple[str, bool]]:
-        """Return the names in a directory, each with whether it is a directory itself, in any order."""
-
-
-class OsFileSystem:
-    """The file system of the operating system."""
-
-    def create(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
 
     def open(self, path: str) -> int:
+        """Open a file or a directory for reading."""
         return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
     def is_at(self, fd: int, path: str) -> bool:
+        """Whether an open file is the one at `path`."""
         try:
             return os.path.samestat(os.fstat(fd), os.stat(path))
         except FileNotFoundError:
             return False
 
     def lock(self, fd: int) -> bool:
+        """Take the file's advisory lock until `close`, or return at once if another process has it."""
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -129,11 +65,13 @@ class OsFileSystem:
         return True
 
     def write(self, fd: int, parts: Sequence[Part]) -> None:
+        """Append all bytes of all parts."""
         left = [memoryview(part).cast("B") for part in parts if len(part)]
         while left:
             left = _after(left, os.writev(fd, left[:_IOV_MAX]))
 
     def read_into(self, fd: int, buffer: memoryview, position: int) -> int:
+        """Read from `position` on until `buffer` is full or the file ends. Return the number of bytes read."""
         filled = 0
         while filled < len(buffer):
             count = os.preadv(fd, [buffer[filled:]], position + filled)
@@ -142,59 +80,51 @@ class OsFileSystem:
             filled += count
         return filled
 
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        return read_files(
-            ranges.paths, ranges.firsts, ranges.positions, ranges.sizes, ranges.starts, buffer
-        )
+    def read_ranges(
+        self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+    ) -> Sequence[int]:
+        """Read the parts of `reads` into `buffer`: those from firsts[i] to firsts[i + 1] - 1 are of the file paths[i].
+
+        Return for each part the number of bytes read, or -errno.
+        """
+        return read_files(paths, firsts, reads.positions, reads.sizes, reads.starts, buffer)
 
     def fsync(self, fd: int) -> None:
+        """Make the bytes of a file durable, but not its name."""
         os.fsync(fd)
 
     def close(self, fd: int) -> None:
+        """Close a file. This makes nothing durable."""
         os.close(fd)
 
     def link(self, source: str, target: str) -> None:
+        """Give a file a second name, atomically. Raises `FileExistsError` if that is taken."""
         os.link(source, target)
 
     def unlink(self, path: str) -> None:
+        """Remove one name of a file."""
         os.unlink(path)
 
     def make_directory(self, path: str) -> None:
+        """Create one directory. Raises `FileExistsError` if the name is taken."""
         os.mkdir(path)
 
     def fsync_directory(self, path: str) -> None:
+        """Make the names in a directory durable, but not those above or below it."""
         sync(path)
 
     def info(self, path: str) -> FileInfo:
+        """Describe the file or directory at `path`."""
         return _info(os.stat(path))
 
     def info_of(self, fd: int) -> FileInfo:
+        """Describe an open file."""
         return _info(os.fstat(fd))
 
     def names(self, path: str) -> list[tuple[str, bool]]:
+        """Return the names in a directory, each with whether it is a directory itself, in any order."""
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir()) for entry in entries]
-
-
-def read_ranges_by_steps(
-    file_system: FileSystem, ranges: FileRanges, buffer: WritableBuffer
-) -> Sequence[int]:
-    """Do what `read_ranges` does by calls of `open`, `read_into` and `close`."""
-    view = memoryview(buffer)
-    counts: list[int] = []
-    for index, path in enumerate(ranges.paths):
-        places = range(ranges.firsts[index], ranges.firsts[index + 1])
-        try:
-            fd = file_system.open(path)
-            try:
-                for k in places:
-                    out = view[ranges.starts[k] : ranges.starts[k] + ranges.sizes[k]]
-                    counts.append(file_system.read_into(fd, out, ranges.positions[k]))
-            finally:
-                file_system.close(fd)
-        except OSError as error:
-            counts += [-(error.errno or errno.EIO)] * (places.stop - len(counts))
-    return counts
 
 
 def _info(result: os.stat_result) -> FileInfo:

@@ -15,7 +15,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Part,
     RangeRead,
-    ShortReadError,
+    RangeReader,
     StoreMetrics,
     WritableBuffer,
     check_key,
@@ -28,7 +28,7 @@ from lacuna.logstore.objects.store import (
 _PAGE_KEYS = 1000
 
 
-class MemoryStore:
+class MemoryStore(RangeReader):
     """A `ConditionalStore` in this process's memory. `now_ms` returns the time at which an object is put."""
 
     read_gap = 0
@@ -76,20 +76,6 @@ class MemoryStore:
             self._objects[key] = (data, self._now_ms())
         self.metrics.count_put(len(data))
         return _etag(data)
-
-    def get(self, key: str, position: int, size: int) -> bytearray:
-        data = self._range(key, position, size)
-        if len(data) < size:
-            raise ShortReadError(key, position, size, len(data))
-        self.metrics.count_get(size)
-        return data
-
-    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        data = self._range(key, position, size)
-        if not data:
-            raise ShortReadError(key, position, size, 0)
-        self.metrics.count_get(len(data))
-        return data
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer

@@ -48,6 +48,7 @@ from lacuna.logstore.objects.store import (
     ObjectStoreError,
     Part,
     RangeRead,
+    RangeReader,
     ShortReadError,
     StoreMetrics,
     StoreMisconfiguredError,
@@ -110,12 +111,11 @@ class ServerSideEncryption:
         return {"ServerSideEncryption": self.kind, **of_kms}
 
 
-class S3Store:
+class S3Store(RangeReader):
     """A `ConditionalStore` under `prefix` of `bucket`.
 
     `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
-    profile, instance) unless given. At most `connections` stay open; calls beyond that open one more each
-    and close it afterwards. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
+    profile, instance) unless given. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
     Every PUT asks for `encryption`; if the service does not confirm it, that is `StoreMisconfiguredError`, although the
     object is there.
     With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
@@ -134,12 +134,11 @@ class S3Store:
         region: str | None = None,
         access_key_id: str | None = None,
         secret_access_key: str | None = None,
-        connections: int = CONNECTIONS,
         read_gap: int = READ_GAP,
         encryption: ServerSideEncryption | None = None,
         is_impatient: bool = False,
     ) -> None:
-        self.metrics = StoreMetrics(connections, AMAZON_S3)
+        self.metrics = StoreMetrics(CONNECTIONS, AMAZON_S3)
         self._encryption = encryption
         self.read_gap = read_gap
         self._readers = ThreadPoolExecutor(READS_AT_ONCE, "s3-read")
@@ -152,13 +151,12 @@ class S3Store:
                 region=region,
                 access_key_id=access_key_id,
                 secret_access_key=secret_access_key,
-                connections=connections,
                 is_impatient=is_impatient,
             )
             self._client = self._opened_client()
         self._second_client: Any = None
         self._second_client_lock = Lock()
-        self._attempts = SecondAttempts(2 * connections, _outcome)
+        self._attempts = SecondAttempts(2 * CONNECTIONS, _outcome)
         self._answer_seconds = _IMPATIENT_ANSWER_S if is_impatient else _ANSWER_S
         self._deletes_singly = False
 
@@ -177,10 +175,7 @@ class S3Store:
     def check(self) -> None:
         with self._errors(""):
             self._client.head_bucket(Bucket=self._bucket)
-        self._check_deletion()
-
-    def _check_deletion(self) -> None:
-        """Delete an object that does not exist, since the service still checks the request and the permission."""
+        # Such an object does not exist, but the service still checks the request and the permission.
         try:
             self.delete([_NEVER_THERE])
         except NotDeletedError as error:
@@ -215,18 +210,6 @@ class S3Store:
     def replace(self, key: str, data: bytes, etag: str) -> str:
         return self._put_if(key, data, IfMatch=etag)
 
-    def get(self, key: str, position: int, size: int) -> bytearray:
-        data = self._read_range(key, position, size)
-        if len(data) != size:
-            raise ShortReadError(key, position, size, min(len(data), size))
-        self.metrics.count_get(size)
-        return data
-
-    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        data = self._read_range(key, position, size)
-        self.metrics.count_get(len(data))
-        return data
-
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
@@ -253,8 +236,8 @@ class S3Store:
         arguments: dict[str, Any] = {
             "Bucket": self._bucket,
             "Prefix": self._prefix + check_prefix(prefix),
+            "MaxKeys": _PAGE_KEYS,
         }
-        arguments["MaxKeys"] = _PAGE_KEYS
         if start_after:
             arguments["StartAfter"] = self._prefix + start_after
         while True:
@@ -397,7 +380,7 @@ class S3Store:
             )
         return str(answer["ETag"])
 
-    def _read_range(self, key: str, position: int, size: int) -> bytearray:
+    def _range(self, key: str, position: int, size: int) -> bytearray:
         check_range(key, position, size)
         try:
             return self._read(key, size, Range=f"bytes={position}-{position + size - 1}")
@@ -493,15 +476,12 @@ class S3Store:
             raise StoreMisconfiguredError(f"{self._where}: {error}") from error
 
     def _raise_for(self, error: ClientError, key: str) -> NoReturn:
-        code = error.response.get("Error", {}).get("Code", "")
-        metadata = error.response.get("ResponseMetadata", {})
-        status = metadata.get("HTTPStatusCode", 0)
+        code, status = _answered(error)
         if code == "BucketAlreadyOwnedByYou":
             raise error
         if status in (409, 412) and error.operation_name == "PutObject":
-            raise _RefusedError(
-                is_conflict=status == 409, repeated=metadata.get("RetryAttempts", 0) > 0
-            ) from error
+            attempts = error.response["ResponseMetadata"].get("RetryAttempts", 0)
+            raise _RefusedError(is_conflict=status == 409, repeated=attempts > 0) from error
         if status == 416:
             raise _RangeBeyondEndError from error
         if code == "NoSuchBucket" or (status == 404 and not key):
@@ -527,13 +507,12 @@ class S3Store:
         raise StoreUnavailableError(f"{self._where} failed temporarily: {error}") from error
 
 
+@dataclass(eq=False)
 class _RefusedError(Exception):
     """A conditional PUT was answered 412 (the key is taken) or 409 (another PUT is under way)."""
 
-    def __init__(self, *, is_conflict: bool, repeated: bool) -> None:
-        super().__init__()
-        self.is_conflict = is_conflict
-        self.repeated = repeated
+    is_conflict: bool
+    repeated: bool
 
 
 class _RangeBeyondEndError(Exception):
@@ -548,11 +527,17 @@ def _list(client: Any, arguments: dict[str, Any]) -> Any:
     return client.list_objects_v2(**arguments)
 
 
+def _answered(error: ClientError) -> tuple[str, int]:
+    """Return the code and the status of an answer: "" and 0 where it has none."""
+    metadata = error.response.get("ResponseMetadata", {})
+    return error.response.get("Error", {}).get("Code", ""), metadata.get("HTTPStatusCode", 0)
+
+
 def _outcome(error: BaseException) -> Outcome:
     """Return what a failed attempt means: whether the service has answered, and whether it would answer others so."""
     if not isinstance(error, ClientError):
         return Outcome.FAILURE
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    _, status = _answered(error)
     if status == 412:
         return Outcome.REFUSAL
     return Outcome.ANSWER if status < 500 and status != 409 else Outcome.FAILURE
@@ -567,8 +552,7 @@ def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
     error = refusal.__cause__
     if not isinstance(error, ClientError):
         return False
-    code = error.response.get("Error", {}).get("Code", "")
-    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    code, status = _answered(error)
     return status in _NOT_SO_STATUS and code not in _FORBIDDEN_CODES
 
 

@@ -16,6 +16,7 @@ from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
 CONNECTIONS: Final = 64
+"""A client keeps at most this many open. Calls beyond that open one more each and close it afterwards."""
 
 _ATTEMPTS = 4
 _CONNECT_TIMEOUT_S: Final = 5
@@ -29,7 +30,6 @@ def s3_clients(
     region: str | None,
     access_key_id: str | None,
     secret_access_key: str | None,
-    connections: int,
     is_impatient: bool,
 ) -> Callable[[], Any]:
     """Return a function that creates clients. They share credentials, and each has its own connections.
@@ -37,7 +37,7 @@ def s3_clients(
     `S3Store` describes the arguments. The function raises BotoCoreError and ValueError.
     """
     session = _session()
-    config = _config(connections, path_style=endpoint is not None, is_impatient=is_impatient)
+    config = _config(path_style=endpoint is not None, is_impatient=is_impatient)
 
     def make() -> Any:
         client = session.client(
@@ -56,9 +56,7 @@ def s3_clients(
 
 
 def _session() -> Any:
-    """Return a session that shares the description of S3 with all others, because reading it takes a tenth of
-    a second.
-    """
+    """Return a session that shares the description of S3 with all others: reading it takes a tenth of a second."""
     session = Session()
     made = boto3.Session(botocore_session=session)
     # boto3 adds its folder to the loader of each session, so the shared one is registered only afterwards.
@@ -71,9 +69,9 @@ def _loader(data_path: str | None) -> Loader:
     return create_loader(data_path)
 
 
-def _config(connections: int, *, path_style: bool, is_impatient: bool) -> Config:
+def _config(*, path_style: bool, is_impatient: bool) -> Config:
     return Config(
-        max_pool_connections=connections,
+        max_pool_connections=CONNECTIONS,
         connect_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _CONNECT_TIMEOUT_S,
         read_timeout=_IMPATIENT_TIMEOUT_S if is_impatient else _READ_TIMEOUT_S,
         tcp_keepalive=True,

@@ -45,23 +45,23 @@ class InvalidKeyError(ObjectStoreError, ValueError):
     """A key or prefix that not every store can hold, because of a bug in the caller. No client can cause it."""
 
 
-class ObjectExistsError(ObjectStoreError):
-    """`put` found an object under this key, so it wrote nothing."""
+class KeyedError(ObjectStoreError):
+    """What is wrong with the object under one key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.key = key
+
+
+class ObjectExistsError(KeyedError):
+    """`put` found an object under this key, so it wrote nothing."""
 
     def __str__(self) -> str:
         return f"object {self.key!r} exists already and objects are never overwritten"
 
 
-class ObjectNotFoundError(ObjectStoreError):
+class ObjectNotFoundError(KeyedError):
     """No object has this key: it never existed, or it was collected and the read must be planned again."""
-
-    def __init__(self, key: str) -> None:
-        super().__init__(key)
-        self.key = key
 
     def __str__(self) -> str:
         return f"object {self.key!r} does not exist"
@@ -220,12 +220,6 @@ class StoreMetrics:
     one, else these.
     """
 
-    __slots__ = (
-        "_clock_ahead_ms", "_lock", "bytes_between", "bytes_read", "bytes_written",
-        "connections_in_use", "connections_kept", "deletes", "gets", "lists", "prices", "puts",
-        "second_attempts", "sent", "sizes",
-    )  # fmt: skip
-
     def __init__(
         self,
         connections_kept: int = 0,
@@ -380,6 +374,29 @@ class ObjectStore(Protocol):
 
     def close(self) -> None:
         """Close connections and files. Later calls fail."""
+
+
+class RangeReader:
+    """`get` and `get_up_to` of a store that reads ranges by `_range`, which returns fewer bytes if the object ends."""
+
+    metrics: StoreMetrics
+
+    def _range(self, key: str, position: int, size: int) -> bytearray:
+        raise NotImplementedError
+
+    def get(self, key: str, position: int, size: int) -> bytearray:
+        data = self._range(key, position, size)
+        if len(data) != size:
+            raise ShortReadError(key, position, size, min(len(data), size))
+        self.metrics.count_get(size)
+        return data
+
+    def get_up_to(self, key: str, position: int, size: int) -> bytearray:
+        data = self._range(key, position, size)
+        if not data:
+            raise ShortReadError(key, position, size, 0)
+        self.metrics.count_get(len(data))
+        return data
 
 
 def get_each(

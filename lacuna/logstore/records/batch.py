@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from crc32c import crc32c
+
 from lacuna.logstore.records import kernel
 from lacuna.logstore.records.compression import (
     DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -17,7 +19,6 @@ from lacuna.logstore.records.compression import (
     compress,
     decompress,
 )
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import (
     CorruptBatchError,
     InvalidRecordError,
@@ -211,9 +212,7 @@ class RecordBatch:
     def _checked(
         self, raw_records: list[RawRecord], first: int = 0, last_delta: int = -1
     ) -> list[Record]:
-        """Check and convert records, the first of which has index `first`. `last_delta` is the offset delta
-        before it.
-        """
+        """Check and convert records. The first has the index `first`, and `last_delta` is the delta before it."""
         header = self.header
         records: list[Record] = []
         append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME

@@ -3,6 +3,7 @@
 from libc.string cimport memcpy
 
 from lacuna.logstore.records.integers cimport int32_at, int64_at
+from lacuna.logstore.records.rewriting cimport batch_size
 
 cdef extern from "Python.h":
     char *PyByteArray_AS_STRING(object array)

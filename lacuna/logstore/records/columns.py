@@ -25,22 +25,18 @@ except ModuleNotFoundError:
 
 from lacuna.logstore.records.column_layout import BinaryColumn, HeaderColumn, RecordColumns
 from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES, decompress
-from lacuna.logstore.records.errors import (
-    CorruptBatchError,
-    InvalidRecordError,
-    TruncatedBatchError,
-)
+from lacuna.logstore.records.errors import CorruptBatchError, InvalidRecordError
 from lacuna.logstore.records.kernel import read_records
 
 if not cython.compiled:
     from lacuna.logstore.records.integers import int32_at, int64_at
+    from lacuna.logstore.records.rewriting import batch_size
 
 MAX_BYTES = 8 * 1024 * 1024
 """Bytes of keys, values and headers of one RecordColumns, unless one record alone has more."""
 MAX_RECORDS = 64 * 1024
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
-_LOG_OVERHEAD = cython.declare(cython.Py_ssize_t, 12)
 _CODEC = cython.declare(cython.int, 0x07)
 _LOG_APPEND_TIME = cython.declare(cython.int, 0x08)
 _CONTROL = cython.declare(cython.int, 0x20)
@@ -319,10 +315,10 @@ class _Scan:
     def next_batch(self) -> cython.int:
         """Enter the next batch that may hold wanted records. Return 0 if there is none, otherwise 1."""
         at: cython.Py_ssize_t
-        size: cython.longlong
+        size: cython.Py_ssize_t
         while self.at < self.end:
             at = self.at
-            size = self.batch_size()
+            size = batch_size(self.data, at, self.end)
             self.at = at + size
             self.base_offset = int64_at(self.data, at)
             self.last_offset_delta = int32_at(self.data, at + 23)
@@ -346,24 +342,6 @@ class _Scan:
             self.enter(at, at + size)
             return 1
         return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def batch_size(self) -> cython.longlong:
-        left: cython.Py_ssize_t = self.end - self.at
-        size: cython.longlong
-        if left < _LOG_OVERHEAD:
-            raise TruncatedBatchError(self.at, _HEADER_SIZE)
-        size = int32_at(self.data, self.at + 8) + _LOG_OVERHEAD
-        if size < _HEADER_SIZE:
-            raise CorruptBatchError(
-                f"its batch_length makes it {size} bytes long, shorter than a batch header", self.at
-            )
-        if left > 16 and self.data[self.at + 16] != 2:
-            raise CorruptBatchError(f"its magic is {self.data[self.at + 16]}, not 2", self.at)
-        if size > left:
-            raise TruncatedBatchError(self.at, size)
-        return size
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -487,9 +465,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_wanted(self) -> cython.bint:
-        """Find the batch's next record of the wanted offsets and timestamps. Return False if there is none, or with a
-        `fault`.
-        """
+        """Find the batch's next wanted record. Return False if there is none, or with a `fault`."""
         offset: cython.longlong
         while self.next_record():
             offset = self.base_offset + self.delta
@@ -546,7 +522,7 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns chosen by the caller.
+    """Gathers the records of batches as columns chosen by the caller. With `tombstones` come the horizons.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
     single record is larger. `max_decompressed_bytes` bounds a batch. `expected_bytes` of values get room at once.
@@ -562,7 +538,6 @@ class ColumnBuilder:
     has_values: cython.bint
     has_headers: cython.bint
     has_tombstones: cython.bint
-    has_horizons: cython.bint
     count: cython.Py_ssize_t
     size: cython.longlong
     has_header_room: cython.bint
@@ -586,7 +561,6 @@ class ColumnBuilder:
         values: bool = True,
         headers: bool = False,
         tombstones: bool = False,
-        horizons: bool = False,
         max_bytes: int = MAX_BYTES,
         max_records: int = MAX_RECORDS,
         max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
@@ -601,7 +575,6 @@ class ColumnBuilder:
         self.has_values = values
         self.has_headers = headers
         self.has_tombstones = tombstones
-        self.has_horizons = horizons
         self.max_bytes = max_bytes
         self.max_records = max_records
         self.max_decompressed_bytes = max_decompressed_bytes
@@ -745,7 +718,6 @@ class ColumnBuilder:
             self.list_offsets.reserve(4 * rows)
         if self.has_tombstones:
             self.tombstones.reserve(rows)
-        if self.has_horizons:
             self.horizons.reserve(8 * rows)
         return 0
 
@@ -764,7 +736,6 @@ class ColumnBuilder:
             self.add_headers(scan)
         if self.has_tombstones:
             self.tombstones.put_byte(scan.value_length < 0)
-        if self.has_horizons:
             self.horizons.put_int64(
                 scan.base_timestamp if scan.attributes & _DELETE_HORIZON else -1
             )
@@ -804,7 +775,7 @@ class ColumnBuilder:
             headers=headers,
             tombstones=memoryview(self.tombstones.take()) if self.has_tombstones else None,
             horizons=memoryview(self.horizons.take()).cast("B").cast("q")
-            if self.has_horizons
+            if self.has_tombstones
             else None,
         )
         self.expected_rows = self.count
@@ -816,24 +787,13 @@ class ColumnBuilder:
 
 
 def scan_keys(
-    batches: object,
-    first_offset: int = 0,
-    end_offset: int = 0x7FFFFFFFFFFFFFFF,
-    max_bytes: int = MAX_BYTES,
-    max_records: int = MAX_RECORDS,
+    batches: object, first_offset: int = 0, end_offset: int = 0x7FFFFFFFFFFFFFFF
 ) -> object:
     """Read the fields of batches that cleaning by key needs: offsets, timestamps, keys, tombstones, horizons.
 
-    Values are not copied. Yields RecordColumns, each within `max_bytes` of keys and `max_records`. Reads and raises as
-    `ColumnBuilder.read`.
+    Values are not copied. Reads, yields and raises as `ColumnBuilder.read`, and yields the rest.
     """
-    builder = ColumnBuilder(
-        values=False,
-        tombstones=True,
-        horizons=True,
-        max_bytes=max_bytes,
-        max_records=max_records,
-    )
+    builder = ColumnBuilder(values=False, tombstones=True)
     yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)
     columns = builder.take()
     if columns is not None:

@@ -17,7 +17,6 @@ class ColumnBuilder:
         values: bool = True,
         headers: bool = False,
         tombstones: bool = False,
-        horizons: bool = False,
         max_bytes: int = ...,
         max_records: int = ...,
         max_decompressed_bytes: int = ...,
@@ -38,9 +37,5 @@ class ColumnBuilder:
     def take(self) -> RecordColumns | None: ...
 
 def scan_keys(
-    batches: Buffer,
-    first_offset: int = 0,
-    end_offset: int = ...,
-    max_bytes: int = ...,
-    max_records: int = ...,
+    batches: Buffer, first_offset: int = 0, end_offset: int = ...
 ) -> Iterator[RecordColumns]: ...

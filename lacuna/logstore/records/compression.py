@@ -56,12 +56,8 @@ _LEVELS: Final[Mapping[Codec, range]] = {
     Codec.ZSTD: range(1, 23),
 }
 #: Codecs by their names in the config compression.type.
-_KAFKA_NAMES: Final[Mapping[str, Codec]] = {
-    "uncompressed": Codec.NONE,
-    "gzip": Codec.GZIP,
-    "snappy": Codec.SNAPPY,
-    "lz4": Codec.LZ4,
-    "zstd": Codec.ZSTD,
+_KAFKA_NAMES: Final = {
+    "uncompressed" if codec is Codec.NONE else codec.name.lower(): codec for codec in Codec
 }
 # lz4 has its slow, better compression from level 3 on; Kafka's default, 9, stands for the fast one.
 _SLOW_LZ4_LEVELS: Final = range(3, 13)
@@ -76,9 +72,7 @@ class Compression:
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest
-        available one.
-        """
+        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest one."""
         codec = _KAFKA_NAMES[name]
         if level is not None:
             levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]
@@ -136,10 +130,6 @@ def check_for_java(codec: int, data: Buffer) -> None:
             "lz4: the frame has linked blocks or a dictionary, which Java clients cannot read; "
             "compress with independent blocks"
         )
-
-
-def _compress_none(data: memoryview, _level: int | None) -> bytes:
-    return bytes(data)
 
 
 def _compress_gzip(data: memoryview, level: int | None) -> bytes:
@@ -297,7 +287,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> bytes:
 
 
 _COMPRESSORS: Final[Mapping[Codec, Callable[[memoryview, int | None], bytes]]] = {
-    Codec.NONE: _compress_none,
+    Codec.NONE: lambda data, _: bytes(data),
     Codec.GZIP: _compress_gzip,
     Codec.SNAPPY: _compress_snappy,
     Codec.LZ4: _compress_lz4,

@@ -24,15 +24,10 @@ FILLER_PRODUCER_ID: Final = 0
 
 
 class ControlType(IntEnum):
-    """The types of control record that Kafka 4.1 knows."""
+    """The types of control record that end a transaction. Kafka has others, in logs of its own."""
 
     ABORT = 0
     COMMIT = 1
-    LEADER_CHANGE = 2
-    SNAPSHOT_HEADER = 3
-    SNAPSHOT_FOOTER = 4
-    KRAFT_VERSION = 5
-    KRAFT_VOTERS = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +49,12 @@ class EndTxnMarker:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record that was read; `marker` is set if it ends a transaction.
-
-    `type_number` may be one that ControlType does not have; such a record must be skipped.
-    """
+    """A control record that was read; `marker` is set if it ends a transaction. Otherwise, it must be skipped."""
 
     offset: int
     version: int
     type_number: int
     marker: EndTxnMarker | None
-
-    @property
-    def control_type(self) -> ControlType | None:
-        """The type, or None if it is unknown."""
-        try:
-            return ControlType(self.type_number)
-        except ValueError:
-            return None
 
 
 def read_control_record(record: Record) -> ControlRecord:

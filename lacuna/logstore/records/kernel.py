@@ -18,11 +18,7 @@ except ModuleNotFoundError:
 from crc32c import crc32c
 
 from lacuna.logstore.records import layout
-from lacuna.logstore.records.errors import (
-    CorruptBatchError,
-    InvalidRecordError,
-)
-from lacuna.logstore.records.rewriting import coalesce
+from lacuna.logstore.records.errors import CorruptBatchError, InvalidRecordError
 
 if not cython.compiled:
     from lacuna.logstore.records.integers import (
@@ -34,16 +30,6 @@ if not cython.compiled:
         uint32_at,
     )
     from lacuna.logstore.records.rewriting import batch_size
-
-__all__ = [
-    "coalesce",
-    "find_faults",
-    "read_records",
-    "summarize",
-    "validate_records",
-    "walk_and_patch",
-    "walk_stored",
-]
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
 _RECORDS_A_TURN = cython.declare(cython.Py_ssize_t, 4096)
@@ -65,9 +51,7 @@ class _Cursor:
     index: cython.Py_ssize_t
     # The fields of `layout.RecordTimes`.
     highest: cython.longlong
-    highest_index: cython.Py_ssize_t
     lowest: cython.longlong
-    lowest_index: cython.Py_ssize_t
 
     def __init__(self, data: object, position: cython.Py_ssize_t) -> None:
         self.data = data
@@ -75,7 +59,6 @@ class _Cursor:
         self.end = len(data)
         self.index = -1
         self.highest = self.lowest = -1
-        self.highest_index = self.lowest_index = -1
 
     @cython.cfunc
     @cython.exceptval(-0x7FFFFFFFFFFFFF01, check=True)
@@ -194,10 +177,8 @@ def _read_times(
         cursor.skip_rest()
         if timestamp > cursor.highest:
             cursor.highest = timestamp
-            cursor.highest_index = i
-        if timestamp != -1 and (cursor.lowest_index < 0 or timestamp < cursor.lowest):
+        if timestamp != -1 and (cursor.lowest == -1 or timestamp < cursor.lowest):
             cursor.lowest = timestamp
-            cursor.lowest_index = i
     if cursor.position != section_end:
         raise InvalidRecordError(f"{section_end - cursor.position} bytes follow the last record")
     return 0
@@ -214,9 +195,7 @@ def validate_records(
     """
     cursor: _Cursor = _Cursor(section, 0)
     _read_times(cursor, count, base_timestamp, require_keys)
-    return layout.RecordTimes(
-        cursor.highest, cursor.highest_index, cursor.lowest, cursor.lowest_index
-    )
+    return layout.RecordTimes(cursor.highest, cursor.lowest)
 
 
 @cython.ccall
@@ -263,7 +242,7 @@ def summarize(
         _read_times(cursor, count, int64_at(data, 27), require_keys)
     except InvalidRecordError:
         return None
-    if cursor.lowest_index >= 0 and (cursor.lowest < earliest or cursor.highest > latest):
+    if cursor.lowest != -1 and (cursor.lowest < earliest or cursor.highest > latest):
         return None
     return layout.BatchSummary(
         count,

@@ -1,7 +1,6 @@
 from typing_extensions import Buffer
 
 from lacuna.logstore.records.layout import BatchSummary, RecordFaults, RecordTimes, WalkedBatches
-from lacuna.logstore.records.rewriting import coalesce as coalesce
 
 def validate_records(
     section: Buffer, count: int, base_timestamp: int, require_keys: bool

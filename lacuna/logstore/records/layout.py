@@ -25,14 +25,10 @@ HEADER_SIZE: Final = 61
 LOG_OVERHEAD: Final = 12
 
 BATCH_LENGTH_AT: Final = 8
-PARTITION_LEADER_EPOCH_AT: Final = 12
 MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
-LAST_OFFSET_DELTA_AT: Final = 23
-BASE_TIMESTAMP_AT: Final = 27
 MAX_TIMESTAMP_AT: Final = 35
-PRODUCER_ID_AT: Final = 43
 RECORD_COUNT_AT: Final = 57
 
 CODEC_MASK: Final = 0x07
@@ -107,16 +103,13 @@ class WalkedPieces:
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """The largest and smallest timestamp of a batch's records, and the records they belong to.
+    """The largest and smallest timestamp of a batch's records.
 
-    An index is that of the first record with the timestamp. The smallest timestamp ignores records without one (-1),
-    and is -1 if no record has one.
+    The smallest ignores records without one (-1), and is -1 if no record has one.
     """
 
     max_timestamp: int
-    max_timestamp_index: int
     min_timestamp: int
-    min_timestamp_index: int
 
 
 class BatchSummary(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lacuna.logstore.records.crc import crc32c
+from crc32c import crc32c
+
 from lacuna.logstore.records.layout import (
     ATTRIBUTES_AT,
     CRC_AT,

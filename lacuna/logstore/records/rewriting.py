@@ -513,14 +513,12 @@ def coalesce(
     return rewriter.take()
 
 
-def has_tombstones(
-    batch: object, max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
-) -> bool:
+def has_tombstones(batch: object) -> bool:
     """Return whether a record of `batch`, one whole batch, has a null value; raises the errors of `Rewriter.add`."""
     data: cython.const[cython.uchar][::1] = batch
     size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
     section: _Section = _Section()
-    section.enter(batch, data, 0, size, max_decompressed_bytes)
+    section.enter(batch, data, 0, size, DEFAULT_MAX_DECOMPRESSED_BYTES)
     for _ in range(int32_at(data, 57)):
         section.next_record()
         if section.is_tombstone():
@@ -592,66 +590,42 @@ class KeyTable:
     Growing takes a second table for a moment, and both are within `max_bytes`.
     """
 
+    # The number of different keys.
+    keys = cython.declare(cython.Py_ssize_t, visibility="readonly")
+    # The number of superseded records that `sweep` has returned, and of tombstones past their delete horizon.
+    superseded = cython.declare(cython.longlong, visibility="readonly")
+    tombstones = cython.declare(cython.longlong, visibility="readonly")
+    # The latest delete horizon (ms) of the tombstones that `sweep` has left, or 0 if none has one.
+    last_horizon = cython.declare(cython.longlong, visibility="readonly")
     slots: cython.ulonglong[::1]
     slot_count: cython.Py_ssize_t
-    key_count: cython.Py_ssize_t
     max_bytes: cython.Py_ssize_t
     secret_low: cython.ulonglong
     secret_high: cython.ulonglong
     high: cython.ulonglong
     low: cython.ulonglong
     section: _Section
-    max_decompressed_bytes: cython.Py_ssize_t
-    superseded_count: cython.longlong
-    tombstone_count: cython.longlong
-    latest_horizon: cython.longlong
     found_new: cython.bint
 
-    def __init__(
-        self,
-        max_bytes: int,
-        secret: bytes,
-        max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
-    ) -> None:
+    def __init__(self, max_bytes: int, secret: bytes) -> None:
         if len(secret) != 16:
             raise ValueError(f"the secret has {len(secret)} bytes instead of 16")
         self.max_bytes = max_bytes
-        self.max_decompressed_bytes = max_decompressed_bytes
         self.secret_low = int.from_bytes(secret[:8], "little")
         self.secret_high = int.from_bytes(secret[8:], "little")
         self.slot_count = _FIRST_SLOTS
         self.slots = _empty_slots(_FIRST_SLOTS)
-        self.key_count = 0
+        self.keys = 0
         self.section = _Section()
-        self.superseded_count = 0
-        self.tombstone_count = 0
-        self.latest_horizon = 0
+        self.superseded = 0
+        self.tombstones = 0
+        self.last_horizon = 0
         self.found_new = False
 
     @property
     def size_bytes(self) -> int:
         """The bytes that the table takes now."""
         return self.slot_count * _SLOT_BYTES
-
-    @property
-    def keys(self) -> int:
-        """The number of different keys."""
-        return self.key_count
-
-    @property
-    def superseded(self) -> int:
-        """The number of superseded records that `sweep` has returned."""
-        return self.superseded_count
-
-    @property
-    def tombstones(self) -> int:
-        """The number of tombstones past their delete horizon that `sweep` has returned."""
-        return self.tombstone_count
-
-    @property
-    def last_horizon(self) -> int:
-        """The latest delete horizon (ms) of the tombstones that `sweep` has left, or 0 if none has one."""
-        return self.latest_horizon
 
     def note(
         self, batch: object, first_offset: cython.longlong, end_offset: cython.longlong
@@ -676,13 +650,13 @@ class KeyTable:
                 self.hash_key()
                 at = _slot_of(self.slots, self.slot_count, self.high, self.low)
                 if self.slots[at + 2] == 0:
-                    if 4 * (self.key_count + 1) > 3 * self.slot_count:
+                    if 4 * (self.keys + 1) > 3 * self.slot_count:
                         if not self.grow():
                             return offset
                         at = _slot_of(self.slots, self.slot_count, self.high, self.low)
                     self.slots[at] = self.high
                     self.slots[at + 1] = self.low
-                    self.key_count += 1
+                    self.keys += 1
                 self.slots[at + 2] = offset + 1
             section.position = section.end
         section.finish()
@@ -715,13 +689,13 @@ class KeyTable:
                 self.hash_key()
                 at = _slot_of(self.slots, self.slot_count, self.high, self.low)
                 if self.slots[at + 2] > cython.cast(cython.ulonglong, offset) + 1:
-                    self.superseded_count += 1
+                    self.superseded += 1
                     dropped.append(offset)
                 elif is_tombstone and drops_tombstones and 0 <= horizon <= now_ms:
-                    self.tombstone_count += 1
+                    self.tombstones += 1
                     dropped.append(offset)
                 elif is_tombstone and horizon >= 0:
-                    self.latest_horizon = max(self.latest_horizon, horizon)
+                    self.last_horizon = max(self.last_horizon, horizon)
                 elif is_tombstone:
                     self.found_new = True
             section.position = section.end
@@ -741,7 +715,7 @@ class KeyTable:
         size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
         if data[22] & _CONTROL:
             raise ValueError("a control batch has no keys; leave it out")
-        self.section.enter(batch, data, 0, size, self.max_decompressed_bytes)
+        self.section.enter(batch, data, 0, size, DEFAULT_MAX_DECOMPRESSED_BYTES)
         return int64_at(data, 0)
 
     @cython.cfunc

@@ -40,6 +40,7 @@ from lacuna.logstore.records.layout import (
     MAX_TIMESTAMP_AT,
     MIN_INT64,
     NO_PRODUCER_ID,
+    NO_TIMESTAMP,
     BatchSummary,
     Codec,
     RecordFaults,
@@ -111,20 +112,11 @@ def validate_produced(
     )
 
 
-def with_log_append_time(batch: Buffer, now_ms: int) -> bytes:
-    """Return a copy of `batch` whose records all have the time `now_ms` (message.timestamp.type).
+def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timestamp: int) -> bytes:
+    """Return a copy of `batch` with this timestamp type and `max_timestamp` (ms) in its header, and a new CRC-32C.
 
-    Sets the timestamp type and max_timestamp and recomputes the CRC-32C; the records keep their bytes.
+    With LOG_APPEND_TIME, it is the time of all records (message.timestamp.type). The records keep their bytes.
     """
-    return _with_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
-
-
-def with_create_time(batch: Buffer, max_timestamp: int) -> bytes:
-    """Return a copy of `batch` with CreateTime, `max_timestamp` (ms) in its header and a new CRC-32C."""
-    return _with_max_timestamp(batch, TimestampType.CREATE_TIME, max_timestamp)
-
-
-def _with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timestamp: int) -> bytes:
     changed = bytearray(batch)
     low_attributes = ATTRIBUTES_AT + 1
     changed[low_attributes] &= ~LOG_APPEND_TIME_BIT
@@ -189,16 +181,14 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_records(
     section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
-    """Return the times of the records if all are valid. Otherwise, raise an error that lists every bad one, as Kafka
-    does.
-    """
+    """Return the times of the records. If some are bad, raise an error that lists all of these, as Kafka does."""
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
         times = kernel.validate_records(*asked)
     except InvalidRecordError:
         _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
         raise
-    is_timed = times.min_timestamp_index >= 0
+    is_timed = times.min_timestamp != NO_TIMESTAMP
     if is_timed and (times.min_timestamp < earliest or times.max_timestamp > latest):
         _refuse(kernel.find_faults(*asked, earliest, latest), earliest, latest)
     return times

@@ -1,7 +1,7 @@
 """Segments, the objects that hold the batches of many partitions, and the keys of all objects."""
 
 from lacuna.logstore.segments.later import JournalEnd, LaterSegment, find_later
-from lacuna.logstore.segments.layout import CorruptSegmentError, SegmentIdentity
+from lacuna.logstore.segments.layout import CorruptSegmentError
 from lacuna.logstore.segments.marker import (
     ClusterMarker,
     ForeignStoreError,
@@ -24,39 +24,5 @@ from lacuna.logstore.segments.reader import (
     SegmentFooter,
     SegmentSlice,
     open_segment,
-    parse_end,
 )
 from lacuna.logstore.segments.writer import SliceInput, WrittenSegment, WrittenSlice, write_segment
-
-__all__ = [
-    "ClusterMarker",
-    "CorruptSegmentError",
-    "ForeignStoreError",
-    "InvalidPathError",
-    "JournalEnd",
-    "LaterSegment",
-    "LiveRange",
-    "MergeOptions",
-    "MergedRun",
-    "MetadataName",
-    "SegmentFooter",
-    "SegmentId",
-    "SegmentIdentity",
-    "SegmentSlice",
-    "SliceInput",
-    "WrittenSegment",
-    "WrittenSlice",
-    "claim_store",
-    "find_later",
-    "lease_prefix",
-    "merge_ranges",
-    "metadata_prefix",
-    "open_segment",
-    "parse_end",
-    "parse_metadata_key",
-    "parse_segment_key",
-    "read_marker",
-    "segment_key",
-    "segments_prefix",
-    "write_segment",
-]

@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, TypeAlias
 
+from crc32c import crc32c
+
 from lacuna.logstore.objects import ObjectStore, ShortReadError
 from lacuna.logstore.records.batch import BatchHeader, RecordBatch
 from lacuna.logstore.records.columns import ColumnBuilder
 from lacuna.logstore.records.compression import DEFAULT_MAX_DECOMPRESSED_BYTES
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import (
     CorruptBatchError,
     InvalidRecordError,

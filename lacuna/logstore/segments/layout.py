@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import lz4.block
+from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments.paths import InvalidPathError, SegmentId, check_cluster_id
 from lacuna.logstore.segments.v1 import segment_pb2
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lacuna.logstore.records.crc import crc32c
+from crc32c import crc32c
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -117,18 +117,21 @@ def merge_ranges(
     There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their
     range, and ValueError for ranges that are out of order.
     """
-    position = 0
-    ready: _Run | None = None
+    position = size = 0
+    run: list[tuple[Part, BatchHeader]] = []
     for batch in _merged_batches(ranges, end_offset, options):
         header = BatchHeader.parse(batch)
-        if ready is not None and not ready.takes(header, options.run_size):
-            yield ready.finish(position, ready.next_offset)
-            position += ready.size
-            ready = None
-        ready = ready or _Run(header)
-        ready.add(batch, header)
-    if ready is not None:
-        yield ready.finish(position, end_offset)
+        if run and (
+            header.timestamp_type is not run[0][1].timestamp_type
+            or size + header.size > options.run_size
+        ):
+            yield _merged_run(run, position, run[-1][1].next_offset)
+            position += size
+            run, size = [], 0
+        run.append((batch, header))
+        size += header.size
+    if run:
+        yield _merged_run(run, position, end_offset)
 
 
 def with_true_offsets(live: LiveRange) -> LiveRange:
@@ -287,37 +290,19 @@ class _Rewrite:
             raise batch.corrupt(error) from error
 
 
-class _Run:
-    """A run that is being filled."""
-
-    def __init__(self, first: BatchHeader) -> None:
-        self.size = 0
-        self.next_offset = 0
-        self._batches: list[Part] = []
-        self._base_offset = first.base_offset
-        self._timestamp_type = first.timestamp_type
-        self._max_timestamp = first.max_timestamp
-
-    def takes(self, header: BatchHeader, run_size: int) -> bool:
-        same_type = header.timestamp_type is self._timestamp_type
-        return same_type and self.size + header.size <= run_size
-
-    def add(self, batch: Part, header: BatchHeader) -> None:
-        self._batches.append(batch)
-        self.size += header.size
-        self.next_offset = header.next_offset
-        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
-
-    def finish(self, position: int, next_offset: int) -> MergedRun:
-        return MergedRun(
-            self._batches,
-            position,
-            self.size,
-            self._base_offset,
-            next_offset,
-            self._max_timestamp,
-            self._timestamp_type,
-        )
+def _merged_run(
+    run: Sequence[tuple[Part, BatchHeader]], position: int, next_offset: int
+) -> MergedRun:
+    first = run[0][1]
+    return MergedRun(
+        [batch for batch, _ in run],
+        position,
+        sum(header.size for _, header in run),
+        first.base_offset,
+        next_offset,
+        max(header.max_timestamp for _, header in run),
+        first.timestamp_type,
+    )
 
 
 def _corrupt(live: LiveRange, reason: str, start: int = 0) -> CorruptSegmentError:

@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from crc32c import crc32c
+
 from lacuna.logstore.objects import Part
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.layout import HEADER, HEADER_SIZE, LOG_OVERHEAD, TRANSACTIONAL_BIT
 from lacuna.logstore.segments.layout import (
     MAX_BLOCK_SIZE,
@@ -161,9 +162,7 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """Return the offset at which the next batch begins: `base_offset` if offsets are true ones, otherwise a count
-        from 0.
-        """
+        """Return where the next batch begins: at `base_offset` if offsets are true ones, otherwise a count from 0."""
         if not self._has_true_offsets:
             return self._next_offset
         if base_offset < self._next_offset:

@@ -9,6 +9,7 @@ The index has a checksum for each partition in a part, which detects damage.
 import struct
 from typing import Final
 
+from crc32c import crc32c
 from google.protobuf.message import DecodeError
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
@@ -16,7 +17,6 @@ from lacuna.controlplane.shared.history import History
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import MetadataIndex, PartitionDelta, StoredPartition
 from lacuna.logstore.records.compression import compress, decompress
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.logstore.records.layout import Codec
 from lacuna.pipeline.errors import DamagedDataError

@@ -148,7 +148,7 @@ async def test_s17_004_aborted_records_at_offsets_0_to_10_and_the_next_fetch_is_
         (record,) = batch.records()
         assert record.offset == 10
         control = read_control_record(record)
-        assert control.control_type is ControlType.COMMIT
+        assert control.type_number == ControlType.COMMIT
         assert log.store.metrics.gets == reads
         assert size_of(answer) < 200
         again = await log.fetch(11)

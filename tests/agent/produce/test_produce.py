@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 import pytest
+from crc32c import crc32c
 
 from lacuna.agent.api import MalformedRequest
 from lacuna.agent.apis import k00_produce as api
@@ -21,7 +22,6 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted
 from lacuna.logstore.objects import Part
 from lacuna.logstore.records.batch import BatchToWrite, NewRecord
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.layout import Codec
 from lacuna.logstore.segments.paths import parse_segment_key
 from lacuna.wire.messages.produce import (

@@ -1,5 +1,7 @@
 """Tests the directory store: crashes, cleanup, bounds and errors."""
 
+from __future__ import annotations
+
 import errno
 import itertools
 import multiprocessing
@@ -26,8 +28,8 @@ from lacuna.logstore.objects import (
     StoreMisconfiguredError,
     StoreUnavailableError,
 )
-from lacuna.logstore.objects.filesystem import FileRanges, OsFileSystem, read_ranges_by_steps
-from lacuna.logstore.objects.store import Part, RangeRead, WritableBuffer
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import Part, RangeRead, Reads, WritableBuffer
 from tests.logstore.objects.unsynced import PowerCutError, UnsyncedFileSystem
 
 KEY = "cluster/segments/4321/7.seg"
@@ -126,7 +128,7 @@ def test_leftovers_of_the_dead_are_swept_and_work_of_the_living_is_not(tmp_path:
     (tmp_path / ".tmp" / "someones").mkdir()
     reached, go_on = threading.Event(), threading.Event()
 
-    class SlowFileSystem(OsFileSystem):
+    class SlowFileSystem(FileSystem):
         def fsync(self, fd: int) -> None:
             reached.set()
             assert go_on.wait(60)
@@ -153,7 +155,7 @@ def test_a_temporary_name_that_is_taken_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_a_temporary_file_that_was_swept_before_it_was_locked_is_made_anew(tmp_path: Path) -> None:
-    class SweptOnce(OsFileSystem):
+    class SweptOnce(FileSystem):
         swept = False
 
         def lock(self, fd: int) -> bool:
@@ -170,7 +172,7 @@ def test_a_temporary_file_that_was_swept_before_it_was_locked_is_made_anew(tmp_p
 
 
 def test_a_leftover_that_another_store_sweeps_first_is_no_error(tmp_path: Path) -> None:
-    class Racing(OsFileSystem):
+    class Racing(FileSystem):
         def names(self, path: str) -> list[tuple[str, bool]]:
             return [*super().names(path), ("gone", False)]
 
@@ -208,29 +210,13 @@ def test_nothing_stays_open_behind_a_read(tmp_path: Path) -> None:
     assert _open_below(tmp_path) == before
 
 
-def test_a_file_system_that_knows_single_reads_only_gives_the_same(tmp_path: Path) -> None:
-    files = OsFileSystem()
-    for name, content in (("a", b"abcdef"), ("b", b"0123")):
-        (tmp_path / name).write_bytes(content)
-    ranges = FileRanges(
-        paths=[f"{tmp_path}/{name}" for name in ("a", "none", "b", ".")],
-        firsts=array("q", (0, 2, 3, 4, 5)),
-        positions=array("q", (1, 5, 0, 2, 0)),
-        sizes=array("q", (2, 3, 1, 2, 1)),
-        starts=array("q", (0, 2, 5, 6, 8)),
-    )
-    buffers = bytearray(9), bytearray(9)
-    counts = list(files.read_ranges(ranges, buffers[0]))
-    assert counts == [2, 1, -errno.ENOENT, 2, -errno.EISDIR]
-    assert list(read_ranges_by_steps(files, ranges, buffers[1])) == counts
-    assert buffers[0] == buffers[1] == b"bcf\0\0\x0023\0"
-
-
 def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> None:
-    class Shrinking(OsFileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
+    class Shrinking(FileSystem):
+        def read_ranges(
+            self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+        ) -> Sequence[int]:
             os.truncate(tmp_path / "k", 4)
-            return super().read_ranges(ranges, buffer)
+            return super().read_ranges(paths, firsts, reads, buffer)
 
     store = DirectoryStore(tmp_path, file_system=Shrinking())
     store.put("k", [b"0123456789"])
@@ -250,9 +236,11 @@ def test_a_file_that_shrinks_under_a_reader_is_a_short_read(tmp_path: Path) -> N
 def test_what_fails_a_read_is_said_and_the_others_are_there(
     tmp_path: Path, number: int, error: type[Exception], advice: str
 ) -> None:
-    class Failing(OsFileSystem):
-        def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-            counts = super().read_ranges(ranges, buffer)
+    class Failing(FileSystem):
+        def read_ranges(
+            self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+        ) -> Sequence[int]:
+            counts = super().read_ranges(paths, firsts, reads, buffer)
             return [-number, *counts[1:]]
 
     store = DirectoryStore(tmp_path, file_system=Failing())
@@ -280,7 +268,7 @@ def test_files_that_cannot_be_opened_are_errors_of_the_store(tmp_path: Path) -> 
             store.get("kept", 0, 4)
 
 
-class FailingFileSystem(OsFileSystem):
+class FailingFileSystem(FileSystem):
     def __init__(self, number: int) -> None:
         self.number = number
 
@@ -310,7 +298,7 @@ def test_errors_say_what_to_do(
 
 @pytest.mark.parametrize("number", [errno.EPERM, errno.EOPNOTSUPP])
 def test_a_file_system_without_links_is_found_at_start_up(tmp_path: Path, number: int) -> None:
-    class Linkless(OsFileSystem):
+    class Linkless(FileSystem):
         def link(self, source: str, target: str) -> None:
             raise OSError(number, os.strerror(number))
 
@@ -323,7 +311,7 @@ def test_a_file_system_without_links_is_found_at_start_up(tmp_path: Path, number
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
 def test_a_file_system_without_locks_is_found_at_start_up(tmp_path: Path, number: int) -> None:
-    class Lockless(OsFileSystem):
+    class Lockless(FileSystem):
         def lock(self, fd: int) -> bool:
             raise OSError(number, os.strerror(number))
 
@@ -370,7 +358,7 @@ def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("lacuna.logstore.objects.directories._KNOWN", 2)
     synced: list[str] = []
 
-    class Noting(OsFileSystem):
+    class Noting(FileSystem):
         def fsync_directory(self, path: str) -> None:
             synced.append(os.path.basename(path))
 
@@ -382,7 +370,7 @@ def test_known_directories_are_bounded(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> None:
-    class Refusing(OsFileSystem):
+    class Refusing(FileSystem):
         def fsync_directory(self, path: str) -> None:
             if path == str(tmp_path.parent):
                 raise PermissionError(errno.EACCES, "refused", path)
@@ -396,7 +384,7 @@ def test_a_parent_that_may_not_be_opened_is_not_ours_to_sync(tmp_path: Path) -> 
 def test_the_lost_and_found_of_a_volume_is_no_objects_place(tmp_path: Path) -> None:
     """mkfs creates it for root alone. An unreadable directory of ours is an error."""
 
-    class OthersFolders(OsFileSystem):
+    class OthersFolders(FileSystem):
         closed = "lost+found/"
 
         def names(self, path: str) -> list[tuple[str, bool]]:

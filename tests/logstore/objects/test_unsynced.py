@@ -2,19 +2,22 @@
 
 import errno
 import itertools
+from array import array
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from lacuna.logstore.objects.filesystem import FileSystem, OsFileSystem
+from lacuna.logstore.objects.filesystem import FileSystem
+from lacuna.logstore.objects.store import RangeRead, Reads
 from tests.logstore.objects.sqlite_vfs import UnsyncedVfs
 from tests.logstore.objects.unsynced import SECTOR, PowerCutError, UnsyncedFileSystem
 
 
 @pytest.fixture(params=["real", "unsynced"])
 def files(request: pytest.FixtureRequest) -> FileSystem:
-    return OsFileSystem() if request.param == "real" else UnsyncedFileSystem()
+    return FileSystem() if request.param == "real" else UnsyncedFileSystem()
 
 
 @pytest.fixture
@@ -59,20 +62,18 @@ def test_both_kinds_write_link_and_unlink_alike(files: FileSystem, base: str) ->
 
 def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"x")
-    with pytest.raises(FileExistsError):
-        files.create(f"{base}/a")
-    with pytest.raises(FileExistsError):
-        files.link(f"{base}/a", f"{base}/a")
-    with pytest.raises(FileExistsError):
-        files.make_directory(f"{base}/a")
-    with pytest.raises(FileNotFoundError):
-        files.open(f"{base}/none")
-    with pytest.raises(FileNotFoundError):
-        files.unlink(f"{base}/none")
-    with pytest.raises(NotADirectoryError):
-        files.info(f"{base}/a/b")
-    with pytest.raises(NotADirectoryError):
-        files.names(f"{base}/a")
+    calls: list[tuple[type[OSError], Callable[..., object], *tuple[str, ...]]] = [
+        (FileExistsError, files.create, "a"),
+        (FileExistsError, files.link, "a", "a"),
+        (FileExistsError, files.make_directory, "a"),
+        (FileNotFoundError, files.open, "none"),
+        (FileNotFoundError, files.unlink, "none"),
+        (NotADirectoryError, files.info, "a/b"),
+        (NotADirectoryError, files.names, "a"),
+    ]
+    for error, call, *names in calls:
+        with pytest.raises(error):
+            call(*(f"{base}/{name}" for name in names))
     with pytest.raises(OSError, match=r"EISDIR|directory|permitted") as caught:
         files.unlink(base)
     assert caught.value.errno in (errno.EISDIR, errno.EPERM)
@@ -80,6 +81,18 @@ def test_both_kinds_fail_alike(files: FileSystem, base: str) -> None:
     with pytest.raises(IsADirectoryError):
         files.read_into(fd, memoryview(bytearray(1)), 0)
     files.close(fd)
+
+
+def test_both_kinds_read_ranges_alike(files: FileSystem, base: str) -> None:
+    write(files, f"{base}/a", b"abcdef")
+    write(files, f"{base}/b", b"0123")
+    parts = [("a", 1, 2, 0), ("a", 5, 3, 2), ("none", 0, 1, 5), ("b", 2, 2, 6), (".", 0, 1, 8)]
+    reads = Reads.of([RangeRead(name, at, size, [(at, size, to)]) for name, at, size, to in parts])
+    paths = [f"{base}/{name}" for name in ("a", "none", "b", ".")]
+    buffer = bytearray(9)
+    counts = list(files.read_ranges(paths, array("q", (0, 2, 3, 4, 5)), reads, buffer))
+    assert counts == [2, 1, -errno.ENOENT, 2, -errno.EISDIR]
+    assert buffer == b"bcf\0\0\x0023\0"
 
 
 def test_both_kinds_lock_alike(files: FileSystem, base: str) -> None:

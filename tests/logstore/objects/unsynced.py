@@ -15,8 +15,8 @@ and the names of a directory at its last `fsync_directory`. With `keep` each uns
 page cache writes back in any order, and each sector of a large file survives separately. With `cut_power_after` the
 crash comes between any two calls.
 
-It is a `FileSystem` with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so that SQLite
-can run on it through a VFS.
+It is a `FileSystem` in memory, with the additional calls of a database (`open_or_create`, `write_at`, `truncate`), so
+that SQLite can run on it through a VFS.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from __future__ import annotations
 import errno
 import itertools
 import posixpath
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from lacuna.logstore.objects.filesystem import FileInfo, FileRanges, read_ranges_by_steps
-from lacuna.logstore.objects.store import Part, WritableBuffer
+from lacuna.logstore.objects.filesystem import FileInfo, FileSystem
+from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 
 SECTOR = 512
 """Bytes of a file that survive together or not at all."""
@@ -57,7 +58,7 @@ class _Directory:
 _Node: TypeAlias = _File | _Directory
 
 
-class UnsyncedFileSystem:
+class UnsyncedFileSystem(FileSystem):
     """See the module. For one thread at a time. `now_ms` stamps the files."""
 
     def __init__(self, now_ms: Callable[[], int] = lambda: 0) -> None:
@@ -152,8 +153,24 @@ class UnsyncedFileSystem:
         buffer[: len(found)] = found
         return len(found)
 
-    def read_ranges(self, ranges: FileRanges, buffer: WritableBuffer) -> Sequence[int]:
-        return read_ranges_by_steps(self, ranges, buffer)
+    def read_ranges(
+        self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
+    ) -> Sequence[int]:
+        view = memoryview(buffer)
+        counts: list[int] = []
+        for index, path in enumerate(paths):
+            places = range(firsts[index], firsts[index + 1])
+            try:
+                fd = self.open(path)
+                try:
+                    for k in places:
+                        out = view[reads.starts[k] : reads.starts[k] + reads.sizes[k]]
+                        counts.append(self.read_into(fd, out, reads.positions[k]))
+                finally:
+                    self.close(fd)
+            except OSError as error:
+                counts += [-(error.errno or errno.EIO)] * (places.stop - len(counts))
+        return counts
 
     def fsync(self, fd: int) -> None:
         file = self._file(fd)

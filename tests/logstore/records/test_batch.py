@@ -145,14 +145,10 @@ def test_round_trip(batch: BatchToWrite) -> None:
 def test_the_layout_names_the_struct() -> None:
     fields = (
         ("batch_length", layout.BATCH_LENGTH_AT, 4),
-        ("partition_leader_epoch", layout.PARTITION_LEADER_EPOCH_AT, 4),
         ("magic", layout.MAGIC_AT, 1),
         ("crc", layout.CRC_AT, 4),
         ("attributes", layout.ATTRIBUTES_AT, 2),
-        ("last_offset_delta", layout.LAST_OFFSET_DELTA_AT, 4),
-        ("base_timestamp", layout.BASE_TIMESTAMP_AT, 8),
         ("max_timestamp", layout.MAX_TIMESTAMP_AT, 8),
-        ("producer_id", layout.PRODUCER_ID_AT, 8),
         ("record_count", layout.RECORD_COUNT_AT, 4),
     )
     header = read_one(BATCH.encode()).header

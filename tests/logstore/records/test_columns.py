@@ -220,7 +220,7 @@ def test_keys_tombstones_and_horizons(columns: ModuleType) -> None:
     assert found.horizons.tolist() == [90_000, 90_000, -1, -1]
     assert [row[3] for row in rows_of(found)] == [b"a", b"b", b"k0", b"k1"]
     assert found.values is None
-    assert [c.count for c in columns.scan_keys(batch, 8, 21, 1000, 1)] == [1]
+    assert [c.count for c in columns.scan_keys(batch, 8, 21)] == [1]
 
 
 def test_one_record_larger_than_the_bound_goes_alone(columns: ModuleType) -> None:

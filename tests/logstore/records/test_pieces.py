@@ -17,6 +17,7 @@ from lacuna.logstore.records.batch import BatchHeader, BatchToWrite, NewRecord
 from lacuna.logstore.records.errors import CorruptBatchError, RecordsError
 from lacuna.logstore.records.kernel import walk_and_patch, walk_stored
 from lacuna.logstore.records.layout import WalkedBatches, WalkedPieces
+from tests.logstore.records.test_kernel import edited, edits
 
 
 def batch(count: int, size: int = 3, base_offset: int = 0) -> bytes:
@@ -145,7 +146,6 @@ def test_the_checksum_is_crc32c_at_every_size(pieces: ModuleType, size: int) -> 
 
 
 LOG = b"".join(batch(count, 10 * count, 10 * count) for count in range(1, 5))
-edits = st.lists(st.tuples(st.integers(0, 2**16), st.binary(min_size=1, max_size=9)), max_size=2)
 
 
 def walked_or_error(
@@ -176,10 +176,7 @@ def test_both_forms_find_what_the_walks_find(
     verify: bool,
     true_offsets: int,
 ) -> None:
-    data = bytearray(LOG)
-    for at, replacement in changes:
-        at %= len(data)
-        data[at : at + len(replacement)] = replacement[: len(data) - at]
+    data = edited(LOG, changes, len(LOG))
     bounds = [0, *sorted(cuts), len(data)]
     shape = []
     for begin, end in pairwise(bounds):

@@ -24,6 +24,7 @@ from lacuna.logstore.records.errors import (
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
 from tests.forms import interpreted
 from tests.logstore.records.conftest import REWRITING
+from tests.logstore.records.test_batch import as_new
 from tests.logstore.records.test_coalesce import plain, records_of, stored_batches
 from tests.logstore.records.test_columns import with_horizon_bit
 from tests.logstore.records.test_kernel import LOG, edited, edits
@@ -44,17 +45,7 @@ def cleaned_batches(draw: st.DrawFn) -> list[bytes]:
         (batch,) = read_batches(data)
         header = batch.header
         again = BatchToWrite(
-            records=tuple(
-                NewRecord(
-                    offset_delta=record.offset - header.base_offset,
-                    timestamp=record.timestamp,
-                    key=record.key,
-                    value=record.value,
-                    headers=record.headers,
-                    attributes=record.attributes,
-                )
-                for record in batch.records()
-            ),
+            records=as_new(batch),
             base_offset=header.base_offset,
             last_offset_delta=header.last_offset_delta,
             base_timestamp=horizon,

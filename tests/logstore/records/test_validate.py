@@ -27,8 +27,7 @@ from lacuna.logstore.records.packing import with_crc
 from lacuna.logstore.records.validate import (
     ProduceRules,
     validate_produced,
-    with_create_time,
-    with_log_append_time,
+    with_max_timestamp,
 )
 
 RULES = ProduceRules(max_message_bytes=2000)
@@ -354,7 +353,7 @@ def test_s11_records_without_timestamps_have_no_range() -> None:
 
 
 def test_s11_log_append_time_is_stored_under_a_right_checksum() -> None:
-    stamped = with_log_append_time(sent(codec=Codec.SNAPPY), 9999)
+    stamped = with_max_timestamp(sent(codec=Codec.SNAPPY), TimestampType.LOG_APPEND_TIME, 9999)
     (batch,) = read_batches(stamped)
     assert batch.header.timestamp_type is TimestampType.LOG_APPEND_TIME
     assert batch.header.max_timestamp == 9999
@@ -365,13 +364,13 @@ def test_s11_log_append_time_is_stored_under_a_right_checksum() -> None:
 
 
 def test_create_time_corrects_a_false_max_timestamp() -> None:
-    corrected = with_create_time(sent(max_timestamp=5), 1500)
+    corrected = with_max_timestamp(sent(max_timestamp=5), TimestampType.CREATE_TIME, 1500)
     assert corrected == sent()
 
 
 @pytest.mark.parametrize("max_timestamp", [-1, 0, 2**63 - 1])
 def test_any_append_time_fits(max_timestamp: int) -> None:
-    stamped = with_log_append_time(sent(), max_timestamp)
+    stamped = with_max_timestamp(sent(), TimestampType.LOG_APPEND_TIME, max_timestamp)
     assert struct.unpack_from(">q", stamped, 35) == (max_timestamp,)
 
 

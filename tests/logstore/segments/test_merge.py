@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lacuna.logstore.objects import Part
 from lacuna.logstore.records.batch import BatchHeader, Record, RecordBatch, read_batches
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.records.layout import Codec, TimestampType
 from lacuna.logstore.segments import (
     CorruptSegmentError,

@@ -3,12 +3,12 @@
 import itertools
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lacuna.logstore.objects import MemoryStore
 from lacuna.logstore.records.batch import read_batches
-from lacuna.logstore.records.crc import crc32c
 from lacuna.logstore.segments import (
     SegmentSlice,
     SliceInput,

@@ -7,7 +7,6 @@ converts; input that it rejects goes through `by_objects`, which finds the error
 
 from __future__ import annotations
 
-from lacuna.logstore.records.errors import CorruptMessageError, EmptyMessageSetError
 from lacuna.logstore.records.legacy.conversion import from_batches, to_batch
 
-__all__ = ["CorruptMessageError", "EmptyMessageSetError", "from_batches", "to_batch"]
+__all__ = ["from_batches", "to_batch"]

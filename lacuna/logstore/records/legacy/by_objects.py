@@ -15,7 +15,7 @@ from lacuna.logstore.records.layout import Codec, TimestampType
 from lacuna.logstore.records.legacy.codecs import codec_for
 from lacuna.logstore.records.legacy.layout import MAGIC_1, MAX_WRAPPER_RECORDS
 from lacuna.logstore.records.legacy.reading import read_messages
-from lacuna.logstore.records.legacy.validation import MessageSetRules, validate_message_set
+from lacuna.logstore.records.legacy.validation import check_message_set
 from lacuna.logstore.records.legacy.writing import NewMessage, write_message_set
 
 if TYPE_CHECKING:
@@ -24,24 +24,22 @@ if TYPE_CHECKING:
 _INT64_RANGE: Final = 2**63
 
 
-def to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
+def to_batch(message_set: Buffer, max_bytes: int) -> bytes:
     """Do what `conversion.to_batch` does."""
-    summary = validate_message_set(message_set, rules)
-    messages = read_messages(message_set, max_bytes=rules.max_decompressed_bytes, verify=False)
+    codec = check_message_set(message_set, max_bytes)
+    messages = read_messages(message_set, max_bytes=max_bytes, verify=False)
     records = tuple(
         NewRecord(offset_delta=delta, timestamp=m.timestamp, key=m.key, value=m.value)
         for delta, m in enumerate(messages)
     )
     _check_timestamps(records)
-    return BatchToWrite(records=records, codec=summary.codec, partition_leader_epoch=0).encode()
+    return BatchToWrite(records=records, codec=codec, partition_leader_epoch=0).encode()
 
 
 def message_sets(
     batch: RecordBatch, magic: int, first_offset: int, max_decompressed_bytes: int
 ) -> Iterator[bytes]:
-    """Return the message sets of a batch that may not be divided further; raises the errors of
-    `conversion.from_batches`.
-    """
+    """Yield the parts of a batch's message set that must stay whole. Raises as `conversion.from_batches`."""
     for records in batch.record_groups(MAX_WRAPPER_RECORDS, max_decompressed_bytes):
         if not records or records[-1].offset < first_offset:
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from lacuna.logstore.records.compression import codec_of, compress, decompress
 from lacuna.logstore.records.errors import UnsupportedCodecError
@@ -12,9 +12,6 @@ from lacuna.logstore.records.legacy.lz4_header import with_old_checksum, with_ri
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-# Every client that reads message sets has gzip, whereas lz4 and snappy need libraries that it may lack.
-_INSTEAD_OF_ZSTD: Final = Codec.GZIP
 
 
 def legacy_codec(number: int) -> Codec:
@@ -29,8 +26,8 @@ def legacy_codec(number: int) -> Codec:
 
 
 def codec_for(codec: Codec) -> Codec:
-    """Return the codec of the wrapper for a batch of `codec`."""
-    return _INSTEAD_OF_ZSTD if codec is Codec.ZSTD else codec
+    """Return the codec of the wrapper for a batch of `codec`: gzip for zstd, since every client has it."""
+    return Codec.GZIP if codec is Codec.ZSTD else codec
 
 
 def compress_set(codec: Codec, inner: Buffer, magic: int) -> bytes:

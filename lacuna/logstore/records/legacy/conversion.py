@@ -14,7 +14,6 @@ from lacuna.logstore.records.legacy import by_objects, kernel
 from lacuna.logstore.records.legacy.codecs import codec_for, compress_set
 from lacuna.logstore.records.legacy.layout import MAGIC_0, MAGIC_1, MAX_WRAPPER_RECORDS
 from lacuna.logstore.records.legacy.reading import read_entries, unwrap
-from lacuna.logstore.records.legacy.validation import MessageSetRules
 from lacuna.logstore.records.legacy.writing import write_entry
 from lacuna.logstore.records.packing import pack_batch
 
@@ -22,22 +21,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-def to_batch(message_set: Buffer, *, max_bytes: int, requires_key: bool, magic: int) -> bytes:
+def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
     """Return the records of a produced message set as one batch of magic 2 that is valid by S11.
 
     Offsets begin at 0, regardless of the set's. The timestamp type is CreateTime; messages of magic 0 get NO_TIMESTAMP.
     There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is dropped, as in
     Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed size of all
-    wrappers together. `requires_key` is for compacted topics. `magic` is the highest allowed: 1 for Produce v0 to v2,
-    all of which allow 0 and 1 in Kafka (and 2, which `validate.validate_produced` checks). Raises a RecordsError as in
-    the table of `validation`; max.message.bytes is checked when the batch is validated.
+    wrappers together. Raises a RecordsError as in the table of `validation`.
     """
-    rules = MessageSetRules(
-        max_decompressed_bytes=max_bytes, require_keys=requires_key, max_magic=magic
-    )
     with suppress(RecordsError):  # the kernel knows only that something is wrong
-        return _to_batch(message_set, rules)
-    return by_objects.to_batch(message_set, rules)
+        return _to_batch(message_set, max_bytes)
+    return by_objects.to_batch(message_set, max_bytes)
 
 
 def from_batches(
@@ -70,15 +64,15 @@ def from_batches(
     return converted.message_set()
 
 
-def _to_batch(message_set: Buffer, rules: MessageSetRules) -> bytes:
+def _to_batch(message_set: Buffer, max_bytes: int) -> bytes:
     """Do what `to_batch` does, but without its exact errors: a bad set may raise any RecordsError."""
     data = memoryview(message_set)
-    writer = kernel.SectionWriter(rules.max_magic, rules.require_keys)
-    codec, left = Codec.NONE, rules.max_decompressed_bytes
+    writer = kernel.SectionWriter()
+    codec, left = Codec.NONE, max_bytes
     position, is_wrapper = writer.add(data, 0)
     while is_wrapper:
         wrapper = next(read_entries(data[position:], verify=False))
-        inner = unwrap(wrapper, left, rules.max_decompressed_bytes)
+        inner = unwrap(wrapper, left, max_bytes)
         left -= len(inner)
         before = writer.count
         writer.add(inner, 0, True)

@@ -72,8 +72,7 @@ class SectionWriter:
     """Writes messages as the records section of one batch of magic 2 (Produce v0 to v2, S24).
 
     Offset deltas count from 0, regardless of the messages' offsets; `base_timestamp` is the timestamp of the first
-    message and `max_timestamp` the largest (ms, -1 in magic 0). `magic` is the highest that is allowed; with
-    `requires_key` no key may be null.
+    message and `max_timestamp` the largest (ms, -1 in magic 0).
     """
 
     count = cython.declare(cython.longlong, visibility="readonly")
@@ -83,14 +82,10 @@ class SectionWriter:
     out: cython.uchar[::1]
     capacity: cython.Py_ssize_t
     size: cython.Py_ssize_t
-    max_magic: cython.int
-    keys: cython.bint
     # Of all messages, -1 before the first.
     magic: cython.int
 
-    def __init__(self, magic: int, requires_key: bool) -> None:
-        self.max_magic = min(magic, 1)
-        self.keys = requires_key
+    def __init__(self) -> None:
         self.magic = -1
         self.count = 0
         self.base_timestamp = -1
@@ -170,7 +165,7 @@ class SectionWriter:
         if size > length - at:
             return _CUT_OFF
         magic = data[at + _CRC_END]
-        if magic > self.max_magic or size < _MIN_ENTRY + magic * _TIMESTAMP_SIZE:
+        if magic > 1 or size < _MIN_ENTRY + magic * _TIMESTAMP_SIZE:
             return _BAD
         if _crc32(data, at + _CRC_END, at + size) != (int32_at(data, at + _CRC_AT) & _UINT32):
             return _BAD
@@ -200,8 +195,6 @@ class SectionWriter:
             key_at += _TIMESTAMP_SIZE
         key_length = int32_at(data, key_at - _LENGTH_SIZE)
         if key_length < -1 or key_length > end - key_at - _LENGTH_SIZE:
-            return False
-        if key_length < 0 and self.keys:
             return False
         value_at = key_at + max(key_length, 0) + _LENGTH_SIZE
         value_length = int32_at(data, value_at - _LENGTH_SIZE)

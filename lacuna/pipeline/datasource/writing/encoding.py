@@ -14,8 +14,8 @@ from lacuna.logstore.records.batch import BatchHeader
 from lacuna.logstore.records.compression import Compression
 from lacuna.logstore.records.encoding import encode_batches
 from lacuna.logstore.records.errors import BatchTooLargeError, InvalidRecordError
-from lacuna.logstore.records.layout import Codec
-from lacuna.logstore.records.validate import with_log_append_time
+from lacuna.logstore.records.layout import Codec, TimestampType
+from lacuna.logstore.records.validate import with_max_timestamp
 from lacuna.pipeline.datasource.writing.columns import binary_column, header_column
 from lacuna.pipeline.datasource.writing.topics import Target
 from lacuna.pipeline.errors import PipelineError
@@ -78,7 +78,10 @@ class Encoder:
         except InvalidRecordError as error:
             raise PipelineError(f"a row cannot be written as a record: {error.reason}") from error
         if target.is_log_append_time:
-            batches = [with_log_append_time(batch, now_ms) for batch in batches]
+            batches = [
+                with_max_timestamp(batch, TimestampType.LOG_APPEND_TIME, now_ms)
+                for batch in batches
+            ]
         return [_describe(batch) for batch in batches]
 
 

@@ -53,6 +53,19 @@ def wrapper(
     return entry(offset, message(magic, attributes, timestamp, None, gzip.compress(inner)))
 
 
+def with_right_crcs(message_set: bytes) -> bytes:
+    """Return a set with the CRC-32 of each entry corrected, up to the first whose size cannot be."""
+    mended = bytearray(message_set)
+    at = 0
+    while at + 16 <= len(mended):
+        end = at + 12 + int.from_bytes(mended[at + 8 : at + 12], "big", signed=True)
+        if not at + 16 <= end <= len(mended):
+            break
+        mended[at + 12 : at + 16] = zlib.crc32(mended[at + 16 : end]).to_bytes(4, "big")
+        at = end
+    return bytes(mended)
+
+
 def read(message_set: bytes) -> list[Rec]:
     """Return every record, deep, with absolute offsets. Ignores a truncated end and the CRC-32."""
     found: list[Rec] = []

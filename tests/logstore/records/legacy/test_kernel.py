@@ -20,7 +20,6 @@ from lacuna.logstore.records.errors import InvalidRecordError, RecordsError
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec, TimestampType
 from lacuna.logstore.records.legacy import by_objects, conversion
 from lacuna.logstore.records.legacy.codecs import compress_set
-from lacuna.logstore.records.legacy.validation import MessageSetRules
 from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
 from lacuna.logstore.records.packing import pack_batch
 from tests.logstore.records.legacy import naive
@@ -47,40 +46,23 @@ class Refused(Exception):
 # Produce v0 to v2
 
 
-def _in_kernel(kernel: ModuleType, message_set: bytes, rules: MessageSetRules) -> bytes | None:
+def _in_kernel(kernel: ModuleType, message_set: bytes, max_bytes: int) -> bytes | None:
     """Return the kernel's result for a set, or None if it rejects the set."""
     with (
         patch.object(conversion, "kernel", kernel),
         patch.object(by_objects, "to_batch", side_effect=Refused),
     ):
         try:
-            return conversion.to_batch(
-                message_set,
-                max_bytes=rules.max_decompressed_bytes,
-                requires_key=rules.require_keys,
-                magic=rules.max_magic,
-            )
+            return conversion.to_batch(message_set, max_bytes=max_bytes)
         except Refused:
             return None
 
 
-def _by_objects(message_set: bytes, rules: MessageSetRules) -> bytes | None:
+def _by_objects(message_set: bytes, max_bytes: int) -> bytes | None:
     try:
-        return by_objects.to_batch(message_set, rules)
+        return by_objects.to_batch(message_set, max_bytes)
     except RecordsError:
         return None
-
-
-def _with_right_crcs(message_set: bytes) -> bytes:
-    mended = bytearray(message_set)
-    at = 0
-    while at + 16 <= len(mended):
-        end = at + 12 + int.from_bytes(mended[at + 8 : at + 12], "big", signed=True)
-        if not at + 16 <= end <= len(mended):
-            break
-        mended[at + 12 : at + 16] = zlib.crc32(mended[at + 16 : end]).to_bytes(4, "big")
-        at = end
-    return bytes(mended)
 
 
 def _damaged(data: bytes, damage: tuple[list[tuple[int, bytes]], bool], cut: int = 0) -> bytes:
@@ -88,7 +70,7 @@ def _damaged(data: bytes, damage: tuple[list[tuple[int, bytes]], bool], cut: int
     if not data:
         return data
     changed = bytes(edited(data, changes, len(data) - cut))
-    return _with_right_crcs(changed) if is_mended else changed
+    return naive.with_right_crcs(changed) if is_mended else changed
 
 
 def _message_set(
@@ -114,11 +96,9 @@ def _message_set(
     inner=DAMAGE,
     outer=DAMAGE,
     cut=st.integers(0, 40),
-    requires_key=st.booleans(),
     max_bytes=st.sampled_from([0, 60, BOUND]),
-    max_magic=st.sampled_from([0, 1, 1, 1]),
 )
-@example([], False, ([], False), ([], False), 0, False, BOUND, 1)
+@example([], False, ([], False), ([], False), 0, BOUND)
 def test_sets_become_batches(
     both_legacy_kernels: Kernels,
     parts: list[tuple[Codec, int, list[tuple[int, bytes | None, bytes | None]]]],
@@ -126,21 +106,16 @@ def test_sets_become_batches(
     inner: tuple[list[tuple[int, bytes]], bool],
     outer: tuple[list[tuple[int, bytes]], bool],
     cut: int,
-    requires_key: bool,
     max_bytes: int,
-    max_magic: int,
 ) -> None:
     """S24: both accept or reject the same valid, damaged, mixed and truncated sets."""
     if not is_mixed:
         parts = [(codec, parts[0][1], rows) for codec, _, rows in parts]
     message_set = _message_set(parts, inner)
     message_set = _damaged(message_set, outer, min(cut, len(message_set)))
-    rules = MessageSetRules(
-        max_decompressed_bytes=max_bytes, require_keys=requires_key, max_magic=max_magic
-    )
-    expected = _by_objects(message_set, rules)
+    expected = _by_objects(message_set, max_bytes)
     for kernel in both_legacy_kernels:
-        assert _in_kernel(kernel, message_set, rules) == expected
+        assert _in_kernel(kernel, message_set, max_bytes) == expected
 
 
 @given(
@@ -152,28 +127,26 @@ def test_any_message_behind_a_right_checksum(
     """S22: lengths of key and value do not fill the message, in a set and in a wrapper."""
     message = head + body
     entry = naive.entry(0, zlib.crc32(message).to_bytes(4, "big") + message)
-    rules = MessageSetRules(max_decompressed_bytes=BOUND)
     for message_set in (entry, naive.wrapper(1, 0, entry), naive.wrapper(0, 0, entry)):
-        expected = _by_objects(message_set, rules)
+        expected = _by_objects(message_set, BOUND)
         for kernel in both_legacy_kernels:
-            assert _in_kernel(kernel, message_set, rules) == expected
+            assert _in_kernel(kernel, message_set, BOUND) == expected
 
 
 @pytest.mark.parametrize("times", [(LOW, HIGH), (HIGH, LOW), (-1, HIGH), (1, LOW), (0, LOW)])
 def test_timestamps_far_apart(legacy_kernel: ModuleType, times: tuple[int, int]) -> None:
     message_set = naive.plain(1, [Rec(n, time, None, None) for n, time in enumerate(times)])
-    rules = MessageSetRules(max_decompressed_bytes=BOUND)
-    expected = _by_objects(message_set, rules)
+    expected = _by_objects(message_set, BOUND)
     assert (expected is not None) == (abs(times[1] - times[0]) < 2**63 or times == (0, LOW))
-    assert _in_kernel(legacy_kernel, message_set, rules) == expected
+    assert _in_kernel(legacy_kernel, message_set, BOUND) == expected
 
 
 def test_inner_messages_need_a_wrapper(legacy_kernel: ModuleType) -> None:
     """Magic 1 behind magic 0 is rejected, since the writer would exceed its buffer."""
-    writer = legacy_kernel.SectionWriter(1, False)
+    writer = legacy_kernel.SectionWriter()
     with pytest.raises(InvalidRecordError):
         writer.add(naive.plain(0, [Rec(0, -1, None, None)]), 0, True)
-    writer = legacy_kernel.SectionWriter(1, False)
+    writer = legacy_kernel.SectionWriter()
     writer.add(naive.plain(0, [Rec(0, -1, None, None)]), 0)
     with pytest.raises(InvalidRecordError):
         writer.add(naive.plain(1, [Rec(0, HIGH, None, None)]), 0, True)
@@ -187,7 +160,7 @@ def test_the_writers_room_is_enough(legacy_kernel: ModuleType) -> None:
     for magic in (0, 1):
         times = [LOW if n else HIGH - 2**63 for n in range(3000)]
         one = naive.plain(magic, [Rec(0, time, None, None) for time in times])
-        writer = legacy_kernel.SectionWriter(magic, False)
+        writer = legacy_kernel.SectionWriter()
         for _ in range(7):
             assert writer.add(one, 0) == (len(one), False)
         assert writer.count == 21_000
