@@ -107,7 +107,6 @@ def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
 
 
 def name_of(code: int) -> str:
-    """Return the name of Kafka's error code."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -125,7 +124,6 @@ class TopicThere:
 
     @classmethod
     def of(cls, topic: MetadataResponseTopic) -> Self:
-        """Return the topic of a Metadata response."""
         leaders = {each.partition_index: each.leader_id for each in topic.partitions}
         topic_id = "" if topic.topic_id == ZERO_UUID else show_id(topic.topic_id)
         nodes = [leaders.get(index, -1) for index in range(len(topic.partitions))]
@@ -165,7 +163,6 @@ class Broker:
         }
 
     async def close(self) -> None:
-        """Close the connection, if it is open."""
         if self._is_open:
             self._is_open = False
             await self._connection.__aexit__(None, None, None)
@@ -238,7 +235,6 @@ class Kafka:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         for broker in (self._any, *self._brokers.values()):
             await broker.close()
 
@@ -247,7 +243,6 @@ class Kafka:
         return await self._any.ask(form, answer, wanted, request)
 
     def knows(self, form: Message[Q]) -> bool:
-        """Whether the cluster knows a request in any version."""
         return self._any.knows(form)
 
     async def connect(self, node: int) -> Broker:

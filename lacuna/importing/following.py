@@ -71,7 +71,6 @@ class Track:
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
-        """Return TOPIC[PARTITION]."""
         return f"{self.place[0]}[{self.place[1]}]"
 
 
@@ -98,7 +97,6 @@ class Outbox:
         self._has_room.set()
 
     async def room(self) -> None:
-        """Wait until there is room for another fetch."""
         await self._has_room.wait()
 
     def add(self, track: Track, arrived: Arrived) -> None:

@@ -112,7 +112,6 @@ class Target:
         return max(workers, key=weight) == self._lease_id
 
     async def ends(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
-        """Return the state of each partition."""
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
         command = Command(read_partitions=ReadPartitions(partitions=wanted))
         return list((await self._control.call(command)).partitions_read.partitions)

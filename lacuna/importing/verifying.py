@@ -84,7 +84,6 @@ class Verifier:
         self._readers: dict[tuple[str, int], Broker] = {}
 
     async def close(self) -> None:
-        """Close the connections for reading."""
         for broker in self._readers.values():
             await broker.close()
 
@@ -301,7 +300,6 @@ class CompactedComparison(Comparison):
         self._missing: dict[str, dict[bytes | None, int]] = {_THERE: {}, _HERE: {}}
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
-        """Compare the records of a stretch of offsets."""
         self.records += len(there)
         if not any(self._missing.values()) and _digest(there) == _digest(here):
             return
@@ -319,7 +317,6 @@ class CompactedComparison(Comparison):
                     missing[others[offset].key] = offset
 
     def end(self) -> str:
-        """Return a difference, or "" if there is none."""
         for side, missing in self._missing.items():
             if missing and not self.difference:
                 self.difference = f"offset {min(missing.values())} is not in {side}, nor is a later record of its key"

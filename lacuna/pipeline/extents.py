@@ -34,7 +34,6 @@ class PartitionLog:
 
     @property
     def key(self) -> PartitionKey:
-        """The topic id and partition number."""
         return self.topic_id, self.partition
 
     def end_offset(self, *, is_committed: bool) -> int:
@@ -71,7 +70,6 @@ class PartitionLog:
             yield self.piece(index)
 
     def piece(self, index: int) -> Piece:
-        """The extent with this index, as a piece."""
         return piece_at(self.extents, index)
 
     def _indexes(self, first_offset: int, end_offset: int) -> tuple[int, int]:

@@ -85,12 +85,10 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether this is only a note, rather than an error."""
         return self.kind in NOTES
 
     @property
     def advice(self) -> str:
-        """The advice for an operator."""
         return _ADVICE[self.kind]
 
     def __str__(self) -> str:

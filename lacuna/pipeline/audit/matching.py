@@ -34,7 +34,6 @@ class Counts:
     batches: int = 0
 
     def add(self, other: "Counts") -> None:
-        """Adds the counts of another task."""
         self.records = [one + two for one, two in zip(self.records, other.records, strict=True)]
         self.batches += other.batches
 

@@ -66,7 +66,6 @@ class TaskResult:
     findings: Findings = field(default_factory=Findings)
 
     def add(self, other: "TaskResult") -> None:
-        """Adds the result of another task."""
         self.objects += other.objects
         self.bytes_read += other.bytes_read
         self.unreferenced_bytes += other.unreferenced_bytes

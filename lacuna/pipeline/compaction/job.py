@@ -70,7 +70,6 @@ class Found:
     left_out: Sequence[PartitionKey]
 
     def hot(self) -> Iterator[HotKey]:
-        """The hot segments to read."""
         return chain.from_iterable(each.hot() for each in self.ranges)
 
 
@@ -227,7 +226,6 @@ class Compaction:
         return Found(now_ms, found, [(each.topic_id, each.partition) for each in reply.left_out])
 
     def _plan(self, found: Found) -> RewritePlan:
-        """Cuts what was found for tasks."""
         live_bytes = sum(each.live_bytes for each in found.ranges)
         task_bytes = fitting_task_bytes(live_bytes, self._settings.task_bytes)
         ranges = [piece for each in found.ranges for piece in each.pieces(task_bytes)]

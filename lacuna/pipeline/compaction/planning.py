@@ -57,7 +57,6 @@ class PlannedRange:
 
     @property
     def key(self) -> PartitionKey:
-        """The topic id and partition number."""
         return self.topic_id, self.partition
 
     @property
@@ -103,7 +102,6 @@ class Share:
         return sum(self.extents.sizes)
 
     def pieces(self) -> Iterator[Piece]:
-        """The pieces to read, in order of offset."""
         return all_pieces(self.extents)
 
 
@@ -121,7 +119,6 @@ class Unit:
 
     @property
     def live_bytes(self) -> int:
-        """The number of bytes to read."""
         return sum(share.size for task in self.tasks for share in task)
 
 
@@ -144,11 +141,9 @@ class FoundRange:
 
     @property
     def live_bytes(self) -> int:
-        """The number of bytes to read."""
         return sum(self._live.sizes)
 
     def hot(self) -> Iterator[HotKey]:
-        """The hot segments to read."""
         return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:

@@ -77,7 +77,6 @@ class CompactionReport:
     seconds: float
 
     def request_dollars(self, prices: Prices) -> float:
-        """The cost of the requests in dollars."""
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices | None) -> dict[str, Any]:
@@ -138,7 +137,6 @@ def changes(
 
 
 def sum_work(works: Iterable[Work]) -> Work:
-    """The sum of several works, field by field."""
     totals: Mapping[str, int] = asdict(Work())
     for work in works:
         totals = {name: value + totals[name] for name, value in asdict(work).items()}

@@ -32,7 +32,6 @@ class ReadRange:
 
     @property
     def partition(self) -> TopicPartition:
-        """The partition, by its topic's name."""
         return TopicPartition(self.log.topic, self.log.partition)
 
 
@@ -58,12 +57,10 @@ class PieceTable:
 
     @property
     def base_offsets(self) -> "array[int]":
-        """The base offset of each piece."""
         return self.columns[4]
 
     @property
     def next_offsets(self) -> "array[int]":
-        """The next offset of each piece."""
         return self.columns[5]
 
 

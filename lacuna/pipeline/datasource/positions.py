@@ -24,7 +24,6 @@ class Position:
     def in_logs(
         cls, offsets: Mapping[TopicPartition, int], logs: Iterable[PartitionLog]
     ) -> "Position":
-        """These offsets, in the topics of these logs."""
         names = {partition.topic for partition in offsets}
         return cls(
             offsets, {log.topic: show_id(log.topic_id) for log in logs if log.topic in names}
@@ -56,11 +55,9 @@ class Position:
         return found
 
     def is_of(self, log: PartitionLog) -> bool:
-        """Whether the position belongs to the log's topic."""
         return self.topic_ids.get(log.topic) in (None, show_id(log.topic_id))
 
     def without(self, topics: Iterable[str]) -> "Position":
-        """The position without these topics."""
         gone = set(topics)
         return Position(
             {each: offset for each, offset in self.offsets.items() if each.topic not in gone},

@@ -25,7 +25,6 @@ class LacunaDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name to pass to `format`."""
         return "lacuna"
 
     @one_message

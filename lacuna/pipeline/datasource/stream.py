@@ -100,7 +100,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """The offsets at which a new query begins."""
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Position:
@@ -170,7 +169,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._connection.use(plan))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a partition, in a task."""
         from lacuna.pipeline.datasource.reading import read_task
 
         assert isinstance(partition, ReadTask)

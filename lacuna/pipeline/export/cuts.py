@@ -101,7 +101,6 @@ class CutReport:
     holders: tuple[Holder, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The cut in the form of --json."""
         return {
             "id": self.id,
             "at_ms": self.at_ms,
@@ -120,7 +119,6 @@ class CompleteCut:
     states: Mapping[str, int]
 
     def encode(self) -> bytes:
-        """The cut as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod

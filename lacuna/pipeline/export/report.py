@@ -17,7 +17,6 @@ class TopicFailure:
     error: Exception
 
     def as_json(self) -> dict[str, Any]:
-        """The failure in the form of --json."""
         return {"topic": self.topic, "error": str(self.error)}
 
 
@@ -49,7 +48,6 @@ class TopicReport:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The report in the form of --json."""
         return {
             "topic": self.topic,
             "target": self.target,

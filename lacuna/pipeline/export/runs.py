@@ -93,7 +93,6 @@ class RunRecord(Identity):
         return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
 
     def encode(self) -> bytes:
-        """The record as JSON."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
 
     @classmethod

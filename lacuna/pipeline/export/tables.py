@@ -265,7 +265,6 @@ class Change:
         _append(table, self)
 
     def summary(self) -> dict[str, str]:
-        """The properties of the snapshot."""
         summary = {
             TOKEN: self.run.token,
             OFFSETS: json.dumps(self.run.committed().positions),

@@ -234,7 +234,6 @@ class CutsTable:
 
     @property
     def name(self) -> str:
-        """The table's display name."""
         return f"{self.settings.namespace}.{CUTS}"
 
     def note(self, cut: CompleteCut) -> None:

@@ -220,7 +220,6 @@ class Deletes:
         return found
 
     def paths(self) -> list[str]:
-        """The paths of all delete files."""
         kept = (entry for _, entries in self.manifests for entry in self.left(entries))
         files = [*(entry.data_file for entry in kept), *self.added.values()]
         return [file.file_path for file in files]
@@ -319,7 +318,6 @@ def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
 
 class _DeleteManifestWriter(ManifestWriterV2):
     def content(self) -> ManifestContent:
-        """A manifest of delete files."""
         return ManifestContent.DELETES
 
     @property
