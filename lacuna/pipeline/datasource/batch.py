@@ -14,7 +14,6 @@ from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.filters import Condition, push
 from lacuna.pipeline.datasource.offsets import (
     Logs,
-    Readers,
     Resolver,
     cut_of,
     ending_at,
@@ -125,7 +124,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
     if options.as_of_ms is not None:
         past = ends_as_of(metadata, options.selection, options.as_of_ms, is_cut=options.is_cut)
     cut = cut_of(metadata, options)
-    logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
+    logs = ending_at(selected_logs(metadata, options), cut)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
     firsts = resolver.offsets(options.starting)
     ends = resolver.offsets(options.ending) if past is None else _past_ends(logs, firsts, past)

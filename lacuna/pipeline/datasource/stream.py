@@ -26,7 +26,6 @@ from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.limits import Gate, limited
 from lacuna.pipeline.datasource.offsets import (
     Logs,
-    Readers,
     Resolver,
     cut_of,
     ending_at,
@@ -104,7 +103,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def resolve(metadata: MetadataSource) -> Position:
             cut = cut_of(metadata, options)
-            logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
+            logs = ending_at(selected_logs(metadata, options), cut)
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return Position.in_logs(resolver.offsets(options.starting), logs.values())
 
@@ -212,7 +211,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def look(metadata: MetadataSource) -> tuple[Mapping[PartitionKey, int], Logs]:
             cut = cut_of(metadata, self._options)
-            return cut, selected_logs(metadata, self._options.selection, may_miss=True)
+            return cut, selected_logs(metadata, self._options, are_read=False, may_miss=True)
 
         return self._connection.use(look)
 
@@ -267,8 +266,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ranges(self, metadata: MetadataSource, start: Position, end: Position) -> list[ReadRange]:
         """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
         options = self._options
-        readers = Readers.of(options)
-        logs = selected_logs(metadata, options.selection, readers, may_miss=True, among=end.offsets)
+        logs = selected_logs(metadata, options, may_miss=True, among=end.offsets)
         begin = self._continued(start, logs).offsets
         found = []
         for partition, until in end.offsets.items():
