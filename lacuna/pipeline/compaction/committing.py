@@ -128,21 +128,21 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskMaker:
-    """Makes tasks that write under a lease of the cluster."""
+class PlanRun:
+    """The run of one plan, which was made at `now_ms`. Its tasks write under the lease of `hold`."""
 
+    control: JobClient
+    hold: JobHold
     store_url: str
-    cluster_id: str
-    lease_id: int
     settings: RewriteSettings
+    now_ms: int
 
     def tasks(self, unit: Unit) -> list[RewriteTask]:
-        """The tasks of a unit."""
         return [
             RewriteTask(
                 store_url=self.store_url,
-                cluster_id=self.cluster_id,
-                lease_id=self.lease_id,
+                cluster_id=self.control.cluster_id,
+                lease_id=self.hold.lease_id,
                 settings=self.settings,
                 shares=shares,
             )

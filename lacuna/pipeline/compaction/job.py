@@ -14,8 +14,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PlanCompaction
-from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit
-from lacuna.pipeline.compaction.here import LocalRunner
+from lacuna.pipeline.compaction.committing import PlanRun, UnitOutcome, commit
+from lacuna.pipeline.compaction.here import run_here
 from lacuna.pipeline.compaction.planning import (
     FoundRange,
     PlannedRange,
@@ -250,15 +250,13 @@ class Compaction:
     def _run(
         self, units: Sequence[Unit], now_ms: int, hold: JobHold
     ) -> Iterator[tuple[Unit, UnitOutcome]]:
-        maker = TaskMaker(
-            self._store_url, self._control.cluster_id, hold.lease_id, self._settings.rewrite
-        )
+        plan = PlanRun(self._control, hold, self._store_url, self._settings.rewrite, now_ms)
         spark = self._workers.spark_for(self._rewritten_bytes)
         if spark is None:
-            return LocalRunner(self._control, hold, maker, now_ms, self._attempts).run(units)
+            return run_here(plan, units, self._attempts)
         from lacuna.pipeline.compaction.running import UnitRunner
 
-        return UnitRunner(spark, self._control, hold, maker, now_ms).run(units)
+        return UnitRunner(spark, plan).run(units)
 
     def _sizes(self, partitions: Topics) -> Sizes:
         """The sizes of the partitions that still exist, since topics may be deleted in the meantime."""

@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from lacuna.logstore.segments.paths import lease_prefix
 from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import make_units
-from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from lacuna.pipeline.compaction.rewriting import RewriteTask, TaskResult, rewrite
 from lacuna.pipeline.compaction.settings import RewriteSettings
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
@@ -43,7 +43,7 @@ def _fill(cluster: Cluster, name: str, partitions: int) -> str:
 
 
 def _run(cluster: Cluster, task: RewriteTask, attempt: int) -> TaskResult:
-    return rewrite(task, shared_store(cluster.store_url), attempt, NothingDropped())
+    return rewrite(task, shared_store(cluster.store_url), attempt)
 
 
 def test_attempts_write_beside_each_other_and_one_is_swapped_in(
