@@ -1,5 +1,6 @@
 """The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -129,9 +130,12 @@ class Findings:
         else:
             self.errors_left_out += 1
 
+    def extend(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self.add(finding)
+
     def add_all(self, others: "Findings") -> None:
         """Adds the findings of another collection, and its counts of omitted ones."""
-        for finding in others.found:
-            self.add(finding)
+        self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

@@ -72,19 +72,12 @@ class Segments:
 _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 
-class MetadataObject(NamedTuple):
-    """An object of a metadata snapshot; `size` in bytes."""
-
-    key: str
-    size: int
-
-
 @dataclass(slots=True)
 class Inventory:
-    """The listing of a bucket, with the number and bytes of all its objects."""
+    """The listing of a bucket, with the number and bytes of all its objects; of metadata snapshots, the keys."""
 
     segments: Segments = field(default_factory=Segments)
-    metadata: list[MetadataObject] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
     has_marker: bool = False
     objects: int = 0
     bytes: int = 0
@@ -104,7 +97,7 @@ def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
         if segment is not None:
             inventory.segments.add(segment, info.size)
         elif _is_metadata(info.key, cluster_id):
-            inventory.metadata.append(MetadataObject(info.key, info.size))
+            inventory.metadata.append(info.key)
         elif not any(is_known(info.key) for is_known in _OTHER_KEYS):
             inventory.findings.add(_foreign(info.key, info.size))
     return inventory

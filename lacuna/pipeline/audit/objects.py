@@ -72,7 +72,10 @@ class TaskResult:
         self.seconds += other.seconds
         self.findings.add_all(other.findings)
         self.sparse.extend(other.sparse)
-        for index, counts in other.counts.items():
+        self.add_counts(other.counts)
+
+    def add_counts(self, others: Mapping[int, Counts]) -> None:
+        for index, counts in others.items():
             self.counts.setdefault(index, Counts()).add(counts)
 
 
@@ -100,8 +103,7 @@ def check_objects(
         except ShortReadError as error:
             result.findings.add(_short(error, rows, task.names))
         except DamagedObjectError:
-            for finding in _undecryptable(store, key, sizes[index], rows, task.names):
-                result.findings.add(finding)
+            result.findings.extend(_undecryptable(store, key, sizes[index], rows, task.names))
         except ObjectStoreError as error:
             raise PipelineError(f"object {key!r} could not be read: {error}") from error
         result.objects += 1
@@ -174,8 +176,7 @@ def _check_object(
     result.bytes_read += size
     result.unreferenced_bytes += matcher.unreferenced_bytes
     result.sparse.extend(matcher.sparse)
-    for index, counts in matcher.counts.items():
-        result.counts.setdefault(index, Counts()).add(counts)
+    result.add_counts(matcher.counts)
 
 
 def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
@@ -206,12 +207,8 @@ def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionN
     where = "not in the bucket"
     if is_hot(rows[0].lease_id):
         where = "neither in the bucket nor, as it was written, in the control plane's journal"
-    return Finding(
-        kind=Kind.MISSING,
-        reason=f"it is {where}, but {len(rows)} extents refer to it",
-        key=key,
-        hits=_hits(rows, names),
-    )
+    reason = f"it is {where}, but {len(rows)} extents refer to it"
+    return Finding(kind=Kind.MISSING, reason=reason, key=key, hits=_hits(rows, names))
 
 
 def _short(
@@ -234,9 +231,7 @@ def _undecryptable(
     rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
 ) -> Iterator[Finding]:
-    """The findings for the cells of an encrypted object that cannot be read. The contents of the others are not
-    checked.
-    """
+    """The findings for cells of an encrypted object that cannot be read. The others' contents are not checked."""
     for position in range(0, max(size, 1), CELL_SIZE):
         length = max(min(CELL_SIZE, size - position), 1)
         try:
