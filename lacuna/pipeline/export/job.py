@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.export.damage import ConfirmedDamage
-from lacuna.pipeline.export.files import FILE_BYTES
-from lacuna.pipeline.export.layout import Layout, leaf_columns
-from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.files import FILE_BYTES, FileSettings
+from lacuna.pipeline.export.layout import NONE, Layout, leaf_columns
+from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges, plan_tasks
 from lacuna.pipeline.export.runs import Identity, RunRecord
 from lacuna.pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
 from lacuna.pipeline.export.typed.registry import Subjects
@@ -165,6 +166,64 @@ def identity_of(export: Export, topic: Topic) -> Identity:
         columns=leaf_columns(layout.schema()),
         upserts=layout.key_column() if export.settings.upserts else "",
     )
+
+
+class Folders(NamedTuple):
+    """Where a run writes its files of one kind, and where readers find them."""
+
+    staged: str
+    final: str
+
+
+def write_run(
+    export: Export,
+    destination: Destination,
+    begun: RunRecord,
+    logs: Sequence[PartitionLog],
+    data: Folders,
+    quarantine: Folders,
+    tombstones: Folders | None = None,
+) -> tuple[RunRecord, int]:
+    """Writes all files of a run, durably.
+
+    Returns the record of the prepared run, and the number of records that did not match their schema.
+    """
+    settings = export.settings
+    layout = settings.layout_of(begun.topic)
+    files = FileSettings(
+        staged=data.staged,
+        final=data.final,
+        partition_by=begun.partition_by,
+        sort_by=layout.sort_by,
+        compression=settings.compression,
+        file_bytes=settings.file_bytes,
+    )
+
+    def beside(folders: Folders) -> FileSettings:
+        return replace(files, **folders._asdict(), partition_by=NONE, sort_by=())
+
+    results = export.run(
+        TaskSettings(
+            store=export.store,
+            cluster_id=begun.cluster_id,
+            topic=begun.topic,
+            destination=destination.url,
+            layout=layout,
+            files=files,
+            aside=beside(quarantine),
+            tombstones=None if tombstones is None else beside(tombstones),
+            on_error=settings.on_error,
+            damage=settings.damage,
+        ),
+        plan_tasks(logs, begun.ranges, settings.task_bytes),
+    )
+    prepared = replace(
+        begun,
+        kind="prepared",
+        files=tuple(file for result in results for file in result.files),
+        skipped=tuple(each for result in results for each in result.skipped),
+    )
+    return prepared, sum(result.misfits for result in results)
 
 
 def begin(
