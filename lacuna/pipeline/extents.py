@@ -37,9 +37,7 @@ class PartitionLog:
         return self.topic_id, self.partition
 
     def end_offset(self, *, is_committed: bool) -> int:
-        """The offset where a reader stops: the last stable offset if `is_committed`, otherwise the high watermark
-        (S13).
-        """
+        """The offset where a reader stops: the last stable offset if `is_committed`, else the high watermark (S13)."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def pieces(

@@ -304,9 +304,7 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, but only if no error was found, since counting reads everything again and fails at the first
-        damage.
-        """
+        """Counts keys, unless an error was found: counting reads everything again and fails at the first damage."""
         if self._findings.errors:
             self._remarks.append(
                 "keys were not counted because the audit found errors: fix these first"

@@ -89,9 +89,7 @@ def count_keys(
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """Sets the number of shuffle partitions for the block by the bytes to read. Spark's default of 200 suits larger
-    jobs.
-    """
+    """Sets the number of shuffle partitions by the bytes to read. Spark's default of 200 suits larger jobs."""
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)

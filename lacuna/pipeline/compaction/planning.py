@@ -248,9 +248,7 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Indexes at which to cut so that the parts are about equal. Each part has at most `most` bytes, or is
-    one extent.
-    """
+    """Indexes at which to cut into about equal parts. Each part has at most `most` bytes, or is one extent."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []

@@ -216,9 +216,7 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share, which the runs added next belong to. Returns the table that gets its extents at
-        each flush.
-        """
+        """Starts a share, to which the runs added next belong. Returns its table, which gets extents at each flush."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents

@@ -51,9 +51,7 @@ def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Record
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """The keys of one share. Raises the errors of `load_blocks`, and DamagedDataError for records that cannot be
-    parsed.
-    """
+    """The keys of one share. Raises as `load_blocks` does, and DamagedDataError for unparsable records."""
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )

@@ -154,9 +154,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 def _past_ends(
     logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, int]:
-    """The past ends. If a partition begins later, because its records of that time are gone, there is nothing
-    to read.
-    """
+    """The past ends. Nothing is read of a partition that begins later, as its records of that time are gone."""
     found = {}
     for partition, log in logs.items():
         end = past.get(log.key)

@@ -46,9 +46,7 @@ class Condition:
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """The condition with one more filter, and whether it covers that completely, so that Spark need not
-        apply it.
-        """
+        """The condition with one more filter, and whether it covers that completely: then Spark need not apply it."""
         if isinstance(given, kinds.IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)

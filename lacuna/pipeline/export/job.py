@@ -82,9 +82,7 @@ class ExportSettings:
         return self.layout
 
     def table_of(self, topic: str) -> tuple[str, str]:
-        """The identifier of a topic's table. Dots separate namespaces, so a dot in a topic's name becomes an
-        underscore.
-        """
+        """The identifier of a topic's table. Dots separate namespaces, so one in the name becomes an underscore."""
         return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 

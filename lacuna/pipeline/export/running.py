@@ -282,9 +282,7 @@ def check_report(settings: ExportSettings, cluster_id: str) -> None:
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
-    """Raises PipelineError for a name or pattern that matches no topic, or if the bucket does not belong to the
-    cluster.
-    """
+    """Raises PipelineError for a name or pattern that matches no topic, or for another cluster's bucket."""
     with JobClient(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         for wanted in topics:

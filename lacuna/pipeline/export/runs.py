@@ -142,9 +142,7 @@ class RunLog:
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest committed record, or None. Later runs that died are ignored, since they do not bind the
-        next one.
-        """
+        """The newest committed record, or None. Later runs that died are ignored: they do not bind the next one."""
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":

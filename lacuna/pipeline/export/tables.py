@@ -191,9 +191,7 @@ def _properties_of(identity: Identity) -> dict[str, str]:
 
 
 def _has_runs(table: Table) -> bool:
-    """Whether anything was ever committed to the table. A failed first run leaves an empty one, which may be
-    adapted.
-    """
+    """Whether anything was ever committed to the table. The empty one of a failed first run may be adapted."""
     return OFFSETS in table.properties or bool(table.snapshots())
 
 

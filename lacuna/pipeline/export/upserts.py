@@ -326,9 +326,7 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """The manifests of delete files: those of the snapshot before whose files all stay, unless there are many, and new
-    ones.
-    """
+    """The manifests of delete files: new ones, and earlier ones whose files all stay, unless there are many."""
     found = [
         manifest
         for manifest, entries in deletes.manifests

@@ -52,9 +52,7 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """Ends the lease, so that everything written under it is garbage. If that fails, the lease expires by
-        itself.
-        """
+        """Ends the lease: everything written under it is garbage. If that fails, the lease expires by itself."""
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:
