@@ -101,7 +101,6 @@ def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
 
 
 def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """Yield the items in parts of at most `most`."""
     for start in range(0, len(items), most):
         yield items[start : start + most]
 
@@ -179,7 +178,6 @@ class Broker:
         return version
 
     def knows(self, form: Message[Q]) -> bool:
-        """Whether the broker knows a request in any version."""
         return form.api_key in self._versions
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
@@ -254,7 +252,6 @@ class Kafka:
         return broker
 
     async def broker(self, node: int) -> Broker:
-        """Return the connection for questions to a broker."""
         if node not in self._addresses:
             await self._metadata([])
         if node not in self._addresses:
@@ -264,7 +261,6 @@ class Kafka:
         return self._brokers[node]
 
     async def coordinator(self, group_id: str) -> Broker:
-        """Return the connection for questions to the coordinator of a group."""
         answer = await self.ask(
             FIND_COORDINATOR_REQUEST,
             FIND_COORDINATOR_RESPONSE,

@@ -129,7 +129,6 @@ class Outbox:
         return [items[0].track for items in taken.values()], _stretches(taken.values()), size
 
     def release(self, size: int) -> None:
-        """Note that so many bytes are committed."""
         self.held_bytes -= size
         if self.held_bytes < _OUTBOX_BYTES:
             self._has_room.set()
@@ -171,8 +170,6 @@ class Budget:
 
 @dataclass(slots=True)
 class Counts:
-    """What the importer has done since it began."""
-
     bytes_copied: int = 0
     segments: int = 0
     stopped: list[str] = field(default_factory=list)

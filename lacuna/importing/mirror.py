@@ -74,8 +74,6 @@ class ImportSettings:
 
 @dataclass(slots=True)
 class Progress:
-    """What an import has reached."""
-
     tracks: dict[Place, Track] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     left: dict[str, str] = field(default_factory=dict)

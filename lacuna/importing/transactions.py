@@ -74,7 +74,6 @@ class HangingTransaction:
     idle_seconds: int = field(compare=False)
 
     def __str__(self) -> str:
-        """Return what it does, and how to end it."""
         name, index = self.place
         return (
             f"{name}[{index}]: a transaction of producer {self.producer_id} seems to hang at offset "

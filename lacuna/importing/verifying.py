@@ -268,7 +268,6 @@ class Comparison:
         self.difference = ""
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
-        """Compare the records of a stretch of offsets."""
         self.records += len(there)
         if _digest(there) != _digest(here):
             self.difference = self._first_difference(there, here)

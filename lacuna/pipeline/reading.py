@@ -118,7 +118,6 @@ class Query:
         )
 
     def bounds(self, first_offset: int, end_offset: int) -> Bounds:
-        """These offsets, and the times of the query."""
         since, until = self.timestamps
         bounds = Bounds(first_offset=first_offset, end_offset=end_offset)
         if since is not None:
@@ -351,8 +350,6 @@ def _past_ends(
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Turns the points of a query into offsets."""
-
     source: Source
     cluster_id: str
     query: Query

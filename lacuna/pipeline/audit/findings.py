@@ -121,7 +121,6 @@ class Findings:
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
-        """Adds a finding, or only counts it if the limit is reached."""
         kept = self.notes if finding.is_note else self.errors
         if len(kept) < self.limit:
             kept.append(finding)

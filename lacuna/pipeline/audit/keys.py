@@ -163,7 +163,6 @@ def _count(
 
 
 def _keys_of(store_url: str, cluster_id: str, task: _KeyTask) -> "Iterator[pa.RecordBatch]":
-    """Yields the keys of a task's records, in batches of rows."""
     import numpy as np
     import pyarrow as pa
 

@@ -243,7 +243,6 @@ def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
 def _of_transaction(
     logs: Sequence[PartitionLog], table: Rows, transaction: int, reason: str
 ) -> Finding:
-    """A finding about a transaction, with a hit for each of its partitions."""
     own = (row for row in table if row.transaction == transaction)
     hits = tuple(
         Hit(logs[index].topic, logs[index].partition, first, end)

@@ -49,7 +49,6 @@ class ObjectTask:
         return sum(max(size, 0) for _, _, size in self.segments)
 
     def rows_of(self, index: int) -> list[ExtentRow]:
-        """The extents of the segment with this index."""
         return list(self.rows[self.firsts[index] : self.firsts[index + 1]])
 
 
@@ -252,7 +251,6 @@ def _undecryptable(
 def _beyond(
     key: str, object_size: int, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
 ) -> Finding:
-    """The finding for extents that extend past the end of their object."""
     begin = rows[0].position
     return Finding(
         kind=Kind.TRUNCATED,

@@ -95,8 +95,6 @@ class CompactionReport:
 
 
 class Sizes:
-    """Adds up the sizes of partitions, by topic and in total."""
-
     def __init__(self) -> None:
         self._sizes: dict[str, list[int]] = {}
         self._objects: dict[str, set[tuple[int, int]]] = {}
@@ -131,7 +129,6 @@ def metadata_of(log: PartitionLog) -> int:
 def changes(
     topics: Iterable[str], before: Sizes, after: Sizes
 ) -> tuple[list[TopicChange], TopicChange]:
-    """The change of each topic, by name, and that of all topics together."""
     by_topic = [TopicChange(name, before.of(name), after.of(name)) for name in sorted(topics)]
     return by_topic, TopicChange("", before.of(""), after.of(""))
 

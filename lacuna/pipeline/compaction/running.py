@@ -37,8 +37,6 @@ _Events: TypeAlias = "SimpleQueue[_Arrival | Future[None]]"
 
 
 class UnitRunner:
-    """Runs the units of one plan."""
-
     def __init__(self, spark: SparkSession, plan: PlanRun) -> None:
         self._spark = spark
         self._plan = plan

@@ -103,8 +103,6 @@ class BatchReader(DataSourceReader):
 
 
 class _Pushing:
-    """The `pushFilters` method of one reader."""
-
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
         #: Spark checks this to find out whether a reader overrides the method.

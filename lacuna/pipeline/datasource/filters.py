@@ -42,7 +42,6 @@ class Condition:
     partitions: tuple[Filter, ...] = field(default=())
 
     def meets(self, partition: TopicPartition) -> bool:
-        """Whether the partition passes the filters on topic and partition."""
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:

@@ -59,8 +59,6 @@ def arrow_batches(
 
 
 class _SparkShape(Shape):
-    """The batches of one task."""
-
     def __init__(self, task: ReadTask, schema: pa.Schema) -> None:
         given = {"topic": task.topic, "partition": task.partition}
         super().__init__(

@@ -51,7 +51,6 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
-        """The writer of a batch, in one transaction."""
         from lacuna.pipeline.datasource.writing import batch_writer
 
         return batch_writer(self.options, schema, overwrite)

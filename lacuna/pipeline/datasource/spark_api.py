@@ -117,7 +117,6 @@ class UnlimitedReader(DataSourceStreamReader):
         return self.reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
-        """The latest offsets of all partitions."""
         return self.reader.latestOffset({}, ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -126,13 +125,10 @@ class UnlimitedReader(DataSourceStreamReader):
         return list(self.reader.partitions(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Reads a partition, in a task."""
         return self.reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Ends a batch."""
         self.reader.commit(end)
 
     def stop(self) -> None:
-        """Ends the query."""
         self.reader.stop()

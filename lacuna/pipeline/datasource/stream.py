@@ -187,7 +187,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._connection.use_now(partial(prolong, pin_id=pin_id, seconds=seconds))
 
     def stop(self) -> None:
-        """Ends the pins and the connection, if there is one."""
         if self._end is not None:
             self._end.set()
         if "_connection" in vars(self):

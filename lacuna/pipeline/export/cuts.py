@@ -48,7 +48,6 @@ class RunCut:
     holders: tuple[Holder, ...]
 
     def ends_of(self, topic: Topic) -> dict[int, int]:
-        """The ends of a topic, by partition."""
         keys = ((topic.topic_id, number) for number in range(topic.partition_count))
         return {key[1]: self.ends[key] for key in keys if key in self.ends}
 

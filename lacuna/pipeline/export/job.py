@@ -1,6 +1,5 @@
 """The settings of an export, and the parts that exports to Parquet and Iceberg share."""
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,6 +10,7 @@ from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.export.damage import ConfirmedDamage
@@ -248,5 +248,5 @@ def begin(
         token=uuid.uuid4().hex,
         positions=positions,
         ranges=plan_ranges(logs, positions, ends, allow_loss=export.settings.allow_loss),
-        began_ms=time.time_ns() // 1_000_000,
+        began_ms=wall_clock_ms(),
     )

@@ -103,8 +103,6 @@ def _iceberg_schema(schema: pa.Schema) -> Schema:
 
 
 class Divider:
-    """Divides rows by the partitions that they belong to."""
-
     def __init__(self, partition_by: str, schema: pa.Schema) -> None:
         columns = _iceberg_schema(schema)
         self._terms = [

@@ -81,7 +81,6 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
 
 
 def _first_columns(columns: RecordColumns, partition: int) -> list[pa.Array]:
-    """The partition, offsets, timestamps and their types."""
     return [
         pa.repeat(pa.scalar(partition, pa.int32()), columns.count),
         fixed(pa.int64(), columns.offsets, columns.count),

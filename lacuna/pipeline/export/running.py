@@ -247,7 +247,6 @@ def _finish(run: "IcebergRun", committed: "Table | PipelineError") -> TopicRepor
 
 
 def _note(export: Export, cut: CutReport, reports: Mapping[str, TopicReport]) -> None:
-    """Notes a complete cut for readers."""
     states = {name: each.state for name, each in reports.items() if each.state is not None}
     complete = CompleteCut(id=cut.id, at_ms=cut.at_ms, states=states)
     if export.settings.format == ICEBERG:
@@ -312,6 +311,6 @@ def check_destination(settings: ExportSettings) -> None:
     if settings.format != ICEBERG:
         open_destination(settings.to).check()
         return
-    from lacuna.pipeline.export.tables import catalog_properties, open_catalog
+    from lacuna.pipeline.export.tables import catalog_of
 
-    open_catalog(settings.catalog_name, catalog_properties(settings.to, settings.catalog))
+    catalog_of(settings)

@@ -44,7 +44,6 @@ class ExportedFile:
 
     @property
     def move(self) -> Move:
-        """The renaming that makes the file visible."""
         return Move(self.staged, self.name, self.size)
 
 
@@ -84,7 +83,6 @@ class RunRecord(Identity):
 
     @property
     def is_new(self) -> bool:
-        """Whether there is anything to export."""
         return bool(self.moved)
 
     @property
@@ -113,7 +111,6 @@ class RunRecord(Identity):
             raise DestinationError(f"{name} is not a record of an export: {error!r}") from error
 
     def committed(self) -> "RunRecord":
-        """The `committed` record that follows this `prepared` one."""
         ends = {partition: end for partition, (_, end) in self.ranges.items()}
         return replace(
             self,
@@ -133,7 +130,6 @@ class RunLog:
 
     @property
     def lock_name(self) -> str:
-        """The name of the lock that an export of this topic takes."""
         return f"_lacuna/topic={self._topic}/lock"
 
     def last(self) -> RunRecord | None:
@@ -156,12 +152,16 @@ class RunLog:
 
     def unfinished(self) -> list[RunRecord]:
         """The records before the newest one, back to the previous committed one: runs that were not finished."""
-        begun: list[RunRecord] = []
+        return list(self._unfinished().values())
+
+    def _unfinished(self) -> dict[str, RunRecord]:
+        """These records by name."""
+        begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
             if record.kind == "committed":
                 break
-            begun.append(record)
+            begun[name] = record
         return begun
 
     def append(self, record: RunRecord) -> None:
@@ -177,13 +177,7 @@ class RunLog:
 
     def prune(self) -> None:
         """Deletes the records between the newest record and the committed record before it."""
-        names = self._destination.names(self._folder)[:-1]
-        past: list[str] = []
-        for name in reversed(names):
-            if self._read(name).kind == "committed":
-                break
-            past.append(name)
-        self._destination.delete(past)
+        self._destination.delete(self._unfinished())
 
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(

@@ -300,7 +300,6 @@ def until_committed(
 
 
 def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
-    """The error after the last attempt to add a snapshot."""
     if is_unknown:
         return DestinationError(
             f"it is not known whether the run is in {what}, because the catalog did not answer in {ATTEMPTS} "

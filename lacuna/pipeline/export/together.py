@@ -148,7 +148,6 @@ class _Staging:
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> None:
-        """Raises the commit."""
         *namespace, name = table.name()
         identifier = TableIdentifier(namespace=Namespace(namespace), name=name)
         raise _Staged(

@@ -402,7 +402,6 @@ class _Merge(_WithDeletes[Any], _OverwriteFiles):
 def upsert(
     transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
 ) -> _MergeAppendFiles:
-    """A snapshot that adds data files, and has these deletes."""
     is_first = transaction.table_metadata.current_snapshot_id is None
     operation = Operation.APPEND if is_first else Operation.OVERWRITE
     found = _Upsert(operation, transaction, io, snapshot_properties=dict(summary))
@@ -413,7 +412,6 @@ def upsert(
 def overwrite(
     transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
 ) -> _OverwriteFiles:
-    """A snapshot that replaces data files by others, and has these deletes."""
     found = _Merge(Operation.OVERWRITE, transaction, io, snapshot_properties=dict(summary))
     found.deletes = deletes
     return cast("_OverwriteFiles", found)

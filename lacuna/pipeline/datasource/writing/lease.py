@@ -39,7 +39,6 @@ class JobLease:
         self._sequence = 0
 
     def next_segment_id(self) -> SegmentId:
-        """An id that was never returned before."""
         self._sequence += 1
         return SegmentId(self.lease_id, self._sequence)
 

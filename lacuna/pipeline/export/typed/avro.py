@@ -105,7 +105,6 @@ def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
 
 
 def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
-    """The parsed schema, and its named types."""
     try:
         names: dict[str, Any] = {}
         parsed = fastavro.parse_schema(json.loads(document), names)

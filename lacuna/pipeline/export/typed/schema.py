@@ -58,8 +58,6 @@ class TypedSchema:
 
 
 class Decoder:
-    """Decodes byte strings into values of the Arrow type `type`."""
-
     def __init__(self, node: Node, decode: Convert, *, has_prefix: bool = False) -> None:
         self.node = node
         self.type = node.type
@@ -140,12 +138,10 @@ JSON_TEXT: Final = Node(pa.string(), json_text)
 
 
 def optional(convert: Convert) -> Convert:
-    """A function that returns None for None, and otherwise converts with `convert`."""
     return lambda value: None if value is None else convert(value)
 
 
 def list_node(item: Node) -> Node:
-    """The node of a list whose items are `item`."""
     if item.convert is None:
         return Node(pa.list_(item.type))
     convert = optional(item.convert)
