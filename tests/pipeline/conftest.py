@@ -1,12 +1,19 @@
 """Fixtures for tests of the pipeline: a Spark session, clusters, and real transactions to read."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings
@@ -14,7 +21,7 @@ from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.pipeline.session import spark_session
-from lacuna.testing import Cluster
+from lacuna.testing import Cluster, ProcessCluster
 from tests.pipeline.forked_python import forked_python
 from tests.shared_moto import moto_endpoint, moto_url
 
@@ -93,30 +100,21 @@ class Written:
     aborted: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
-def transact() -> Callable[..., Written]:
-    """transact(cluster, topic, [(is_committed, records), ...], partition=0, **client) -> Written.
-
-    It writes one transaction for each pair, in order, with one producer. Records are (key, value). All are durable when
-    it returns.
-    """
-    return _transact
-
-
-def _transact(
-    cluster: Cluster,
+def transact(
+    cluster: Cluster | ProcessCluster,
     topic: str,
-    transactions: list[tuple[bool, list[tuple[bytes | None, bytes | None]]]],
+    transactions: Iterable[tuple[bool, Any]],
     partition: int = 0,
-    **client: Any,
+    client: Mapping[str, str] | None = None,
 ) -> Written:
+    """Writes transactions (is_committed, [(key, value), ...]) in order, with one producer. All are durable then."""
     written = Written()
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "transactional.id": f"{topic}-{partition}",
             "linger.ms": 30_000,  # so that `flush` sends each transaction at once, as one batch
-            **client,
+            **(client or {}),
         }
     )
     producer.init_transactions(60)
@@ -137,3 +135,38 @@ def _transact(
         else:
             producer.abort_transaction(60)
     return written
+
+
+def consumed(
+    cluster: Cluster | ProcessCluster,
+    topic: str,
+    partitions: Iterable[int] = (0,),
+    first: int = OFFSET_BEGINNING,
+) -> list[Message]:
+    """Returns the committed messages of partitions, from an offset on, as a new consumer gets them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    left = set(partitions)
+    consumer.assign([TopicPartition(topic, partition, first) for partition in left])
+    found: list[Message] = []
+    try:
+        while left:
+            message: Any = consumer.poll(60)
+            assert message is not None, "no answer for a minute"
+            if message.error() is None:
+                found.append(message)
+                continue
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            left.remove(message.partition())
+    finally:
+        consumer.close()
+    return found

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from pyarrow import csv, feather
 
@@ -36,6 +36,7 @@ from lacuna.pipeline.record_batches import COLUMNS, Span, in_order
 from lacuna.pipeline.sql import answer, narrowed
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import consumed, transact
 
 PARTITIONS = 3
 
@@ -62,28 +63,9 @@ def write(cluster: Cluster, topic: str, count: int = 30) -> None:
             producer.commit_transaction(60)
 
 
-def consume(cluster: Cluster, topic: str, ends: dict[int, int] | None = None) -> list[Any]:
+def consume(cluster: Cluster, topic: str) -> list[Any]:
     """Returns what a read_committed consumer receives, as rows of `lacuna.read`."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "arrow",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    rows = []
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    left = set(range(PARTITIONS))
-    while left:
-        message = consumer.poll(60)
-        assert message is not None
-        if message.error() is not None:
-            left.discard(message.partition())
-            continue
-        rows.append(row(message))
-    consumer.close()
-    return sorted(rows, key=place)
+    return sorted(map(row, consumed(cluster, topic, range(PARTITIONS))), key=place)
 
 
 def row(message: Any) -> dict[str, Any]:
@@ -257,7 +239,7 @@ def test_without_pyarrow_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
         lacuna.red  # noqa: B018
 
 
-def test_a_damaged_object_is_named(cluster: Cluster, transact: Any) -> None:
+def test_a_damaged_object_is_named(cluster: Cluster) -> None:
     topic = cluster.create_topic("damaged")
     written = transact(cluster, topic, [(True, [(b"k", b"one")]), (True, [(b"k", b"two")])])
     *_, key = sorted(
@@ -274,7 +256,7 @@ def test_a_damaged_object_is_named(cluster: Cluster, transact: Any) -> None:
         lacuna.read(topic, data=str(cluster.data)).read_all()
 
 
-def test_a_reader_pins_objects_until_it_ends(cluster: Cluster, transact: Any) -> None:
+def test_a_reader_pins_objects_until_it_ends(cluster: Cluster) -> None:
     topic = cluster.create_topic("pinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     readers = [lacuna.read(topic, data=str(cluster.data)) for _ in range(3)]
@@ -421,7 +403,7 @@ def test_a_file_has_the_records(running: Cluster, tmp_path: Path, kind: str) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_csv_holds_no_bytes(cluster: Cluster, transact: Any, tmp_path: Path) -> None:
+def test_csv_holds_no_bytes(cluster: Cluster, tmp_path: Path) -> None:
     topic = cluster.create_topic("bytes")
     transact(cluster, topic, [(True, [(b"k", b"\xff")])])
     with pytest.raises(UserError, match="not UTF-8: write --output parquet or --output arrow"):

@@ -1,7 +1,7 @@
 """Jobs on a cluster whose newest records are in the journal: they read them, and verify checks them."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -43,6 +43,7 @@ from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.doubles.keys import some_keys
 from tests.pipeline.audit.conftest import PARTS
+from tests.pipeline.conftest import transact
 from tests.pipeline.reading.conftest import Planned, options_of
 
 HOT = replace(PARTS, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000))
@@ -57,7 +58,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, transact: Callable[..., Any]) -> str:
+def topic(cluster: Cluster) -> str:
     """A topic with three transactions in the journal; the second one is aborted."""
     name = cluster.create_topic("t")
     transact(cluster, name, [(each, [(b"k", b"v"), (b"l", b"w")]) for each in (True, False, True)])

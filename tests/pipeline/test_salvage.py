@@ -1,7 +1,6 @@
 """Tests the way from a data folder to checked bytes, and which parts of a damaged piece remain."""
 
 import shutil
-from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.salvage import intact_in
 from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 _TRANSACTIONS = [
     (True, [(b"a", b"1"), (b"b", b"2")]),
@@ -32,7 +32,7 @@ _TRANSACTIONS = [
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
-    cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tests rules S14 and S16."""
     from lacuna.operating.moto import CREDENTIALS
@@ -59,7 +59,7 @@ def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
         if not batch.header.is_control
         for record in batch.records()
     }
-    assert found == written.committed  # type: ignore[attr-defined]
+    assert found == written.committed
     assert store.metrics.bytes_read - before < 1000  # the aborted ones were not read
 
 

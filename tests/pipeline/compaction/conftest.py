@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -19,7 +19,7 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Progress, Workers
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import UNMERGED
+from tests.pipeline.conftest import UNMERGED, consumed
 
 
 class Read(NamedTuple):
@@ -61,24 +61,11 @@ def consumer_of(
         consumer.close()
 
 
-_WITH_END: Final = {"enable.partition.eof": True}
-
-
 def read_partition(
     cluster: Cluster, topic: str, partition: int = 0, first: int = OFFSET_BEGINNING
 ) -> list[Read]:
     """Return all committed records from an offset, read by a fresh consumer."""
-    with consumer_of(cluster, topic, partition, first, **_WITH_END) as consumer:
-        found: list[Read] = []
-        while True:
-            message = consumer.poll(60)
-            assert message is not None, "nothing for 30 seconds"
-            error = message.error()
-            if error is None:
-                found.append(read_record(message))
-                continue
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            return found
+    return [read_record(each) for each in consumed(cluster, topic, [partition], first)]
 
 
 @dataclass(slots=True)

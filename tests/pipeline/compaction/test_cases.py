@@ -1,6 +1,5 @@
 """Tests which logs are rewritten, and the results."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, Final
@@ -19,6 +18,7 @@ from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, Read, read_partition
+from tests.pipeline.conftest import transact
 
 HOUR_MS = 3_600_000
 #: At a time, where there are many transactions.
@@ -135,7 +135,7 @@ def test_s19_a_codec_is_changed(cluster: Cluster, compactor: Compactor) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("aborted", [200, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_metadata_does_not_know_how_many_transactions_aborted(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any], aborted: int
+    cluster: Cluster, compactor: Compactor, aborted: int
 ) -> None:
     """The metadata has the same size with and without aborted transactions."""
     commits = [(True, [(b"k", b"%d" % number)]) for number in range(10)]
@@ -146,7 +146,8 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
     def write(producer: int) -> None:
         own = [[commit] if producer == 0 else [] for commit in commits]
         name = {"transactional.id": f"{topics[1]}-{producer}"}
-        transact(cluster, topics[1], [each for one in own for each in (*aborts, *one)], **name)
+        given = [each for one in own for each in (*aborts, *one)]
+        transact(cluster, topics[1], given, client=name)
 
     with ThreadPoolExecutor(_PRODUCERS) as pool:
         list(pool.map(write, range(_PRODUCERS)))
@@ -158,9 +159,7 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
     assert len(read_partition(cluster, topics[1])) == 10
 
 
-def test_what_is_aborted_whole_goes_without_a_task(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
-) -> None:
+def test_what_is_aborted_whole_goes_without_a_task(cluster: Cluster, compactor: Compactor) -> None:
     """S17: nothing is read or written, and consumers pass the hole."""
     topic = cluster.create_topic("aborted")
     transact(cluster, topic, [(False, [(b"k", b"v" * 1000)] * 20)] * 3)

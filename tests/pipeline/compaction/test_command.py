@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lacuna.cli.app import app
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
-from tests.pipeline.conftest import UNMERGED
+from tests.pipeline.conftest import UNMERGED, transact
 
 _SPARK = ["--spark", "--conf", "spark.driver.memory=512m"]
 WAIT_SECONDS = 240.0
@@ -91,11 +91,7 @@ _SMALL_TASKS = ("--all", "--task-bytes=1MiB", "--segment-bytes=1MiB")
 
 
 def test_a_run_and_its_reports(
-    tmp_path: Path,
-    transact: Callable[..., Any],
-    quick_python: str,
-    spark: SparkSession,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, quick_python: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A plan changes nothing. A run prints its table and its JSON, and leaves nothing to do.
 

@@ -4,7 +4,7 @@ separately, independently of the others.
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +34,7 @@ from tests.pipeline.compaction.conftest import (
     read_partition,
     read_record,
 )
+from tests.pipeline.conftest import transact
 
 SWAPS = 50
 #: A unit a topic.
@@ -53,11 +54,11 @@ def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes
     "cluster", ["directory", pytest.param("moto", marks=pytest.mark.slow)], indirect=True
 )
 def test_s14_s19_consumers_read_on_through_fifty_swaps(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     """S14, S15, S19: one consumer reads slowly and another repeatedly, and each sees every record once, unchanged."""
     topic = cluster.create_topic("fifty")
-    transact(cluster, topic, _transactions(60), **{"compression.type": "lz4"})
+    transact(cluster, topic, _transactions(60), client={"compression.type": "lz4"})
     before = read_partition(cluster, topic)
     assert len(before) == 160
     passes: list[bool] = []
@@ -88,7 +89,7 @@ def test_s14_s19_consumers_read_on_through_fifty_swaps(
 
 
 def test_a_partition_that_changed_meanwhile_is_refused_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topics = [cluster.create_topic(name) for name in ("steady", "moving")]
     for topic in topics:
@@ -105,7 +106,7 @@ def test_a_partition_that_changed_meanwhile_is_refused_alone(
 
 
 def test_what_was_refused_is_planned_and_tried_again(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topics = [cluster.create_topic(name) for name in ("steady-2", "moving-2")]
     for topic in topics:
@@ -119,7 +120,7 @@ def test_what_was_refused_is_planned_and_tried_again(
 
 
 def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topic = cluster.create_topic("front")
     transact(cluster, topic, [(True, [(b"k", bytes(500))])] * 30)
@@ -137,7 +138,7 @@ def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     """S6: only the deleted topic is rejected."""
     topics = [cluster.create_topic(name) for name in ("stays", "goes")]
@@ -171,7 +172,7 @@ class _Deleting(JobClient):
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
-    at: int, cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    at: int, cluster: Cluster, compactor: Compactor
 ) -> None:
     """S6: it is deleted before the work, or after it, when the report could be lost."""
     stays, goes = (cluster.create_topic(f"{name}-{at}") for name in ("sized", "unsized"))
@@ -187,9 +188,7 @@ def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
     assert not report.refused
 
 
-def test_the_embedded_merge_and_a_compaction_at_a_time(
-    workers: Workers, transact: Callable[..., Any]
-) -> None:
+def test_the_embedded_merge_and_a_compaction_at_a_time(workers: Workers) -> None:
     """The second one is rejected, nothing is lost, and everything is compact in the end."""
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     parts = AgentParts(
@@ -216,7 +215,7 @@ def test_the_embedded_merge_and_a_compaction_at_a_time(
 
 
 def test_records_that_come_meanwhile_are_no_reason_to_refuse(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topic = cluster.create_topic("growing")
     transact(cluster, topic, _transactions(6))

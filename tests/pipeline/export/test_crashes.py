@@ -11,6 +11,7 @@ from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 _MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 
@@ -37,7 +38,6 @@ def test_a_killed_export_to_a_folder(
     topic: Any,
     export: Any,
     consume: Any,
-    transact: Any,
     killed: Any,
     place: Any,
 ) -> None:
@@ -63,14 +63,7 @@ def test_a_killed_export_to_a_folder(
 @pytest.mark.parametrize("stage", ["prepared", "publishing", "committed"])
 @pytest.mark.parametrize("place", ["bucket"], indirect=True)
 def test_a_killed_export_to_a_bucket(
-    stage: str,
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    killed: Any,
-    place: Any,
+    stage: str, cluster: Cluster, topic: Any, export: Any, consume: Any, killed: Any, place: Any
 ) -> None:
     """S3 has no rename, so during publication a listing shows some files while the log has none."""
     name = topic(2)
@@ -88,7 +81,7 @@ def test_a_killed_export_to_a_bucket(
 
 
 def test_of_two_exports_one_is_refused(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(
         "lacuna.pipeline.export.bucket._PATIENCE_BEATS", 600
@@ -104,7 +97,7 @@ def test_of_two_exports_one_is_refused(
 
 
 def test_who_lost_the_lock_publishes_nothing(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, monkeypatch: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any, monkeypatch: Any
 ) -> None:
     """A paused export to a bucket may resume after its successor has started."""
     from lacuna.pipeline.export.job import Export
@@ -130,13 +123,7 @@ def test_who_lost_the_lock_publishes_nothing(
 
 
 def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    killed: Any,
-    tmp_path: Path,
+    cluster: Cluster, topic: Any, export: Any, consume: Any, killed: Any, tmp_path: Path
 ) -> None:
     from lacuna.pipeline.errors import DestinationError
 
@@ -150,7 +137,7 @@ def test_what_was_prepared_is_published_whatever_the_next_export_asks_for(
 
 
 def test_what_no_export_wrote_is_refused(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     from lacuna.pipeline.errors import DestinationError
 
@@ -164,7 +151,7 @@ def test_what_no_export_wrote_is_refused(
 
 
 def test_files_without_a_record_are_refused(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     """The new run 1 would be mistaken for the existing one."""
     from shutil import rmtree
@@ -180,7 +167,7 @@ def test_files_without_a_record_are_refused(
 
 
 def test_the_log_keeps_a_record_of_each_run(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any
 ) -> None:
     """A run that used a number which is free again is rejected."""
     from lacuna.pipeline.export.runs import RunLog

@@ -17,6 +17,7 @@ from lacuna.pipeline.export.runs import RunLog
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 Damage = Callable[[Cluster, bytes], str]
 
@@ -54,7 +55,7 @@ def _confirmed(cluster: Cluster, path: Path) -> Path:
 
 
 @pytest.fixture
-def broken(topic: Any, transact: Any, cluster: Cluster) -> Callable[[Damage], tuple[str, str]]:
+def broken(topic: Any, cluster: Cluster) -> Callable[[Damage], tuple[str, str]]:
     """broken(damage) -> (topic, key): three transactions of two records. The second is unreadable."""
 
     def make(damage: Damage) -> tuple[str, str]:
@@ -129,7 +130,6 @@ def test_other_topics_are_exported_and_watching_goes_on(
     cluster: Cluster,
     topic: Any,
     broken: Any,
-    transact: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -22,6 +22,7 @@ from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.registry import Registry
 from lacuna.pipeline.export.typed.schema import TypedSchema
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -51,12 +52,7 @@ def _expected(rows: list[Any]) -> list[Any]:
 
 
 def test_three_runs_are_three_snapshots(
-    cluster: Cluster,
-    topic: Any,
-    export_on_spark: Any,
-    consume: Any,
-    transact: Any,
-    tmp_path: Path,
+    cluster: Cluster, topic: Any, export_on_spark: Any, consume: Any, tmp_path: Path
 ) -> None:
     from lacuna.pipeline.export import tables
 
@@ -77,7 +73,7 @@ def test_three_runs_are_three_snapshots(
 
 
 def test_a_topic_without_records_is_exported_and_goes_on(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Path
 ) -> None:
     """A run without files gives a snapshot without files to list."""
     from lacuna.pipeline.export import tables
@@ -96,14 +92,7 @@ def test_a_topic_without_records_is_exported_and_goes_on(
 
 @pytest.mark.parametrize("stage", ["snapshot", "committed"])
 def test_a_killed_export_to_a_table(
-    stage: str,
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    killed: Any,
-    tmp_path: Path,
+    stage: str, cluster: Cluster, topic: Any, export: Any, consume: Any, killed: Any, tmp_path: Path
 ) -> None:
     """The kill comes between the files and the snapshot, or after it."""
     name = topic()
@@ -126,7 +115,7 @@ def test_a_killed_export_to_a_table(
 
 
 def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Path
 ) -> None:
     from lacuna.pipeline.export import tables
 
@@ -161,7 +150,7 @@ def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
 
 
 def test_a_column_that_is_new_is_added(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     def typed(**properties: Any) -> dict[str, Any]:
         schema = {
@@ -202,7 +191,6 @@ def test_a_first_run_that_failed_binds_nobody(
     cluster: Cluster,
     topic: Any,
     export: Any,
-    transact: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     wrong: Layout,
@@ -238,7 +226,6 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
     cluster: Cluster,
     topic: Any,
     export: Any,
-    transact: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     is_done: bool,
@@ -289,7 +276,7 @@ def test_hours_are_partitions(cluster: Cluster, topic: Any, export: Any, tmp_pat
 
 
 def test_a_rollback_of_the_table_rolls_the_export_back(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Path
 ) -> None:
     name = topic()
     for _ in range(2):
@@ -304,7 +291,7 @@ def test_a_rollback_of_the_table_rolls_the_export_back(
 
 
 def test_offsets_outlive_their_snapshot(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Path
 ) -> None:
     """Other tools may compact a table and expire earlier snapshots."""
     name = topic()
@@ -324,7 +311,6 @@ def test_transforms_of_columns_partition_a_table(
     topic: Any,
     export: Any,
     consume: Any,
-    transact: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -378,7 +364,6 @@ def test_small_files_are_merged_and_the_old_ones_deleted(
     topic: Any,
     export: Any,
     consume: Any,
-    transact: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -460,12 +445,7 @@ def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.slow
 def test_a_merge_keeps_what_others_did(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that others deleted stay deleted, and a commit of others that comes first prevents the merge."""
     from pyiceberg.table import Transaction
@@ -501,7 +481,7 @@ def test_a_merge_keeps_what_others_did(
 
 
 def test_tables_that_are_not_this_topics(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     from pyiceberg.catalog import load_catalog
 
@@ -523,13 +503,7 @@ def test_tables_that_are_not_this_topics(
 
 
 def test_a_table_in_a_bucket(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    moto: str,
-    tmp_path: Path,
+    cluster: Cluster, topic: Any, export: Any, consume: Any, moto: str, tmp_path: Path
 ) -> None:
     from pyiceberg.catalog import load_catalog
 
@@ -677,7 +651,7 @@ def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path:
 
 
 def test_the_column_of_the_key_of_a_table_by_key_stays(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     name = topic()
     to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}

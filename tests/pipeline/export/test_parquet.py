@@ -13,6 +13,7 @@ from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 _MIXED = [
     (True, [(b"a", b"1"), (None, b"2"), (b"c", None)]),
@@ -24,7 +25,7 @@ _MIXED = [
 
 @pytest.mark.slow
 def test_s14_three_runs_hold_what_a_consumer_gets(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, consume: Any, place: Any
 ) -> None:
     """S13, S14, S16: the next run exports records that were produced between two runs."""
     name = topic(2)
@@ -124,7 +125,7 @@ def test_a_huge_partition_is_split_in_tasks_and_files(
 
 
 def test_a_task_that_fails_is_done_again_without_traces(
-    cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, consume: Any, place: Any
 ) -> None:
     """Two attempts of every task have written, and readers see one."""
     from lacuna.pipeline.control import JobClient
@@ -159,7 +160,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
 
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
 def test_an_aborted_topic_moves_on_without_files(
-    cluster: Cluster, topic: Any, export: Callable[..., Any], transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Callable[..., Any], place: Any
 ) -> None:
     name = topic()
     transact(cluster, name, _MIXED[1:2])
@@ -170,7 +171,7 @@ def test_an_aborted_topic_moves_on_without_files(
 
 
 def test_what_is_read_is_pinned(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Any, monkeypatch: Any
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Any, monkeypatch: Any
 ) -> None:
     """Replaced objects stay in the bucket while tasks run, and no longer."""
     from lacuna.pipeline.export.job import Export

@@ -29,6 +29,7 @@ from lacuna.pipeline.holding import ReadHold, hold_lost
 from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 _SOME = [(True, [(b"a", b"1")] * 3)]
 
@@ -39,7 +40,7 @@ def _lacuna(*arguments: str) -> int:
 
 @pytest.mark.parametrize("kind", ["parquet", "iceberg"])
 def test_s6_a_topic_that_was_made_again(
-    kind: str, cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    kind: str, cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     name = topic()
     transact(cluster, name, _SOME)
@@ -53,7 +54,7 @@ def test_s6_a_topic_that_was_made_again(
 
 
 def test_retention_has_overtaken_the_export(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, consume: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, consume: Any, place: Any
 ) -> None:
     from confluent_kafka import TopicPartition
 
@@ -73,7 +74,7 @@ def test_retention_has_overtaken_the_export(
 
 @pytest.mark.slow
 def test_another_partitioning_or_place(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path, moto: str
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path, moto: str
 ) -> None:
     name = topic()
     transact(cluster, name, _SOME)
@@ -96,7 +97,7 @@ def test_another_partitioning_or_place(
 
 
 def test_a_damaged_object_in_the_middle_of_a_job(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any
 ) -> None:
     """One message names the object and its offsets. Output of parallel tasks stays invisible, and the next run removes
     it.
@@ -176,11 +177,7 @@ def shown_by(printed: str) -> tuple[list[str], list[str]]:
 
 @pytest.mark.slow
 def test_the_command(
-    cluster: Cluster,
-    topic: Any,
-    transact: Any,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    cluster: Cluster, topic: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     names = [topic(), topic()]
     for name in names:
@@ -208,7 +205,6 @@ def test_watching_goes_on_from_run_to_run(
     expected: list[float],
     cluster: Cluster,
     topic: Any,
-    transact: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -248,7 +244,6 @@ def test_watching_outlives_what_fails_a_run(
     failure: Exception | TopicFailure,
     cluster: Cluster,
     topic: Any,
-    transact: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -301,7 +296,6 @@ def test_objects_that_went_with_the_hold_are_no_loss(
     cluster: Cluster,
     topic: Any,
     export: Any,
-    transact: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -328,7 +322,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
 
 @pytest.mark.slow
 def test_topics_by_pattern_and_a_schema_for_each(
-    cluster: Cluster, transact: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Names override patterns, which override settings for all topics."""
     names = ["chosen.plain", "chosen.bills", "chosen.bills.old", "chosen-by-name"]
@@ -363,9 +357,7 @@ def test_topics_by_pattern_and_a_schema_for_each(
 
 
 @pytest.mark.slow
-def test_the_table_of_a_topic_with_dots(
-    cluster: Cluster, export: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_the_table_of_a_topic_with_dots(cluster: Cluster, export: Any, tmp_path: Path) -> None:
     """The recipe of docs/export.md finds it, and two topics never share a table by accident."""
     from pyiceberg.catalog import load_catalog
 

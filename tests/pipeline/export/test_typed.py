@@ -25,6 +25,7 @@ from lacuna.pipeline.export.typed.avro import check_depth
 from lacuna.pipeline.export.typed.naming import load_schema
 from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 _INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
 
@@ -434,9 +435,7 @@ def test_columns_of_one_name_are_refused() -> None:
         ).schema()
 
 
-def test_fields_become_columns(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_fields_become_columns(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
     name = topic()
     transact(
         cluster, name, [(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])]
@@ -464,7 +463,7 @@ _SOME_WRONG = [
 
 
 def test_a_record_that_does_not_fit_fails_the_export(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any
 ) -> None:
     """One message names it, nothing is visible, and the corrected run exports everything."""
     name = topic(2)
@@ -488,7 +487,7 @@ def test_a_record_that_does_not_fit_fails_the_export(
 
 @pytest.mark.slow
 def test_a_run_that_failed_binds_nobody(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
+    cluster: Cluster, topic: Any, export: Any, place: Any
 ) -> None:
     """Its message asks for a corrected schema, which may have other columns and partitions because nothing
     was visible.
@@ -514,7 +513,7 @@ def test_a_run_that_failed_binds_nobody(
 
 @pytest.mark.slow
 def test_quarantine_keeps_records_as_they_came(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, place: Any, tmp_path: Path
 ) -> None:
     name = topic()
     transact(cluster, name, _SOME_WRONG)
@@ -535,7 +534,7 @@ def test_quarantine_keeps_records_as_they_came(
 
 
 def test_quarantine_of_all_records(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
+    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
 ) -> None:
     name = topic()
     transact(cluster, name, [(True, [(b"k", b"no")] * 3)])
@@ -544,9 +543,7 @@ def test_quarantine_of_all_records(
     assert (report.records, report.misfits, report.quarantined) == (0, 3, 3)
 
 
-def test_confluent_prefixed_avro(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_confluent_prefixed_avro(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
     name = topic()
     head = struct.pack(">bi", 0, 17)
     transact(cluster, name, [(True, [(None, head + _avro(AVRO_VALUE))])])

@@ -2,7 +2,6 @@
 
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +22,7 @@ from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.metadata.stored import StoredMetadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 
 HOUR_MS = 3_600_000
 
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_a_snapshot_says_what_the_control_plane_says(
-    cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
@@ -114,9 +114,7 @@ def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) 
         reader.topics()
 
 
-def test_what_a_valid_snapshot_speaks_of_is_not_collected(
-    lacuna_private_cluster: Cluster, transact: Callable[..., object]
-) -> None:
+def test_what_a_valid_snapshot_speaks_of_is_not_collected(lacuna_private_cluster: Cluster) -> None:
     cluster = lacuna_private_cluster
     topic = cluster.create_topic("kept")
     transact(cluster, topic, [(True, [(b"k", b"v")])])

@@ -5,7 +5,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
@@ -86,27 +85,3 @@ def plan(cluster: Cluster) -> Callable[..., Planned]:
         return Planned(options_of(cluster, topic, **options), list(filters))
 
     return plan_topic
-
-
-def consume(cluster: Cluster, topic: str, partition: int) -> list[Any]:
-    """Return the committed messages that librdkafka reads."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "reading",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[Any] = []
-    try:
-        while True:
-            message = consumer.poll(60)
-            assert message is not None, "no answer for 30 s"
-            if message.error() is not None:
-                return found
-            found.append(message)
-    finally:
-        consumer.close()

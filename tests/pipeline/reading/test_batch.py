@@ -19,7 +19,8 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.reading.conftest import Load, Planned, consume, options_of
+from tests.pipeline.conftest import consumed, transact
+from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
 
@@ -99,7 +100,7 @@ def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, 
         _row_of(message)
         for topic, partitions in topics.items()
         for partition in range(partitions)
-        for message in consume(cluster, topic, partition)
+        for message in consumed(cluster, topic, [partition])
     ]
     assert len(expected) == 3 * 5 * (2 * len(_RECORDS) + 4)
     assert sorted(found, key=lambda row: row[:3]) == expected
@@ -253,7 +254,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     ],
 )
 def test_s18_aborted_records_are_not_read(
-    cluster: Cluster, plan: Plan, transact: Any, outcomes: list[bool], request: Any
+    cluster: Cluster, plan: Plan, outcomes: list[bool], request: Any
 ) -> None:
     """Tests rules S14, S16 and S18."""
     topic = cluster.create_topic("holes" + "".join("AC"[each] for each in outcomes))
@@ -291,7 +292,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
     assert plan(topic).offsets() == [0, 1, 2]
 
 
-def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_some_columns_alone(cluster: Cluster, load: Load) -> None:
     """A user's schema is a projection in its order. Omitted columns are not decoded."""
     topic = cluster.create_topic("columns")
     transact(cluster, topic, [(True, [(b"k", b"v"), (None, b"w")])])
@@ -309,7 +310,7 @@ def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None
 
 
 @pytest.mark.slow
-def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan) -> None:
     for name in ("pattern-a", "pattern-b", "pattern-other"):
         topic = cluster.create_topic(name, 2)
         for partition in range(2):
@@ -322,7 +323,7 @@ def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: An
     assert plan("", subscribePattern="nothing.*").rows() == []
 
 
-def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact: Any) -> None:
+def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan) -> None:
     """minPartitions and maxRecordsPerPartition both divide the offsets evenly, also within an extent."""
     topic = cluster.create_topic("split", 2)
     records = [(b"k", b"v" * 500)] * 20
@@ -344,9 +345,7 @@ def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact
     assert frame.count() == 320
 
 
-def test_a_plain_session_reads_too(
-    spark: SparkSession, cluster: Cluster, load: Load, transact: Any
-) -> None:
+def test_a_plain_session_reads_too(spark: SparkSession, cluster: Cluster, load: Load) -> None:
     """Without spark.sql.python.filterPushdown.enabled, Spark rejects a reader with pushFilters."""
     topic = cluster.create_topic("plain")
     transact(cluster, topic, [(True, [(b"k", b"%d" % i) for i in range(10)])])

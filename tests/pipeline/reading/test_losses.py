@@ -22,6 +22,7 @@ from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 from tests.pipeline.reading.conftest import Planned, options_of
 
 
@@ -62,7 +63,7 @@ def _values(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> l
     ],
 )
 def test_a_topic_that_was_made_anew(
-    cluster: Cluster, transact: Any, records: int, limit: ReadLimit, ends: list[int]
+    cluster: Cluster, records: int, limit: ReadLimit, ends: list[int]
 ) -> None:
     """It counts as loss, whatever its offsets are. If loss is allowed, the stream reads the whole new topic."""
     topic = cluster.create_topic(f"anew-{records}-{len(ends)}")
@@ -91,9 +92,7 @@ def test_a_topic_that_was_made_anew(
     assert found == values
 
 
-def test_a_topic_that_is_made_anew_before_its_batch_is_planned(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_a_topic_that_is_made_anew_before_its_batch_is_planned(cluster: Cluster) -> None:
     """The batch's offsets belong to the deleted topic, so it contains nothing of the new one."""
     topic = cluster.create_topic("anew-planned")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
@@ -106,9 +105,7 @@ def test_a_topic_that_is_made_anew_before_its_batch_is_planned(
         assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
 
 
-def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(cluster: Cluster) -> None:
     topic = cluster.create_topic("anew-available")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 9)])
     with _reader(cluster, topic, failOnDataLoss="false") as reader:
@@ -122,9 +119,7 @@ def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(
         assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
 
 
-def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(cluster: Cluster) -> None:
     """A journal with an accepted loss has the same topic, and the query's position is beyond its end."""
     topic = cluster.create_topic("shortened")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 3)])
@@ -142,7 +137,7 @@ def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
 
 
 @pytest.mark.slow
-def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -> None:
+def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster) -> None:
     topic = cluster.create_topic("replayed")
     transact(cluster, topic, [(True, [(b"k", b"1")] * 2)])
     with _reader(cluster, topic) as reader:
@@ -172,7 +167,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 
 @pytest.mark.slow
 def test_a_topic_that_is_deleted_while_a_batch_is_planned(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is the same as for a topic that was deleted before."""
     for topic in ("planned-1", "planned-2"):
@@ -185,7 +180,7 @@ def test_a_topic_that_is_deleted_while_a_batch_is_planned(
 
 @pytest.mark.parametrize("may_lose", [True, False])
 def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch, may_lose: bool
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, may_lose: bool
 ) -> None:
     """It counts as loss, and a stream that allows loss continues."""
     lost, kept = f"lost-{may_lose}", f"kept-{may_lose}"
@@ -212,7 +207,7 @@ def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
 
 
 def test_the_end_of_a_batch_waits_for_nobody(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pin that cannot be released now is released with the next batch's."""
     topic = cluster.create_topic("unpinned")
@@ -266,9 +261,7 @@ def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[Unlimi
         yield UnlimitedReader(reader)
 
 
-def test_an_old_spark_reads_a_first_batch_again_after_a_crash(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_an_old_spark_reads_a_first_batch_again_after_a_crash(cluster: Cluster) -> None:
     """The batch already has records, so its start may not move."""
     topic = cluster.create_topic("old-first")
     written = transact(cluster, topic, [(True, [(b"k", b"%d" % each) for each in range(5)])])
@@ -280,7 +273,7 @@ def test_an_old_spark_reads_a_first_batch_again_after_a_crash(
         assert _values(restarted, restarted.initialOffset(), end) == values
 
 
-def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster, transact: Any) -> None:
+def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster) -> None:
     topic = cluster.create_topic("old-latest")
     transact(cluster, topic, [(True, [(b"k", b"before")])])
     with _old_reader(cluster, topic, startingOffsets="latest") as reader:
@@ -292,7 +285,7 @@ def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster, transact: An
 
 @pytest.mark.parametrize("is_made_anew", [True, False])
 def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
-    cluster: Cluster, transact: Any, is_made_anew: bool
+    cluster: Cluster, is_made_anew: bool
 ) -> None:
     topic, other = (cluster.create_topic(f"old-{each}-{is_made_anew}") for each in ("a", "b"))
     given = {"subscribe": f"{topic},{other}"}

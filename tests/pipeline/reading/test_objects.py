@@ -30,6 +30,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
@@ -38,7 +39,7 @@ Pins = Mapping[int, Any]
 HOLD_MS = int(HOLD_SECONDS * 1000)
 
 
-def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load) -> None:
     """S13, S14: every offset up to the high watermark is in one row."""
     topic = cluster.create_topic("shown")
     records = [(b"k", b"v")] * 10
@@ -95,7 +96,7 @@ def _rewrite_and_collect(cluster: Cluster) -> None:
     cluster.run(housekeeping.collect())
 
 
-def test_a_pin_keeps_what_a_plan_needs(transact: Any) -> None:
+def test_a_pin_keeps_what_a_plan_needs() -> None:
     """S14, S19: segments are merged and the old ones collected, and the older plan still reads."""
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("pinned")
@@ -121,7 +122,7 @@ def _hold_of(planned: Planned) -> Hold:
 
 
 @pytest.fixture
-def held(transact: Any) -> Iterator[tuple[Cluster, Planned, Pins]]:
+def held() -> Iterator[tuple[Cluster, Planned, Pins]]:
     """A batch of one task without the option `pin`, and all pins of its cluster by id."""
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("held")
@@ -177,7 +178,7 @@ def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     assert hold.full in pins
 
 
-def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None:
+def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do() -> None:
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("asked")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
@@ -192,7 +193,7 @@ def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None
         assert set(pins) <= before
 
 
-def test_what_was_collected_is_data_loss(transact: Any) -> None:
+def test_what_was_collected_is_data_loss() -> None:
     """Without a pin, it gives an error that names the object, or a warning if loss is allowed."""
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("collected")
@@ -205,7 +206,7 @@ def test_what_was_collected_is_data_loss(transact: Any) -> None:
         assert tolerant.rows() == []
 
 
-def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
+def test_a_tolerant_reader_keeps_what_is_there() -> None:
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("partly")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
@@ -220,7 +221,7 @@ def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
 
 @pytest.mark.parametrize("bounds", [{}, {"startingTimestamp": "1"}])
 def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
-    tmp_path: Path, transact: Any, bounds: dict[str, str]
+    tmp_path: Path, bounds: dict[str, str]
 ) -> None:
     """Of three batches in one extent, the middle one is damaged."""
     with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
@@ -241,7 +242,7 @@ def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
         assert [row["value"] for row in tolerant.rows()] == [values[0], values[2]]
 
 
-def test_a_beginning_by_time_passes_over_what_is_gone(transact: Any) -> None:
+def test_a_beginning_by_time_passes_over_what_is_gone() -> None:
     with Cluster(parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("begun-by-time")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 2)
@@ -254,7 +255,7 @@ def test_a_beginning_by_time_passes_over_what_is_gone(transact: Any) -> None:
         assert found.records() == {at: each for at, each in written.committed.items() if at >= 5}
 
 
-def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSession) -> None:
+def test_a_damaged_byte_is_named(tmp_path: Path, spark: SparkSession) -> None:
     with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
         topic = cluster.create_topic("damaged")
         transact(cluster, topic, [(True, [(b"k", bytes(range(256)) * 3000)])])
@@ -273,7 +274,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSess
 
 
 @pytest.mark.slow
-def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_a_task_is_small(cluster: Cluster, plan: Plan) -> None:
     """A task takes sixty bytes per extent, independently of everything else."""
     topic = cluster.create_topic("many")
     transact(cluster, topic, [(True, [(b"k", b"v")])] * 200)
@@ -282,7 +283,7 @@ def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
     assert list(pickle.loads(pickle.dumps(task)).pieces) == list(task.pieces)
 
 
-def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load) -> None:
     """Without a server, the reader uses exactly the newest snapshot."""
     topic = cluster.create_topic("serverless")
     written = transact(cluster, topic, [(True, [(b"k", b"1")] * 3), (False, [(b"k", b"2")] * 3)])

@@ -21,6 +21,7 @@ from pyspark.sql.datasource import (
 
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 from tests.pipeline.reading.conftest import Load, Planned
 
 Plan = Callable[..., Planned]
@@ -31,7 +32,7 @@ _TIME = 1_600_000_000_000
 
 
 @pytest.fixture(scope="module")
-def bounds(cluster: Cluster, transact: Any) -> str:
+def bounds(cluster: Cluster) -> str:
     """Two partitions of ten records a second apart, each in its own transaction. In partition 0, offsets 4 and 5
     aborted.
     """
@@ -213,7 +214,7 @@ def test_one_frame_with_several_filters(bounds: str, load: Load, spark: Any) -> 
     assert late.union(early).count() == 10
 
 
-def test_retention_took_the_beginning(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_retention_took_the_beginning(cluster: Cluster, plan: Plan) -> None:
     topic = cluster.create_topic("trimmed", configs={"retention.ms": "60000"})
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
     cluster.advance(3_600_000)

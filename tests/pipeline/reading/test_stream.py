@@ -28,6 +28,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 from tests.pipeline.reading.conftest import options_of
 from tests.pipeline.reading.sinks import Sink
 
@@ -52,7 +53,7 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
 
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_available_now_reads_committed_records_once(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Tests rules S13 and S14."""
     topic = cluster.create_topic("available")
@@ -69,7 +70,7 @@ def test_available_now_reads_committed_records_once(
 
 
 def test_available_now_from_a_time_reads_in_its_first_run(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     topic = cluster.create_topic("available-from")
     written = transact(cluster, topic, [(True, [(b"a", b"1")] * 3)])
@@ -78,7 +79,7 @@ def test_available_now_from_a_time_reads_in_its_first_run(
 
 
 def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Without a server, unpublished records are not visible yet."""
     topic = cluster.create_topic("published")
@@ -99,7 +100,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 
 
 def test_limits_spread_over_partitions_and_jump_holes(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """S16, S18: maxOffsetsPerTrigger counts readable records, and a hole does not count."""
     topic = cluster.create_topic("limited", 2)
@@ -118,9 +119,7 @@ def test_limits_spread_over_partitions_and_jump_holes(
     assert sum(map(len, sink.records().values())) == 80
 
 
-def test_a_trigger_of_holes_alone(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
-) -> None:
+def test_a_trigger_of_holes_alone(cluster: Cluster, stream: Stream, sink: Sink) -> None:
     """S16: the trigger advances with zero rows."""
     topic = cluster.create_topic("hollow", 2)
     aborted = [(False, [(b"k", b"v")] * 50)] * 3
@@ -254,7 +253,7 @@ def test_s14_exactly_once_over_restarts_and_merges(
 
 
 def test_the_beginning_is_kept_when_the_first_batch_fails(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
 ) -> None:
     """From "latest", records that arrive after the query began are read, although it failed at once."""
     topic = cluster.create_topic("late")
@@ -271,7 +270,7 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
     assert sink.records() == {TopicPartition(topic, 0): written.committed}
 
 
-def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> None:
+def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
     """After a crash in it, the requested beginning is later, so nothing may depend on it."""
     topic = cluster.create_topic("first-batch")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
@@ -300,7 +299,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
 
 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
-def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
+def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
     """S19: after a merge and a collection, it is still read as planned. Without a pin it is not."""
     with Cluster(parts=_merging(every_ms=1 << 40)) as cluster:  # when the test says, not before
         topic = cluster.create_topic("held")
@@ -325,7 +324,7 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
             reader.stop()
 
 
-def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
+def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
     """It extends its pins only while it runs, by the requested time at most."""
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("killed")
@@ -350,7 +349,7 @@ def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
             brief.stop()
 
 
-def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
+def test_a_pin_that_has_ended_is_no_error() -> None:
     """A batch outlasts its pin, or the release of a pin succeeds without an answer."""
     with Cluster(parts=_merging()) as cluster:
         topic = cluster.create_topic("outlived")
@@ -372,7 +371,7 @@ def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
 
 
 def test_topics_and_partitions_that_come_later(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     frame = stream(cluster, "", subscribePattern="later-.*", startingOffsets="latest")
     query = sink.start(frame)
@@ -389,10 +388,10 @@ def test_topics_and_partitions_that_come_later(
         query.stop()
 
 
-def test_the_control_plane_is_restarted(transact: Any, stream: Stream, sink: Sink) -> None:
+def test_the_control_plane_is_restarted(stream: Stream, sink: Sink) -> None:
     with Cluster() as cluster:
         topic = cluster.create_topic("survivor")
-        expected: dict[int, tuple[bytes, bytes]] = {}
+        expected: dict[int, Any] = {}
         query = sink.start(stream(cluster, topic))
         try:
             for value in (b"1", b"2", b"3"):
@@ -407,7 +406,7 @@ def test_the_control_plane_is_restarted(transact: Any, stream: Stream, sink: Sin
 
 
 def test_what_is_gone_fails_a_stream_unless_it_may(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Retention passes the offset in the checkpoint."""
     configs = {"retention.ms": "600000", "message.timestamp.type": "LogAppendTime"}
