@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
 from typing import Any
@@ -22,9 +22,9 @@ from lacuna.pipeline.errors import PipelineError, UndecodableRecordError
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.typed.registry import Registry, RegistryUnavailable, Subjects
 from lacuna.pipeline.export.typed.schema import NotOfSchemaError, decoder_of
-from lacuna.testing import Cluster
 from tests.lacuna.console.test_decoding import CUSTOMER, described, with_id
 from tests.lacuna.console.test_decoding import Registry as Served
+from tests.pipeline.export.conftest import Lake
 
 #: Five versions of a record, each of which resolves to the last one.
 AVRO: list[list[dict[str, Any]]] = [
@@ -84,8 +84,8 @@ def add_avro(served: Served, subject: str, first_id: int = 1) -> list[bytes]:
     return values
 
 
-def produce(cluster: Cluster, topic: str, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+def produce(lake: Lake, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(60) == 0
@@ -97,21 +97,15 @@ def rows(to: Path, topic: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_each_record_is_read_by_its_own_schema(
-    cluster: Cluster,
-    topic: Callable[..., str],
-    export_all: Callable[..., list[TopicReport | TopicFailure]],
-    served: Served,
-    tmp_path: Path,
-) -> None:
-    orders, plain, other = topic(), topic(), topic()
+def test_each_record_is_read_by_its_own_schema(lake: Lake, served: Served, tmp_path: Path) -> None:
+    orders, plain, other = lake.topic(), lake.topic(), lake.topic()
     values = add_avro(served, f"{orders}-value")
-    produce(cluster, orders, [*values, with_id(99, b"?"), b"no prefix"])
-    produce(cluster, plain, [b"bytes"])
-    produce(cluster, other, values[:1])
+    produce(lake, orders, [*values, with_id(99, b"?"), b"no prefix"])
+    produce(lake, plain, [b"bytes"])
+    produce(lake, other, values[:1])
     subjects = Subjects(registry=Registry(served.url), values={other: "shop.Missing"})
-    settings: dict[str, Any] = {"to": str(tmp_path), "subjects": subjects}
-    failed, exported, missing = export_all([orders, plain, other], **settings)
+    settings: dict[str, Any] = {"subjects": subjects}
+    failed, exported, missing = lake.export_all([orders, plain, other], **settings)
     # A record that does not match its schema, or a subject that is missing, costs its topic only.
     assert isinstance(failed, TopicFailure)
     assert isinstance(failed.error, UndecodableRecordError)
@@ -120,7 +114,7 @@ def test_each_record_is_read_by_its_own_schema(
     assert str(missing.error) == "subject shop.Missing: the registry does not have it"
     assert isinstance(exported, TopicReport)
     assert rows(tmp_path, plain) == [b"bytes"]
-    (report,) = export_all([orders], **settings, on_error="null")
+    (report,) = lake.export_all([orders], **settings, on_error="null")
     assert isinstance(report, TopicReport)
     assert report.misfits == 2
     assert rows(tmp_path, orders) == [*AVRO_ROWS, None, None]

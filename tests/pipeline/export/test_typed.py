@@ -24,8 +24,7 @@ from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.avro import check_depth
 from lacuna.pipeline.export.typed.naming import load_schema
 from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
-from lacuna.testing import Cluster
-from tests.pipeline.conftest import transact
+from tests.pipeline.export.conftest import Lake
 
 _INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
 
@@ -435,17 +434,14 @@ def test_columns_of_one_name_are_refused() -> None:
         ).schema()
 
 
-def test_fields_become_columns(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
-    name = topic()
-    transact(
-        cluster, name, [(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])]
-    )
+def test_fields_become_columns(lake: Lake, tmp_path: Path) -> None:
+    name = lake.written([(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])])
     layout = Layout(
         key=_json(k={"type": "integer"}),
         value=_json(a={"type": "string"}, offset={"type": "integer"}),
         is_flat=True,
     )
-    export(name, to=str(tmp_path), layout=layout)
+    lake.export(name, layout=layout)
     import pyarrow.dataset as pads  # and with it pandas, which every worker would import
 
     table = pads.dataset(tmp_path / f"topic={name}").to_table(
@@ -462,12 +458,10 @@ _SOME_WRONG = [
 ]
 
 
-def test_a_record_that_does_not_fit_fails_the_export(
-    cluster: Cluster, topic: Any, export: Any, place: Any
-) -> None:
+def test_a_record_that_does_not_fit_fails_the_export(lake: Lake, place: Any) -> None:
     """One message names it, nothing is visible, and the corrected run exports everything."""
-    name = topic(2)
-    transact(cluster, name, _SOME_WRONG, partition=1)
+    name = lake.topic(2)
+    lake.write(name, _SOME_WRONG, partition=1)
     layout = Layout(value=_json(a={"type": "integer"}))
     from lacuna.pipeline.spark_errors import job_errors
 
@@ -477,52 +471,48 @@ def test_a_record_that_does_not_fit_fails_the_export(
         ),
         job_errors(),
     ):
-        export(name, to=place.url, layout=layout)
+        lake.export(name, to=place.url, layout=layout)
     assert place.rows(name) == []
     assert place.names("_staging") == []
-    report = export(name, to=place.url, layout=layout, on_error="null")
+    report = lake.export(name, to=place.url, layout=layout, on_error="null")
     assert (report.records, report.misfits) == (4, 2)
     assert [row[4] for row in place.rows(name)] == [{"a": 1}, None, {"a": 3}, None]
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_binds_nobody(
-    cluster: Cluster, topic: Any, export: Any, place: Any
-) -> None:
+def test_a_run_that_failed_binds_nobody(lake: Lake, place: Any) -> None:
     """Its message asks for a corrected schema, which may have other columns and partitions because nothing
     was visible.
     """
-    name = topic()
-    transact(cluster, name, [(True, [(b"k", b'{"a": "x"}')])])
+    name = lake.written([(True, [(b"k", b'{"a": "x"}')])])
     wrong = Layout(value=_json(a={"type": "integer"}), partition_by="day")
     mended = Layout(value=_json(a={"type": "string"}), partition_by="hour")
     for _ in range(2):
         with pytest.raises(Exception, match="correct the schema"):
-            export(name, to=place.url, layout=wrong)
-    assert export(name, to=place.url, layout=mended).records == 1
+            lake.export(name, to=place.url, layout=wrong)
+    assert lake.export(name, to=place.url, layout=mended).records == 1
     assert [row[4] for row in place.rows(name)] == [{"a": "x"}]
-    transact(cluster, name, [(True, [(b"k", b'{"a": "y", "b": "z"}')])])
+    lake.write(name, [(True, [(b"k", b'{"a": "y", "b": "z"}')])])
     added = Layout(value=_json(a={"type": "string"}, b={"type": "integer"}), partition_by="hour")
     with pytest.raises(Exception, match="correct the schema"):
-        export(name, to=place.url, layout=added)
+        lake.export(name, to=place.url, layout=added)
     with pytest.raises(DestinationError, match="has other columns"):
-        export(name, to=place.url, layout=replace(wrong, partition_by="hour"))
+        lake.export(name, to=place.url, layout=replace(wrong, partition_by="hour"))
     added = Layout(value=_json(a={"type": "string"}, b={"type": "string"}), partition_by="hour")
-    assert export(name, to=place.url, layout=added).records == 1
+    assert lake.export(name, to=place.url, layout=added).records == 1
 
 
 @pytest.mark.slow
-def test_quarantine_keeps_records_as_they_came(
-    cluster: Cluster, topic: Any, export: Any, place: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(cluster, name, _SOME_WRONG)
+def test_quarantine_keeps_records_as_they_came(lake: Lake, place: Any, tmp_path: Path) -> None:
+    name = lake.written(_SOME_WRONG)
     layout = Layout(value=_json(a={"type": "integer"}))
-    report = export(name, to=place.url, layout=layout, on_error="quarantine")
+    report = lake.export(name, to=place.url, layout=layout, on_error="quarantine")
     assert (report.records, report.misfits, report.quarantined) == (2, 2, 2)
     assert [row[4] for row in place.rows(name)] == [{"a": 1}, {"a": 3}]
     (hidden,) = place.names(f"topic={name}/run=000001/_quarantine")
-    export(name, to=str(tmp_path / "table"), format="iceberg", layout=layout, on_error="quarantine")
+    lake.export(
+        name, to=str(tmp_path / "table"), format="iceberg", layout=layout, on_error="quarantine"
+    )
     (beside,) = (tmp_path / "table").glob("lacuna/*/_quarantine/**/*.parquet")
     files = [beside]
     if not place.url.startswith("s3"):
@@ -533,24 +523,19 @@ def test_quarantine_keeps_records_as_they_came(
         assert kept[1]["reason"] == "value: $.a: 'x' is not of type 'integer'"
 
 
-def test_quarantine_of_all_records(
-    cluster: Cluster, topic: Any, export: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(cluster, name, [(True, [(b"k", b"no")] * 3)])
+def test_quarantine_of_all_records(lake: Lake) -> None:
+    name = lake.written([(True, [(b"k", b"no")] * 3)])
     layout = Layout(value=_json(a={"type": "object", "additionalProperties": {"type": "integer"}}))
-    report = export(name, to=str(tmp_path), layout=layout, on_error="quarantine")
+    report = lake.export(name, layout=layout, on_error="quarantine")
     assert (report.records, report.misfits, report.quarantined) == (0, 3, 3)
 
 
-def test_confluent_prefixed_avro(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
-    name = topic()
+def test_confluent_prefixed_avro(lake: Lake, tmp_path: Path) -> None:
+    name = lake.topic()
     head = struct.pack(">bi", 0, 17)
-    transact(cluster, name, [(True, [(None, head + _avro(AVRO_VALUE))])])
+    lake.write(name, [(True, [(None, head + _avro(AVRO_VALUE))])])
     document = json.dumps(AVRO_SCHEMA).encode()
-    export(
-        name, to=str(tmp_path), layout=Layout(value=TypedSchema("avro", document, has_prefix=True))
-    )
+    lake.export(name, layout=Layout(value=TypedSchema("avro", document, has_prefix=True)))
     import pyarrow.dataset as pads
 
     (row,) = pads.dataset(tmp_path / f"topic={name}").to_table().to_pylist()
