@@ -27,34 +27,8 @@ from tests.lacuna.console.test_decoding import Registry as Served
 from tests.pipeline.export.conftest import Lake
 
 #: Five versions of a record, each of which resolves to the last one.
-AVRO: list[list[dict[str, Any]]] = [
-    [{"name": "id", "type": "int"}],
-    [{"name": "id", "type": "int"}, {"name": "note", "type": "string", "default": "none"}],
-    [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "none"}],
-    [
-        {"name": "number", "aliases": ["id"], "type": "long"},
-        {"name": "dropped", "type": "int", "default": 0},
-    ],
-    [
-        {"name": "number", "aliases": ["id"], "type": "long"},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "customer", "type": ["null", "shop.Customer"], "default": None},
-    ],
-]
-AVRO_VALUES: list[dict[str, Any]] = [
-    {"id": 1},
-    {"id": 2, "note": "two"},
-    {"id": 3, "note": "three"},
-    {"number": 4, "dropped": 9},
-    {"number": 5, "note": "five", "customer": {"name": "Zoë"}},
-]
-AVRO_ROWS: list[dict[str, Any]] = [
-    {"number": 1, "note": None, "customer": None},
-    {"number": 2, "note": "two", "customer": None},
-    {"number": 3, "note": "three", "customer": None},
-    {"number": 4, "note": None, "customer": None},
-    {"number": 5, "note": "five", "customer": {"name": "Zoë"}},
-]
+VERSIONS = json.loads(Path(__file__).with_name("schemas.json").read_text())["versions"]
+AVRO_ROWS = [each["row"] for each in VERSIONS]
 _FOLDER = [{"name": ".", "subject": "other", "version": 1}]
 _CUSTOMER = [{"name": "shop.Customer", "subject": "shop/customer", "version": 3}]
 
@@ -66,12 +40,12 @@ def served() -> Iterator[Served]:
     found.close()
 
 
-def add_avro(served: Served, subject: str, first_id: int = 1) -> list[bytes]:
+def add_avro(served: Served, subject: str) -> list[bytes]:
     """Adds the five versions of a subject, and returns a value of each."""
     served.answers["/subjects/shop%2Fcustomer/versions/3"] = {"schema": json.dumps(CUSTOMER)}
     values = []
-    for number, (fields, value) in enumerate(zip(AVRO, AVRO_VALUES, strict=True), first_id):
-        schema = {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+    for number, each in enumerate(VERSIONS, 1):
+        schema = {"type": "record", "name": "Order", "namespace": "shop", "fields": each["fields"]}
         answer = {"id": number, "schema": json.dumps(schema), "references": _CUSTOMER}
         served.answers[f"/schemas/ids/{number}"] = answer
         served.answers[f"/subjects/{subject}/versions/latest"] = answer
@@ -79,7 +53,7 @@ def add_avro(served: Served, subject: str, first_id: int = 1) -> list[bytes]:
         fastavro.parse_schema(CUSTOMER, named_schemas=named)
         target = io.BytesIO()
         parsed = fastavro.parse_schema(schema, named_schemas=named)
-        fastavro.schemaless_writer(target, parsed, value)
+        fastavro.schemaless_writer(target, parsed, each["value"])
         values.append(with_id(number, target.getvalue()))
     return values
 
