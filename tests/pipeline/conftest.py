@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -14,13 +14,19 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.moto import CREDENTIALS
+from lacuna.pipeline.control import JobClient
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.session import spark_session
+from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster, ProcessCluster
 from tests.pipeline.forked_python import forked_python
 from tests.shared_moto import moto_endpoint, moto_url
@@ -34,6 +40,13 @@ UNMERGED = AgentParts(
     housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40),
 )
 
+#: Agents that merge all they can and collect what was replaced, when a test says so.
+MERGES = HousekeepingSettings(
+    merge_interval_ms=1 << 40,
+    collect_interval_ms=1 << 40,
+    merge=MergeSettings(min_age_ms=0, min_extents=2),
+)
+MERGING = replace(UNMERGED, housekeeping=MERGES)
 
 #: Tests that kill processes or import pyiceberg.
 _SLOW = ("test_crashes.py", "test_iceberg.py")
@@ -135,6 +148,53 @@ def transact(
         else:
             producer.abort_transaction(60)
     return written
+
+
+def transactional(cluster: Cluster, name: str) -> Producer:
+    """Returns a producer whose transactions may stay open, however long Spark takes to start."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 900_000,
+        }
+    )
+    producer.init_transactions(60)
+    return producer
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+
+
+def delete_records(cluster: Cluster, topic: str, offset: int) -> None:
+    """Moves the log start of partition 0."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    (future,) = admin.delete_records([TopicPartition(topic, 0, offset)]).values()
+    future.result(60)
+
+
+def control_of(cluster: Cluster) -> JobClient:
+    return JobClient(find_cluster(data=str(cluster.data)).require_control())
+
+
+def publish_snapshot(cluster: Cluster, later_ms: int = 0) -> None:
+    """Publishes a snapshot of the metadata that is valid for an hour."""
+    store, now_ms = shared_store(cluster.store_url), wall_clock_ms() + later_ms
+    with control_of(cluster) as control:
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=now_ms)
+
+
+def pins_of(cluster: Cluster) -> Mapping[int, Any]:
+    """Returns the pins, by id, as they are from now on."""
+    return cluster.embedded.running.runtime._state.segments.pins
+
+
+def housekeeping_of(cluster: Cluster) -> Housekeeping:
+    found = cluster.embedded.agents[0].housekeeping
+    assert found is not None
+    return found
 
 
 def consumed(

@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 from pyarrow import csv, feather
 
 import lacuna
@@ -25,26 +24,29 @@ from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.points import Kind, Point
 from lacuna.pipeline import record_batches
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.reading import Source
 from lacuna.pipeline.record_batches import COLUMNS, Span, in_order
 from lacuna.pipeline.sql import answer, narrowed
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import consumed, transact
+from tests.pipeline.conftest import (
+    consumed,
+    delete_topic,
+    pins_of,
+    publish_snapshot,
+    transact,
+    transactional,
+)
 
 PARTITIONS = 3
 
 
 def write(cluster: Cluster, topic: str, count: int = 30) -> None:
     """Writes transactions over all partitions, every second of which is aborted, and then leaves one open."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    producer.init_transactions(60)
+    producer = transactional(cluster, topic)
     for number in range(count):
         producer.begin_transaction()
         for partition in range(PARTITIONS):
@@ -176,18 +178,16 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
     now = rows(running, topic)
     assert len(before) == 2 * PARTITIONS < len(now)
     assert rows(running, topic, as_of=then) == before
-    location = find_cluster(data=str(running.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms() + 2000)
+    publish_snapshot(running, later_ms=2000)
+    store = running.store_url
     write(running, topic, 2)
-    assert lacuna.read(topic, store=location.store).read_all().to_pylist() == now
-    steps = lacuna.follow(topic, store=location.store)
+    assert lacuna.read(topic, store=store).read_all().to_pylist() == now
+    steps = lacuna.follow(topic, store=store)
     assert next(steps).read_all().to_pylist() == now
     count = f"SELECT count(*) FROM {topic}"
-    with answer(Source.of(store=location.store), count) as found:
+    with answer(Source.of(store=store), count) as found:
         assert found.fetchall() == [(len(now),)]
-    assert lacuna.read(topic, store=location.store, as_of=then).read_all().to_pylist() == before
+    assert lacuna.read(topic, store=store, as_of=then).read_all().to_pylist() == before
 
 
 @pytest.mark.parametrize(
@@ -260,14 +260,10 @@ def test_a_reader_pins_objects_until_it_ends(cluster: Cluster) -> None:
     topic = cluster.create_topic("pinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     readers = [lacuna.read(topic, data=str(cluster.data)) for _ in range(3)]
-    assert pins(cluster) == 3
+    assert len(pins_of(cluster)) == 3
     readers[0].read_all()
     readers.pop()
-    assert pins(cluster) == 1
-
-
-def pins(cluster: Cluster) -> int:
-    return len(cluster.embedded.running.runtime._state.segments.pins)
+    assert len(pins_of(cluster)) == 1
 
 
 @pytest.mark.parametrize(("threads", "ahead"), [(1, 1), (2, 4)])
@@ -316,12 +312,7 @@ def test_a_follower_gets_whole_transactions(running: Cluster) -> None:
     """The first transfer waits in one partition behind an open transaction, which in the other it does not."""
     for topic in ("debits", "credits"):
         running.create_topic(topic, 2)
-    settings = {"bootstrap.servers": running.bootstrap}
-    producer, blocking = (
-        Producer({**settings, "transactional.id": name}) for name in ("transfers", "blocking")
-    )
-    for each in (producer, blocking):
-        each.init_transactions(60)
+    producer, blocking = (transactional(running, name) for name in ("transfers", "blocking"))
     blocking.begin_transaction()
     blocking.produce("credits", b"0", b"0", 1)
     blocking.flush(60)
@@ -373,14 +364,13 @@ def test_a_step_that_was_not_read_before_the_next_one_is_over(running: Cluster) 
 
 
 def test_a_topic_that_was_created_again_is_not_followed(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     topic = cluster.create_topic("again")
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     producer.produce(topic, b"1")
     producer.flush(60)
     steps = lacuna.follow(topic, data=str(cluster.data), every=0.01)
     assert len(next(steps).read_all()) == 1
-    admin.delete_topics([topic])[topic].result(60)
+    delete_topic(cluster, topic)
     cluster.create_topic(topic)
     with pytest.raises(DataLossError, match="topic 'again' was deleted and created again"):
         next(steps)

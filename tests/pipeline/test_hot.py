@@ -22,7 +22,6 @@ from lacuna.logstore.objects import (
     open_store,
 )
 from lacuna.logstore.objects.encrypted import EncryptedStore
-from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import SegmentId, parse_segment_key, segment_key
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import key_in_lease
@@ -37,13 +36,12 @@ from lacuna.pipeline.export.report import TopicReport
 from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.hot import HotCopy, HotKey, put_into, with_copies
 from lacuna.pipeline.location import ClusterLocation, find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.doubles.keys import some_keys
 from tests.pipeline.audit.conftest import PARTS
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import publish_snapshot, transact
 from tests.pipeline.reading.conftest import Planned, options_of
 
 HOT = replace(PARTS, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000))
@@ -133,10 +131,7 @@ def test_compaction_rewrites_what_is_in_the_journal(cluster: Cluster, topic: str
 
 
 def test_published_metadata_needs_no_journal(cluster: Cluster, topic: str) -> None:
-    location = location_of(cluster)
-    store = shared_store(location.store)
-    with JobClient(location.require_control()) as control:
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     merge(cluster)
     cluster.kill()
     stored = {"metadata": "bucket", "store": cluster.store_url, "data": ""}

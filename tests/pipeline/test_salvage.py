@@ -19,7 +19,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.salvage import intact_in
 from lacuna.pipeline.stores import check_store, shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import control_of, transact
 
 _TRANSACTIONS = [
     (True, [(b"a", b"1"), (b"b", b"2")]),
@@ -66,7 +66,7 @@ def test_s14_the_pieces_of_a_partition_hold_its_committed_records(
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_errors_name_the_object(cluster: Cluster, tmp_path: Path) -> None:
     topic = cluster.create_topic("errors")
-    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with control_of(cluster) as control:
         (log,) = control.partition_logs([(control.topics()[topic].topic_id, 0)])
         assert list(log.pieces(0, 1 << 60)) == []
     with pytest.raises(PipelineError, match="no cluster is running on the data folder"):

@@ -16,10 +16,9 @@ from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from lacuna.pipeline.control import JobClient
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Progress, Workers
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import UNMERGED, consumed
+from tests.pipeline.conftest import UNMERGED, consumed, control_of
 
 
 class Read(NamedTuple):
@@ -95,7 +94,7 @@ class Compactor:
 
     def control(self) -> JobClient:
         """Return a client of the cluster's control plane."""
-        return JobClient(find_cluster(data=str(self.cluster.data)).require_control())
+        return control_of(self.cluster)
 
     def logs(self, topic: str) -> list[Any]:
         """Return the metadata of a topic's partitions."""

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka import admin as kafka_admin
 
 from lacuna.controlplane.shared.log.pieces import Piece
@@ -18,7 +18,7 @@ from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, Read, read_partition
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import delete_records, transact
 
 HOUR_MS = 3_600_000
 #: At a time, where there are many transactions.
@@ -32,12 +32,6 @@ def _produce(cluster: Cluster, topic: str, records: list[dict[str, Any]], **sett
     for record in records:
         producer.produce(topic, partition=0, **record)
         producer.flush(60)
-
-
-def _delete_records(cluster: Cluster, topic: str, offset: int) -> None:
-    client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (future,) = client.delete_records([TopicPartition(topic, 0, offset)]).values()
-    future.result(60)
 
 
 def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
@@ -73,7 +67,7 @@ def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
         producer.produce(topic, b"%d" % number, partition=0)
         if number % 10 == 9:
             producer.flush(60)
-    _delete_records(cluster, topic, 15)
+    delete_records(cluster, topic, 15)
     before = read_partition(cluster, topic)
     assert [record.offset for record in before] == list(range(15, 30))
     assert not compactor.run(topic, rewrites_all=True).refused

@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lacuna.cli.app import app
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
-from tests.pipeline.conftest import UNMERGED, transact
+from tests.pipeline.conftest import UNMERGED, housekeeping_of, transact
 
 _SPARK = ["--spark", "--conf", "spark.driver.memory=512m"]
 WAIT_SECONDS = 240.0
@@ -169,8 +169,7 @@ def test_a_killed_driver_leaves_garbage_and_nothing_else(filled: Cluster) -> Non
     assert ran.returncode == 0, ran.stderr
     assert "2 partitions compacted" in ran.stdout
     assert _read(filled) == before
-    housekeeping = filled.embedded.agents[0].housekeeping
-    assert housekeeping is not None
+    housekeeping = housekeeping_of(filled)
     for _ in range(3):  # the lease ends, then its grace, then what was replaced
         filled.advance(11 * 60_000)
         filled.run(housekeeping.collect())

@@ -40,7 +40,6 @@ class _Forgetful(JobClient):
     lost = 2
 
     def call(self, command: Command) -> Reply:
-        """See JobClient."""
         reply = super().call(command)
         if command.HasField("swap_extents") and self.lost:
             self.lost -= 1
@@ -116,7 +115,6 @@ class _TooLate(JobClient):
     is_late = False
 
     def call(self, command: Command) -> Reply:
-        """See JobClient."""
         if command.HasField("swap_extents") and self.is_late:
             expired = ExtentsSwapped(error_code=ErrorCode.LEASE_EXPIRED)
             return Reply(extents_swapped=expired)

@@ -17,18 +17,18 @@ from lacuna.pipeline.compaction.settings import RewriteSettings
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import JobHold
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.logstore.segments.samples import check_segment
 from tests.pipeline.compaction.conftest import Compactor
+from tests.pipeline.conftest import control_of
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
 def control(cluster: Cluster) -> Iterator[JobClient]:
-    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as found:
+    with control_of(cluster) as found:
         yield found
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 
 from lacuna.base.errors import UserError
 from lacuna.cli.app import app
@@ -23,6 +22,7 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.runs import RunLog
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transactional
 from tests.pipeline.export.conftest import Lake, Place, catalog_of
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ class Transfers:
         self.topics = (lake.topic(), lake.topic())
         self.settings: dict[str, Any] = {"format": "iceberg"}
         self._lake = lake
-        self._by = self._producer(f"by-{self.topics[0]}")
-        self._holder = self._producer(f"holds-{self.topics[0]}")
+        self._by = transactional(lake.cluster, f"by-{self.topics[0]}")
+        self._holder = transactional(lake.cluster, f"holds-{self.topics[0]}")
 
     def export(self, **settings: Any) -> list[Any]:
         """Export both topics."""
@@ -53,17 +53,6 @@ class Transfers:
     def states(self) -> list[list[list[int]]]:
         """Return the amounts in the tables at each complete cut, oldest first."""
         return list(_states(self._lake.catalog(), self.topics))
-
-    def _producer(self, transactional_id: str) -> Producer:
-        producer = Producer(
-            {
-                "bootstrap.servers": self._lake.cluster.bootstrap,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": 300_000,
-            }
-        )
-        producer.init_transactions(60)
-        return producer
 
     def move(self, amount: int, key: bytes | None = None) -> None:
         """Commit one transfer."""
@@ -460,13 +449,7 @@ class Load:
 
     def _move(self, number: int) -> None:
         chance = random.Random(number)
-        producer = Producer(
-            {
-                "bootstrap.servers": self._cluster.bootstrap,
-                "transactional.id": f"load-{self._topics[0]}-{number}",
-            }
-        )
-        producer.init_transactions(60)
+        producer = transactional(self._cluster, f"load-{self._topics[0]}-{number}")
         while not self._end.is_set():
             producer.begin_transaction()
             amount = chance.randint(1, 1_000)

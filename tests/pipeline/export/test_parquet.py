@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
+from tests.pipeline.conftest import pins_of, transactional
 from tests.pipeline.export.conftest import Lake
 
 _MIXED = [
@@ -70,16 +71,9 @@ def test_s3_an_open_transaction_holds_the_export_back(lake: Lake, place: Any) ->
     """S3, S13: a run exports up to the last stable offset, and the next run continues."""
     name = lake.topic()
     plain = Producer({"bootstrap.servers": lake.cluster.bootstrap})
-    open_one = Producer(
-        {
-            "bootstrap.servers": lake.cluster.bootstrap,
-            "transactional.id": f"{name}-open",
-            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
-        }
-    )
+    open_one = transactional(lake.cluster, f"{name}-open")
     plain.produce(name, b"before")
     assert plain.flush(60) == 0
-    open_one.init_transactions(60)
     open_one.begin_transaction()
     open_one.produce(name, b"open")
     open_one.flush(60)
@@ -156,7 +150,7 @@ def test_what_is_read_is_pinned(lake: Lake, monkeypatch: Any) -> None:
     from lacuna.pipeline.export.job import Export
 
     name = lake.written(_MIXED)
-    pins = lake.cluster.embedded.running.runtime._state.segments.pins
+    pins = pins_of(lake.cluster)
     seen = []
     run = Export.run
 

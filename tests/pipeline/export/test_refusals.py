@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.dataset as pads
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from lacuna.cli.app import app
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
@@ -28,6 +27,7 @@ from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.holding import ReadHold, hold_lost
 from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import shared_store
+from tests.pipeline.conftest import delete_records, delete_topic, pins_of
 from tests.pipeline.export.conftest import Lake
 
 _SOME = [(True, [(b"a", b"1")] * 3)]
@@ -41,8 +41,7 @@ def _lacuna(*arguments: str) -> int:
 def test_s6_a_topic_that_was_made_again(kind: str, lake: Lake) -> None:
     name = lake.written(_SOME)
     lake.export(name, format=kind)
-    admin = AdminClient({"bootstrap.servers": lake.cluster.bootstrap})
-    admin.delete_topics([name])[name].result(60)
+    delete_topic(lake.cluster, name)
     lake.cluster.create_topic(name)
     lake.write(name, _SOME)
     with pytest.raises(DestinationError, match=f"{name} was deleted and recreated"):
@@ -50,13 +49,10 @@ def test_s6_a_topic_that_was_made_again(kind: str, lake: Lake) -> None:
 
 
 def test_retention_has_overtaken_the_export(lake: Lake, place: Any) -> None:
-    from confluent_kafka import TopicPartition
-
     name = lake.written(_SOME)
     lake.export(name, to=place.url)
     lake.write(name, _SOME * 2)
-    admin = AdminClient({"bootstrap.servers": lake.cluster.bootstrap})
-    admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(60)
+    delete_records(lake.cluster, name, 5)
     with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); continue .* --allow-loss"):
         lake.export(name, to=place.url)
     assert len(place.rows(name)) == 3
@@ -284,7 +280,7 @@ def test_objects_that_went_with_the_hold_are_no_loss(
 ) -> None:
     """Objects that a job misses after a long disconnection are left to the next run."""
     name = lake.written(_SOME)
-    pins = lake.cluster.embedded.running.runtime._state.segments.pins
+    pins = pins_of(lake.cluster)
     before = set(pins)
 
     def collected(*_: Any) -> None:

@@ -9,17 +9,13 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.spark_api import ReadAllAvailable
 from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
-from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import consumed, transact
+from tests.pipeline.conftest import consumed, publish_snapshot, transact, transactional
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
@@ -118,12 +114,7 @@ def _next_second() -> int:
 def _transfers(cluster: Cluster, name: str) -> tuple[str, Producer, Callable[[], None]]:
     """Two topics, of which an open transaction holds the second back. Return them, its producer, and a transfer."""
     topics = [cluster.create_topic(f"{name}-{side}", 1) for side in ("debit", "credit")]
-    holder, mover = (
-        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-{role}"})
-        for role in ("holds", "moves")
-    )
-    for producer in (holder, mover):
-        producer.init_transactions(60)
+    holder, mover = (transactional(cluster, f"{name}-{role}") for role in ("holds", "moves"))
 
     def move() -> None:
         mover.begin_transaction()
@@ -147,10 +138,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
 
     assert values() == [b"moved"]
     assert values(cut="transactions") == []
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     then = str(_next_second())
     holder.commit_transaction(60)
     assert sorted(values(cut="transactions")) == [b"held", b"moved", b"moved"]
@@ -191,14 +179,10 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     """The later outcome of open transactions does not matter. A snapshot of the metadata gives the same result."""
     topic = cluster.create_topic("past", 2)
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
-    open_ones = [
-        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"past-{end}"})
-        for end in ("commits", "aborts")
-    ]
+    open_ones = [transactional(cluster, f"past-{end}") for end in ("commits", "aborts")]
     plain.produce(topic, b"before", partition=0)
     plain.flush(60)
     for producer in open_ones:
-        producer.init_transactions(60)
         producer.begin_transaction()
         for partition in range(2):
             producer.produce(topic, b"open", partition=partition)
@@ -226,10 +210,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     ):
         values(asOf="2020-01-01T00:00Z")
 
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     plain.produce(topic, b"later", partition=0)
     plain.flush(60)
     later = _next_second()
@@ -274,8 +255,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
     """Tests rules S3 and S13."""
     topic = cluster.create_topic("ongoing")
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "ongoing"})
-    producer.init_transactions(60)
+    producer = transactional(cluster, "ongoing")
 
     def produce(by: Producer, value: bytes) -> None:
         by.produce(topic, value)

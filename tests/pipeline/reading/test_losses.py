@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
@@ -22,17 +21,12 @@ from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import delete_topic, pins_of, transact
 from tests.pipeline.reading.conftest import Planned, options_of
 
 
-def _deleted(cluster: Cluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
-
-
 def _made_anew(cluster: Cluster, topic: str) -> None:
-    _deleted(cluster, topic)
+    delete_topic(cluster, topic)
     cluster.create_topic(topic)
 
 
@@ -158,8 +152,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 
     def asking(self: JobClient, keys: Any) -> Any:
         while left:
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-            admin.delete_topics([topic])[left.pop()].result(60)
+            delete_topic(cluster, left.pop())
         return ask(self, keys)
 
     monkeypatch.setattr(JobClient, "partition_logs", asking)
@@ -212,7 +205,7 @@ def test_the_end_of_a_batch_waits_for_nobody(
     """A pin that cannot be released now is released with the next batch's."""
     topic = cluster.create_topic("unpinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
-    pins = cluster.embedded.running.runtime._state.segments.pins
+    pins = pins_of(cluster)
     before = set(pins)
     asked: list[int] = []
 
@@ -293,7 +286,7 @@ def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
         transact(cluster, each, [(True, [(b"k", b"old")] * 3)])
     with _old_reader(cluster, "", **given) as reader:
         start = reader.latestOffset()
-    (_made_anew if is_made_anew else _deleted)(cluster, topic)
+    (_made_anew if is_made_anew else delete_topic)(cluster, topic)
     transact(cluster, other, [(True, [(b"k", b"new")])])
     with _old_reader(cluster, "", **given) as failing:
         end = failing.latestOffset()

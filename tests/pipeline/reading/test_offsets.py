@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -21,7 +20,7 @@ from pyspark.sql.datasource import (
 
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import transact, transactional
 from tests.pipeline.reading.conftest import Load, Planned
 
 Plan = Callable[..., Planned]
@@ -38,10 +37,7 @@ def bounds(cluster: Cluster) -> str:
     """
     cluster.create_topic(TOPIC, 2, {"retention.ms": "-1"})
     for partition in range(2):
-        producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"bounds-{partition}"}
-        )
-        producer.init_transactions(60)
+        producer = transactional(cluster, f"bounds-{partition}")
         for offset in range(10):
             producer.begin_transaction()
             value = b"%d" % offset + b"." * 100

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,6 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.options import Options
@@ -24,11 +20,17 @@ from lacuna.pipeline.datasource.progress import lag
 from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import DataLossError
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
-from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import transact
+from tests.pipeline.conftest import (
+    MERGES,
+    MERGING,
+    control_of,
+    housekeeping_of,
+    pins_of,
+    publish_snapshot,
+    transact,
+    transactional,
+)
 from tests.pipeline.reading.conftest import options_of
 from tests.pipeline.reading.sinks import Sink
 
@@ -87,9 +89,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 
     def run_after(*, publishes: bool) -> int:
         if publishes:
-            with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
-                store = shared_store(cluster.store_url)
-                publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+            publish_snapshot(cluster)
         sink.run(stream(cluster, topic, **where))
         return sum(map(len, sink.records().values()))
 
@@ -140,14 +140,7 @@ def test_s3_an_open_transaction_holds_the_stream_back(
 ) -> None:
     """Tests rules S3 and S13."""
     topic = cluster.create_topic("held-back")
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "transactional.id": "held",
-            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
-        }
-    )
-    producer.init_transactions(60)
+    producer = transactional(cluster, "held")
     for value in (b"first", b"second"):
         producer.begin_transaction()
         producer.produce(topic, value)
@@ -218,19 +211,6 @@ class Writing:
             thread.join()
 
 
-def _merging(every_ms: int = 200) -> AgentParts:
-    """Housekeeping that merges everything it can, and collects what was replaced."""
-    merge = MergeSettings(min_age_ms=0, min_extents=2)
-    return AgentParts(
-        produce=ProduceSettings(hot_bytes=0),
-        housekeeping=HousekeepingSettings(
-            merge_interval_ms=every_ms,
-            collect_interval_ms=every_ms,
-            merge=merge,
-        ),
-    )
-
-
 @pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.slow)])
 def test_s14_exactly_once_over_restarts_and_merges(
     spark: SparkSession, stream: Stream, sink: Sink, start: str
@@ -238,7 +218,8 @@ def test_s14_exactly_once_over_restarts_and_merges(
     """S14, S19: a query is ended in mid-batch five times, while segments are merged and transactions arrive. In the
     end, every committed record is there once.
     """
-    with Cluster(parts=_merging()) as cluster:
+    often = replace(MERGES, merge_interval_ms=200, collect_interval_ms=200)
+    with Cluster(parts=replace(MERGING, housekeeping=often)) as cluster:
         topic = cluster.create_topic("restarted", 2)
         writing = Writing(cluster, topic)
         options = {"startingOffsets": start, "maxOffsetsPerTrigger": "200"}
@@ -301,7 +282,7 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
 @pytest.mark.parametrize("pin", ["1h", "0s"])
 def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
     """S19: after a merge and a collection, it is still read as planned. Without a pin it is not."""
-    with Cluster(parts=_merging(every_ms=1 << 40)) as cluster:  # when the test says, not before
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
         options = Options(options_of(cluster, topic, pin=pin))
@@ -309,8 +290,7 @@ def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
         try:
             end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
             tasks = reader.partitions({topic: {"0": 0}}, end)
-            housekeeping = cluster.embedded.agents[0].housekeeping
-            assert housekeeping is not None
+            housekeeping = housekeeping_of(cluster)
             cluster.run(housekeeping.merge())
             for _ in range(30):
                 cluster.advance(60_000)
@@ -326,10 +306,10 @@ def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
 
 def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
     """It extends its pins only while it runs, by the requested time at most."""
-    with Cluster(parts=_merging()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("killed")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        pins = cluster.embedded.running.runtime._state.segments.pins
+        pins = pins_of(cluster)
         before = set(pins)
         reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
         brief = StreamReader(Options(options_of(cluster, topic, pin="1s")), RECORD_COLUMNS)
@@ -351,7 +331,7 @@ def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
 
 def test_a_pin_that_has_ended_is_no_error() -> None:
     """A batch outlasts its pin, or the release of a pin succeeds without an answer."""
-    with Cluster(parts=_merging()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("outlived")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
         reader = StreamReader(Options(options_of(cluster, topic, pin="1m")), RECORD_COLUMNS)
@@ -363,7 +343,7 @@ def test_a_pin_that_has_ended_is_no_error() -> None:
             reader.commit(end)
         finally:
             reader.stop()
-        with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
+        with control_of(cluster) as control:
             pin_id = pinning.pin(control, 60)
             assert pin_id is not None
             pinning.unpin(control, pin_id)

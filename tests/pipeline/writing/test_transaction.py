@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -27,7 +26,7 @@ from lacuna.pipeline.datasource.writing.writers import abort, release
 from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 from lacuna.testing import Cluster
 from tests.agent.housekeeping.test_housekeeping import PARTS, housekeeping
-from tests.pipeline.conftest import consumed
+from tests.pipeline.conftest import consumed, delete_topic
 
 from .conftest import commit, open_control, options, progress, write
 
@@ -161,8 +160,7 @@ def test_progress_outlives_one_of_the_topics(cluster: Cluster) -> None:
 
 
 def delete(cluster: Cluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
+    delete_topic(cluster, topic)
 
 
 def test_an_expired_lease_fails_the_write_whole(cluster: Cluster) -> None:
