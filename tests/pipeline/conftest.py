@@ -1,8 +1,11 @@
 """Fixtures for tests of the pipeline: a Spark session, clusters, and real transactions to read."""
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Any
 
 import pytest
@@ -230,3 +233,17 @@ def consumed(
     finally:
         consumer.close()
     return found
+
+
+@contextmanager
+def at_work(jobs: Sequence[Callable[[Event], None]]) -> Iterator[None]:
+    """Runs jobs in threads during the block, after which their event is set. Raises the error of one that failed."""
+    is_over = Event()
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        running = [pool.submit(job, is_over) for job in jobs]
+        try:
+            yield
+        finally:
+            is_over.set()
+    for each in running:
+        each.result()

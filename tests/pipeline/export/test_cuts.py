@@ -6,10 +6,11 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
@@ -22,7 +23,7 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.runs import RunLog
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import transactional
+from tests.pipeline.conftest import at_work, transactional
 from tests.pipeline.export.conftest import Lake, Place, catalog_of
 
 if TYPE_CHECKING:
@@ -433,24 +434,16 @@ class Load:
     def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
         self._topics = topics
-        self._end = threading.Event()
         self.committed = 0
-        self._threads = [threading.Thread(target=self._move, args=(each,)) for each in range(8)]
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
+    def under_way(self) -> AbstractContextManager[None]:
+        """Move amounts during the block."""
+        return at_work([partial(self._move, number) for number in range(8)])
 
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _move(self, number: int) -> None:
+    def _move(self, number: int, is_over: Event) -> None:
         chance = random.Random(number)
         producer = transactional(self._cluster, f"load-{self._topics[0]}-{number}")
-        while not self._end.is_set():
+        while not is_over.is_set():
             producer.begin_transaction()
             amount = chance.randint(1, 1_000)
             for topic, sign in zip(self._topics, (-1, 1), strict=True):
@@ -458,7 +451,7 @@ class Load:
                 producer.produce(topic, json.dumps(sign * amount), partition=partition)
             if chance.random() < 0.3:  # some are open for longer than others
                 producer.flush(60)
-                self._end.wait(chance.random() * 0.5)
+                is_over.wait(chance.random() * 0.5)
             if chance.random() < 0.5:
                 producer.abort_transaction(60)
             else:
@@ -482,11 +475,12 @@ def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
     if kind == "REST catalog":
         to["catalog"] = {"uri": request.getfixturevalue("rest").uri}
         command += ["--catalog-uri", to["catalog"]["uri"]]
-    with Load(lake.cluster, topics) as load:
+    load = Load(lake.cluster, topics)
+    with load.under_way():
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *command], stdout=subprocess.DEVNULL
         )
-        threading.Event().wait(5)  # some runs; the kill comes at any moment of one
+        Event().wait(5)  # some runs; the kill comes at any moment of one
         process.kill()
         process.wait()
         lake.export_all(topics, **to)

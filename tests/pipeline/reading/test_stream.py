@@ -1,10 +1,11 @@
 """Tests streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
 
-import threading
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from lacuna.testing import Cluster
 from tests.pipeline.conftest import (
     MERGES,
     MERGING,
+    at_work,
     control_of,
     housekeeping_of,
     pins_of,
@@ -160,19 +162,18 @@ class Writing:
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
-        self._end = threading.Event()
-        self.has_begun = threading.Event()
+        self._has_begun = Event()
         self.committed: dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]] = {}
         self._producer = Producer(
             {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "linger.ms": 0}
         )
         self._producer.init_transactions(60)
 
-    def run(self) -> None:
-        number = 0
-        while not self._end.is_set():
+    def _run(self, is_over: Event) -> None:
+        for number in itertools.count():
+            if is_over.is_set():
+                return
             self._transaction(number)
-            number += 1
 
     def _transaction(self, number: int) -> None:
         found: list[Any] = []
@@ -196,19 +197,14 @@ class Writing:
                 message.key(),
                 message.value(),
             )
-        self.has_begun.set()
+        self._has_begun.set()
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """Run transactions during the block."""
-        thread = threading.Thread(target=self.run)
-        thread.start()
-        try:
-            assert self.has_begun.wait(60)
+        with at_work([self._run]):
+            assert self._has_begun.wait(60)
             yield
-        finally:
-            self._end.set()
-            thread.join()
 
 
 @pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.slow)])
