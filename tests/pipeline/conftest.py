@@ -172,7 +172,6 @@ def delete_topic(cluster: Cluster, topic: str) -> None:
 
 
 def delete_records(cluster: Cluster, topic: str, offset: int) -> None:
-    """Moves the log start of partition 0."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     (future,) = admin.delete_records([TopicPartition(topic, 0, offset)]).values()
     future.result(60)

@@ -69,7 +69,6 @@ def location_of(cluster: Cluster) -> ClusterLocation:
 
 
 def segments(cluster: Cluster) -> list[str]:
-    """Return the keys of the segments in the bucket."""
     return [i.key for i in shared_store(cluster.store_url).list() if i.key.endswith(".seg")]
 
 

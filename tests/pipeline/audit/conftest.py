@@ -45,7 +45,6 @@ class Bucket:
         return control_of(self.cluster)
 
     def segments(self) -> list[str]:
-        """Return the keys of all segments."""
         return [info.key for info in self.store.list() if info.key.endswith(".seg")]
 
     def live_segments(self, topic: str) -> list[str]:
@@ -70,7 +69,6 @@ class Bucket:
         return before
 
     def merge(self) -> None:
-        """Merge everything that is worth merging."""
         for agent in self.cluster.embedded.agents:
             assert agent.housekeeping is not None
             self.cluster.run(agent.housekeeping.merge())

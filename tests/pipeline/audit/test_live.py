@@ -37,7 +37,6 @@ class Load:
         self._topics = topics
 
     def under_way(self) -> AbstractContextManager[None]:
-        """Produce during the block."""
         return at_work([partial(self._produce, number) for number in range(len(self.ended))])
 
     def await_one_after(self, ended: list[int]) -> None:

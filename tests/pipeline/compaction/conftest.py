@@ -32,7 +32,6 @@ class Read(NamedTuple):
 
 
 def read_record(message: Any) -> Read:
-    """Return a librdkafka message as a value."""
     headers = tuple(message.headers() or ())
     return Read(message.offset(), message.timestamp(), message.key(), message.value(), headers)
 
@@ -63,7 +62,6 @@ def consumer_of(
 def read_partition(
     cluster: Cluster, topic: str, partition: int = 0, first: int = OFFSET_BEGINNING
 ) -> list[Read]:
-    """Return all committed records from an offset, read by a fresh consumer."""
     return [read_record(each) for each in consumed(cluster, topic, [partition], first)]
 
 
@@ -88,16 +86,13 @@ class Compactor:
         )
 
     def run(self, *topics: str, **settings: Any) -> CompactionReport:
-        """Run once. Return the report."""
         with self.control() as control:
             return self.job(control, **settings).run(topics)
 
     def control(self) -> JobClient:
-        """Return a client of the cluster's control plane."""
         return control_of(self.cluster)
 
     def logs(self, topic: str) -> list[Any]:
-        """Return the metadata of a topic's partitions."""
         with self.control() as control:
             found = control.topics()[topic]
             return control.partition_logs(
@@ -117,13 +112,11 @@ class Meanwhile(Progress):
         self._at_first = at_first
 
     def expect(self, amount: int) -> None:
-        """Receive the plan."""
         work, self._at_begin = self._at_begin, None
         if work is not None:
             work()
 
     def advance(self, amount: int) -> None:
-        """Receive a completed unit."""
         work, self._at_first = self._at_first, None
         if work is not None:
             work()
@@ -131,7 +124,6 @@ class Meanwhile(Progress):
 
 @pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.slow)])
 def workers(request: pytest.FixtureRequest) -> Workers:
-    """This process, or Spark."""
     os.environ.update(CREDENTIALS)
     if request.param == "here":
         return Workers()

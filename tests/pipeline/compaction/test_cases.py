@@ -35,7 +35,6 @@ def _produce(cluster: Cluster, topic: str, records: list[dict[str, Any]], **sett
 
 
 def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
-    """Return the stored batches of partition 0."""
     (log,) = compactor.logs(topic)
     with compactor.control() as control:
         cluster_id = control.cluster_id

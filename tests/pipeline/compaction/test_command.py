@@ -68,7 +68,6 @@ def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _segments(cluster: Cluster) -> set[str]:
-    """Return the paths of the segments in the store."""
     objects = Path(cluster.data) / "objects"
     return {str(path) for path in objects.rglob("*.seg")}
 

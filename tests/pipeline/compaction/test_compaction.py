@@ -84,7 +84,6 @@ class Writer:
                 self.commit()
 
     def begin(self, keys: int = 8) -> None:
-        """Open a transaction and write to it."""
         self.begun = {}
         self.producer.begin_transaction()
         for _ in range(self.random.randint(1, 12)):
@@ -98,7 +97,6 @@ class Writer:
         self.producer.flush(60)
 
     def commit(self) -> None:
-        """Commit the open transaction."""
         self.producer.commit_transaction(60)
         self.last.update(self.begun)
 

@@ -1,6 +1,4 @@
-"""Tests consumers and other users while the log is rewritten, and units that share a Spark job: each is swapped
-separately, independently of the others.
-"""
+"""Tests consumers and other users while the log is rewritten, and units that share a Spark job."""
 
 import os
 import threading

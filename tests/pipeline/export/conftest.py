@@ -57,7 +57,6 @@ class Lake:
         return self.cluster.create_topic(f"exported-{next(_numbers)}", partitions, named)
 
     def written(self, transactions: Iterable[tuple[bool, Any]] = MIXED) -> str:
-        """Create a topic with these transactions."""
         topic = self.topic()
         self.write(topic, transactions)
         return topic
@@ -65,7 +64,6 @@ class Lake:
     def write(
         self, topic: str, transactions: Iterable[tuple[bool, Any]], partition: int = 0
     ) -> None:
-        """Write transactions, as `transact` does."""
         transact(self.cluster, topic, transactions, partition)
 
     def consume(self, topic: str, partitions: int = 1) -> list[Row]:
@@ -103,11 +101,9 @@ class Lake:
         assert process.exitcode == -signal.SIGKILL
 
     def catalog(self) -> Catalog:
-        """Return the catalog of the folder."""
         return catalog_of(self.folder)
 
     def table(self, topic: str) -> Table:
-        """Return the table of a topic in the folder."""
         return self.catalog().load_table(("lacuna", topic))
 
 
@@ -136,7 +132,6 @@ def lake(cluster: Cluster, tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def export_on_spark(spark: SparkSession, lake: Lake) -> Callable[..., TopicReport]:
-    """Lake.export on Spark."""
     return dataclasses.replace(lake, workers=Workers(lambda: spark)).export
 
 
@@ -161,7 +156,6 @@ class Place:
         return [] if table.num_columns == 0 else rows_of(table)
 
     def names(self, folder: str) -> list[str]:
-        """Return all names below."""
         return open_destination(self.url).names(folder)
 
 
@@ -185,13 +179,11 @@ def rows_of(table: Any) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def moto(request: pytest.FixtureRequest) -> str:
-    """The URL of an S3 bucket."""
     return moto_url(request)
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A destination for exports."""
     if request.param == "folder":
         return Place(str(tmp_path / "lake"))
     bucket, query = request.getfixturevalue("moto").split("?")
@@ -235,12 +227,10 @@ def replace(where: Any, name: str, new: Any) -> None:
 
 
 def die(*_: object) -> None:
-    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
-    """Die instead of appending a record of the kind."""
     append = RunLog.append
 
     def appending(log: RunLog, record: RunRecord) -> None:

@@ -44,7 +44,6 @@ class Transfers:
         self._holder = transactional(lake.cluster, f"holds-{self.topics[0]}")
 
     def export(self, **settings: Any) -> list[Any]:
-        """Export both topics."""
         return self._lake.export_all(self.topics, **{**self.settings, **settings})
 
     def cut(self, **settings: Any) -> Any:
@@ -56,7 +55,6 @@ class Transfers:
         return list(_states(self._lake.catalog(), self.topics))
 
     def move(self, amount: int, key: bytes | None = None) -> None:
-        """Commit one transfer."""
         self._by.begin_transaction()
         for topic, sign in zip(self.topics, (-1, 1), strict=True):
             self._by.produce(topic, json.dumps(sign * amount), key, partition=0)
@@ -69,7 +67,6 @@ class Transfers:
         assert self._holder.flush(60) == 0
 
     def release(self) -> None:
-        """End it."""
         self._holder.commit_transaction(60)
 
 
@@ -437,7 +434,6 @@ class Load:
         self.committed = 0
 
     def under_way(self) -> AbstractContextManager[None]:
-        """Move amounts during the block."""
         return at_work([partial(self._move, number) for number in range(8)])
 
     def _move(self, number: int, is_over: Event) -> None:

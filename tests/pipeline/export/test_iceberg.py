@@ -294,7 +294,6 @@ def test_transforms_of_columns_partition_a_table(
 
 
 def _files(lake: Lake, topic: str) -> set[str]:
-    """Return the data files in the folder of a table."""
     there = (lake.folder / "lacuna" / topic).rglob("*.parquet")
     return {f"file://{path}" for path in there}
 

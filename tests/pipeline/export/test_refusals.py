@@ -83,9 +83,7 @@ def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) ->
 
 
 def test_a_damaged_object_in_the_middle_of_a_job(lake: Lake, place: Any) -> None:
-    """One message names the object and its offsets. Output of parallel tasks stays invisible, and the next run removes
-    it.
-    """
+    """One message names the object and its offsets. Output of other tasks is invisible until a run removes it."""
     name = lake.topic(2)
     lake.write(name, _SOME)
     lake.write(name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)

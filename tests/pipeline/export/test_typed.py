@@ -393,9 +393,7 @@ def test_a_record_that_does_not_fit_fails_the_export(lake: Lake, place: Any) -> 
 
 @pytest.mark.slow
 def test_a_run_that_failed_binds_nobody(lake: Lake, place: Any) -> None:
-    """Its message asks for a corrected schema, which may have other columns and partitions because nothing
-    was visible.
-    """
+    """A corrected schema may have other columns and partitions, because nothing was visible."""
     name = lake.written([(True, [(b"k", b'{"a": "x"}')])])
     wrong = Layout(value=_json(a={"type": "integer"}), partition_by="day")
     mended = Layout(value=_json(a={"type": "string"}), partition_by="hour")

@@ -32,9 +32,7 @@ _TIME = 1_600_000_000_000
 
 @pytest.fixture(scope="module")
 def bounds(cluster: Cluster) -> str:
-    """Two partitions of ten records a second apart, each in its own transaction. In partition 0, offsets 4 and 5
-    aborted.
-    """
+    """Two partitions of ten transactions of one record, a second apart; offsets 4 and 5 of partition 0 aborted."""
     cluster.create_topic(TOPIC, 2, {"retention.ms": "-1"})
     for partition in range(2):
         producer = transactional(cluster, f"bounds-{partition}")

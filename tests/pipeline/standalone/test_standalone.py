@@ -38,9 +38,7 @@ class Topic:
 
 @pytest.fixture(scope="module")
 def orders(served: ProcessCluster) -> Topic:
-    """Transactions of 400 kB, a third of them aborted. They fill several tasks and are too large for an agent
-    to merge.
-    """
+    """Transactions of 400 kB, a third of them aborted: they fill several tasks, and are too large to be merged."""
     rows: Rows = []
     for partition in range(PARTITIONS):
         rows += produce(served, "orders", partition, transactions=20, size=4000)
@@ -66,7 +64,6 @@ def produce(
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """Return the output of a command that succeeded."""
     told, errors = process.communicate(timeout=COMMAND_SECONDS)
     assert process.returncode == 0, told + errors
     return told
@@ -83,7 +80,6 @@ class Jobs:
 
 @pytest.fixture(scope="module")
 def jobs(run: Run, served: ProcessCluster, orders: Topic) -> Jobs:
-    """Run by one application."""
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
     admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(60)
     data = str(served.data)

@@ -48,7 +48,6 @@ def python(version: tuple[int, ...], tmp_path: Path) -> Path:
 
 
 def ran(*command: str) -> str:
-    """Return the output of a command that succeeded."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -59,6 +59,5 @@ def commit(
     done: QueryProgress | None = None,
     transactional_id: str = "writer",
 ) -> bool:
-    """Commit as a separate driver does."""
     with open_control(cluster) as control:
         return commit_write(control, transactional_id, tasks, done)

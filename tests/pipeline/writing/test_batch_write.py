@@ -90,7 +90,6 @@ VALUES = [b"a value that repeats itself %d" % number for number in range(2000)]
 
 
 def stored(cluster: Cluster, topic: str) -> bytes:
-    """Return the stored batches of partition 0."""
     location = find_cluster(data=str(cluster.data))
     with JobClient(location.require_control()) as control:
         key = (control.topics()[topic].topic_id, 0)

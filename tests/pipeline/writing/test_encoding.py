@@ -105,7 +105,6 @@ def test_timestamps_are_rounded_down(microseconds: int) -> None:
 
 
 def put(cluster: Cluster, topic: str, rows: list[dict[str, Any]], **given: str) -> None:
-    """Write two batches of rows in one task."""
     half = len(rows) // 2
     batches = [batch_of(rows[:half]), batch_of(rows[half:])]
     task = write_task(options(cluster, topic=topic, **given), batches)

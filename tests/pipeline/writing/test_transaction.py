@@ -197,7 +197,6 @@ def test_a_write_of_nothing_asks_for_nothing(cluster: Cluster) -> None:
 
 @pytest.fixture
 def private() -> Iterator[Cluster]:
-    """A cluster to kill."""
     with Cluster() as running:
         yield running
 
