@@ -191,41 +191,36 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("arguments", "says"),
     [
-        ({"topics": "ordres"}, PipelineError, "there is no topic 'ordres': did you mean 'orders'?"),
-        ({"topics": []}, PipelineError, "name at least one"),
-        ({"partitions": 3}, PipelineError, "it has partitions 0 to 2"),
-        (
-            {"columns": ["offsets"]},
-            PipelineError,
-            "'offsets' is no column; the columns are topic, ",
-        ),
-        ({"columns": []}, PipelineError, "name at least one of topic"),
-        ({"columns": ["key", "key"]}, PipelineError, "'key' is named twice"),
-        ({"isolation": "none"}, PipelineError, "choose 'read_committed'"),
-        ({"start": 10_000}, PipelineError, "but offset 10000 was requested"),
-        ({"start": -1}, PipelineError, "offsets are not negative"),
-        ({"start": "soon"}, PipelineError, "write a time such as"),
-        ({"end": 5, "as_of": "-1m"}, PipelineError, "leave one of them out"),
-        ({"as_of": "-1m", "isolation": "uncommitted"}, PipelineError, "leave isolation out"),
-        ({"as_of": "-10d"}, PipelineError, "as_of: the visible part of orders at that time"),
-        ({"data": "no/such/folder"}, PipelineError, "there is no folder no/such/folder: check"),
-        ({"data": "."}, PipelineError, "no cluster is running on the data folder .: start it"),
-        ({"data": None}, PipelineError, "no bucket is named: give the data folder"),
+        ({"topics": "ordres"}, "there is no topic 'ordres': did you mean 'orders'?"),
+        ({"topics": []}, "name at least one"),
+        ({"partitions": 3}, "it has partitions 0 to 2"),
+        ({"columns": ["offsets"]}, "'offsets' is no column; the columns are topic, "),
+        ({"columns": []}, "name at least one of topic"),
+        ({"columns": ["key", "key"]}, "'key' is named twice"),
+        ({"isolation": "none"}, "choose 'read_committed'"),
+        ({"start": 10_000}, "but offset 10000 was requested"),
+        ({"start": -1}, "offsets are not negative"),
+        ({"start": "soon"}, "write a time such as"),
+        ({"end": 5, "as_of": "-1m"}, "leave one of them out"),
+        ({"as_of": "-1m", "isolation": "uncommitted"}, "leave isolation out"),
+        ({"as_of": "-10d"}, "as_of: the visible part of orders at that time"),
+        ({"data": "no/such/folder"}, "there is no folder no/such/folder: check"),
+        ({"data": "."}, "no cluster is running on the data folder .: start it"),
+        ({"data": None}, "no bucket is named: give the data folder"),
     ],
 )
 def test_errors_say_what_to_do(
     running: Cluster,
     arguments: dict[str, Any],
-    error: type[Exception],
     says: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"topics": "orders", "data": str(running.data), **arguments}
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error) as caught:
+    with pytest.raises(PipelineError) as caught:
         lacuna.read(**given)
     assert says in str(caught.value)
 

@@ -10,12 +10,10 @@ from lacuna.agent.produce.recompress import compression_of
 from lacuna.logstore.records.batch import read_batches
 from lacuna.logstore.records.compression import compress
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.writing.task import write_task
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import consumed
+from tests.pipeline.conftest import consumed, control_of
 
 from .conftest import batch_of, commit, options
 
@@ -90,11 +88,10 @@ VALUES = [b"a value that repeats itself %d" % number for number in range(2000)]
 
 
 def stored(cluster: Cluster, topic: str) -> bytes:
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
+    with control_of(cluster) as control:
         key = (control.topics()[topic].topic_id, 0)
         (log,) = control.partition_logs([key])
-        store = shared_store(location.store)
+        store = shared_store(cluster.store_url)
         pieces = log.pieces(0, log.high_watermark)
         return b"".join(
             bytes(store.get(each.key(control.cluster_id), each.position, each.size))
@@ -157,7 +154,6 @@ def test_topics_of_one_write_have_their_own(cluster: Cluster) -> None:
 def test_a_write_to_s3(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("on-s3", 2)
     frame = spark.range(500).selectExpr("string(id) AS key", "string(id) AS value").repartition(2)
-    writer = frame.write.format("lacuna").mode("append").option("data", str(cluster.data))
-    writer.option("topic", topic).save()
+    save(frame, cluster, topic=topic)
     found = sorted(int(m.value() or b"") for m in consumed(cluster, topic, range(2)))
     assert found == list(range(500))

@@ -28,6 +28,13 @@ def to_topic(frame: DataFrame, cluster: Cluster, topic: str, checkpoint: Path) -
     return writer.option("topic", topic).option("checkpointLocation", str(checkpoint))
 
 
+def run(writer: DataStreamWriter, batches: int) -> None:
+    """Run a query until this many micro-batches are complete."""
+    query = writer.start()
+    await_batches(query, batches)
+    query.stop()
+
+
 def await_batches(query: StreamingQuery, batches: int) -> None:
     """Wait until this many micro-batches are complete. Raises the query's error."""
     while (query.lastProgress or {"batchId": -1})["batchId"] < batches - 1:
@@ -48,9 +55,7 @@ def test_a_query_that_is_started_again_neither_loses_nor_repeats(
 ) -> None:
     topic = cluster.create_topic("numbers", 2)
     for batches in (2, 4):
-        query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-        await_batches(query, batches)
-        query.stop()
+        run(to_topic(numbers(spark), cluster, topic, checkpoint), batches)
     found = values(consumed(cluster, topic, range(2)))
     assert found == list(range(len(found)))
     assert len(found) >= 4 * ROWS
@@ -62,14 +67,10 @@ def test_a_batch_that_spark_forgot_is_not_written_again(
 ) -> None:
     """A driver that dies between the sink's commit and Spark's own commit log leaves this state."""
     topic = cluster.create_topic("forgotten", 2)
-    query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-    await_batches(query, 2)
-    query.stop()
+    run(to_topic(numbers(spark), cluster, topic, checkpoint), 2)
     before = values(consumed(cluster, topic, range(2)))
     forget_last_batch(checkpoint)
-    query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-    await_batches(query, len(before) // ROWS + 1)
-    query.stop()
+    run(to_topic(numbers(spark), cluster, topic, checkpoint), len(before) // ROWS + 1)
     found = values(consumed(cluster, topic, range(2)))
     assert len(found) > len(before)
     assert found == list(range(len(found)))
@@ -112,15 +113,11 @@ def test_foreach_batch_with_a_number_writes_once(
             ).save()
 
     writer = numbers(spark).writeStream.foreachBatch(write)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
-    await_batches(query, 2)
-    query.stop()
+    run(writer.option("checkpointLocation", str(checkpoint)), 2)
     found = values(consumed(cluster, topic))
     assert found == list(range(len(found)))
     assert len(found) >= 2 * ROWS
-    query = writer.option("checkpointLocation", f"{checkpoint}-new").start()
-    await_batches(query, 1)
-    query.stop()
+    run(writer.option("checkpointLocation", f"{checkpoint}-new"), 1)
     found = values(consumed(cluster, topic))[: 2 * ROWS]
     assert found == sorted(2 * list(range(ROWS)))  # another query's numbers begin anew
 
@@ -130,9 +127,7 @@ def test_complete_mode_adds_the_whole_result_each_time(
 ) -> None:
     topic = cluster.create_topic("complete")
     counts = numbers(spark).groupBy("key").count().selectExpr("key", "string(count) AS value")
-    query = to_topic(counts, cluster, topic, checkpoint).outputMode("complete").start()
-    await_batches(query, 2)
-    query.stop()
+    run(to_topic(counts, cluster, topic, checkpoint).outputMode("complete"), 2)
     found = consumed(cluster, topic)
     assert sum(int(m.value() or b"") for m in found[:7]) == ROWS
     assert sum(int(m.value() or b"") for m in found[7:14]) == 2 * ROWS
@@ -144,9 +139,7 @@ def test_a_new_checkpoint_under_an_old_transactional_id_begins_anew(
     topic = cluster.create_topic("chosen")
     for name in ("one", "two"):
         writer = to_topic(numbers(spark), cluster, topic, tmp_path / name)
-        query = writer.option("transactionalId", "chosen").start()
-        await_batches(query, 1)
-        query.stop()
+        run(writer.option("transactionalId", "chosen"), 1)
     found = Counter(values(consumed(cluster, topic)))
     assert all(found[number] == 2 for number in range(ROWS))
 

@@ -14,7 +14,6 @@ from lacuna.controlplane.state.state import REMEMBERED_COMMITS
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments import lease_prefix, segments_prefix
-from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.lease import LEASE_SECONDS
 from lacuna.pipeline.datasource.writing.transaction import (
@@ -142,7 +141,7 @@ def test_an_unknown_outcome_is_found_out(cluster: Cluster) -> None:
 def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster) -> None:
     kept, gone = cluster.create_topic("kept"), cluster.create_topic("gone")
     tasks = [write(cluster, topic, [b"x"]) for topic in (kept, gone)]
-    delete(cluster, gone)
+    delete_topic(cluster, gone)
     with pytest.raises(PipelineError, match="topic 'gone' was deleted during the write"):
         commit(cluster, tasks, progress(0, "deleted"))
     assert consumed(cluster, kept) == []
@@ -153,14 +152,10 @@ def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster) -> None:
 def test_progress_outlives_one_of_the_topics(cluster: Cluster) -> None:
     names = [cluster.create_topic(f"progress-{n}") for n in range(2)]
     assert commit(cluster, [write(cluster, topic, [b"x"]) for topic in names], progress(4, "both"))
-    delete(cluster, names[0])
+    delete_topic(cluster, names[0])
     with open_control(cluster) as control:
         assert is_written(control, progress(4, "both"))
         assert not is_written(control, progress(5, "both"))
-
-
-def delete(cluster: Cluster, topic: str) -> None:
-    delete_topic(cluster, topic)
 
 
 def test_an_expired_lease_fails_the_write_whole(cluster: Cluster) -> None:
@@ -219,8 +214,7 @@ def test_a_commit_goes_on_when_the_control_plane_is_back(private: Cluster) -> No
 @pytest.fixture
 def collected() -> Iterator[Cluster]:
     """A cluster that collects only at a test's request, with a clock that the test sets."""
-    parts: AgentParts = PARTS
-    with Cluster(parts=parts) as running:
+    with Cluster(parts=PARTS) as running:
         yield running
 
 
