@@ -45,6 +45,7 @@ Q = TypeVar("Q")
 T = TypeVar("T")
 R = TypeVar("R")
 
+NO_LEADER: Final = -1
 LATEST: Final = -1
 EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
@@ -105,6 +106,10 @@ def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
         yield items[start : start + most]
 
 
+def show(place: Place) -> str:
+    return f"{place[0]}[{place[1]}]"
+
+
 def name_of(code: int) -> str:
     try:
         return ErrorCode(code).name
@@ -125,8 +130,13 @@ class TopicThere:
     def of(cls, topic: MetadataResponseTopic) -> Self:
         leaders = {each.partition_index: each.leader_id for each in topic.partitions}
         topic_id = "" if topic.topic_id == ZERO_UUID else show_id(topic.topic_id)
-        nodes = [leaders.get(index, -1) for index in range(len(topic.partitions))]
+        nodes = [leaders.get(index, NO_LEADER) for index in range(len(topic.partitions))]
         return cls(topic.name or "", topic_id, topic.topic_id, nodes)
+
+
+def link_of(source: "Kafka", topic: TopicThere) -> str:
+    """Return the mirror.source of a copy of this topic."""
+    return f"{source.cluster_id}/{topic.topic_id or topic.name}"
 
 
 class Broker:
@@ -294,6 +304,16 @@ class Kafka:
         self.cluster_id = answer.cluster_id or ""
         return answer
 
+    async def by_leader(self, places: Iterable[Place]) -> dict[int, dict[str, list[int]]]:
+        """Return the partitions that are there, by the node that leads them, or NO_LEADER, and by topic."""
+        topics = await self.topics()
+        found: dict[int, dict[str, list[int]]] = {}
+        for name, index in places:
+            if name in topics and index < len(topics[name].leaders):
+                led = found.setdefault(topics[name].leaders[index], {})
+                led.setdefault(name, []).append(index)
+        return found
+
     async def offsets(
         self, places: Iterable[Place], timestamp: int, isolation: int
     ) -> dict[Place, int]:
@@ -317,18 +337,9 @@ class Kafka:
         self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
     ) -> list[Place]:
         """Add the offsets of partitions to `found`, and return the partitions that must be asked for again."""
-        topics = await self.topics()
-        by_leader: dict[int, dict[str, list[int]]] = {}
-        left: list[Place] = []
-        for name, index in places:
-            topic = topics.get(name)
-            if topic is None or index >= len(topic.leaders):
-                continue
-            leader = topic.leaders[index]
-            if leader < 0:
-                left.append((name, index))
-            else:
-                by_leader.setdefault(leader, {}).setdefault(name, []).append(index)
+        by_leader = await self.by_leader(places)
+        leaderless = by_leader.pop(NO_LEADER, {})
+        left = [(name, index) for name, indexes in leaderless.items() for index in indexes]
         for leader, wanted in by_leader.items():
             left += await self._ask_leader(leader, wanted, timestamp, isolation, found)
         return left
