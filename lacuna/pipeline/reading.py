@@ -22,9 +22,9 @@ from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 from lacuna.pipeline.location import STORE_VARIABLE, ClusterLocation, find_cluster
-from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_metadata
+from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_checked
 from lacuna.pipeline.record_batches import Span, record_batches, schema_of
-from lacuna.pipeline.stores import check_store, shared_store
+from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.pipeline")
 
@@ -172,13 +172,7 @@ class Source:
 
     def open(self) -> MetadataSource:
         """Opens its metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
-        metadata = open_metadata(self.location, self.metadata)
-        try:
-            check_store(self.location.store, metadata.cluster_id)
-        except BaseException:
-            metadata.close()
-            raise
-        return metadata
+        return open_checked(self.location, self.metadata)
 
 
 def read(

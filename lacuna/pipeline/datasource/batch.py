@@ -29,8 +29,7 @@ from lacuna.pipeline.datasource.schema import check_schema
 from lacuna.pipeline.datasource.spark_api import Filter
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.holding import HOLD_SECONDS
-from lacuna.pipeline.metadata import MetadataSource, open_metadata
-from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 
 class BatchReader(DataSourceReader):
@@ -58,8 +57,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks of the batch. Their objects are pinned."""
         options = self._options
-        with closing(open_metadata(options.location, options.metadata)) as metadata:
-            check_store(options.location.store, metadata.cluster_id)
+        with closing(open_checked(options.location, options.metadata)) as metadata:
             hold = self._pin(metadata)
             bucket = Bucket(
                 options.location.store, metadata.cluster_id, not options.fail_on_data_loss

@@ -9,8 +9,7 @@ from typing import Final, TypeVar
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation
-from lacuna.pipeline.metadata import MetadataSource, open_metadata
-from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 _log = logging.getLogger("lacuna.datasource")
 
@@ -67,14 +66,7 @@ class Connection:
 
     def _open(self) -> MetadataSource:
         if self._metadata is None:
-            location = self._find()
-            metadata = open_metadata(location, self._kind)
-            try:
-                check_store(location.store, metadata.cluster_id)
-            except BaseException:
-                metadata.close()
-                raise
-            self._metadata = metadata
+            self._metadata = open_checked(self._find(), self._kind)
         return self._metadata
 
     def _retry(self, work: Callable[[MetadataSource], Result]) -> Result:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.spark_api import Filter
 from lacuna.pipeline.datasource.spark_api import filter_kinds as kinds
+from lacuna.pipeline.decoding import Bounds
 
 MAX_INT64: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -28,17 +29,9 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """The condition that a record must meet to be read.
+class Condition(Bounds):
+    """What a record must meet to be read: the bounds, and the filters of topic and partition in `partitions`."""
 
-    Its offset is from `first_offset` to `end_offset` (exclusive), its timestamp in ms from `min_timestamp` to
-    `max_timestamp` (inclusive), and its topic and partition pass the filters in `partitions`.
-    """
-
-    first_offset: int = 0
-    end_offset: int = MAX_INT64
-    min_timestamp: int = -MAX_INT64
-    max_timestamp: int = MAX_INT64
     partitions: tuple[Filter, ...] = field(default=())
 
     def meets(self, partition: TopicPartition) -> bool:

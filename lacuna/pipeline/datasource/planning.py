@@ -16,6 +16,7 @@ from lacuna.controlplane.shared.log.pieces import pieces_of as pieces_of_columns
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.pinning import Hold
+from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
@@ -75,19 +76,12 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """One task: it reads the records of `pieces` that are in the given ranges.
-
-    Offsets are from `first_offset` to `end_offset` (exclusive), timestamps in ms from `min_timestamp` to
-    `max_timestamp` (inclusive).
-    """
+    """One task: it reads the records of `pieces` that are within `bounds`."""
 
     bucket: Bucket
     topic: str
     partition: int
-    first_offset: int
-    end_offset: int
-    min_timestamp: int
-    max_timestamp: int
+    bounds: Bounds
     pieces: PieceTable
     hold: Hold | None = None
 
@@ -267,10 +261,12 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
             division.bucket,
             log.topic,
             log.partition,
-            first,
-            end,
-            condition.min_timestamp,
-            condition.max_timestamp,
+            Bounds(
+                first_offset=first,
+                end_offset=end,
+                min_timestamp=condition.min_timestamp,
+                max_timestamp=condition.max_timestamp,
+            ),
             pieces[start:stop],
             division.hold,
         )

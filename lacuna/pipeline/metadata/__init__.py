@@ -10,6 +10,7 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import ClusterLocation
+from lacuna.pipeline.stores import check_store
 
 CONTROL: Final = "control"
 BUCKET: Final = "bucket"
@@ -78,3 +79,14 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
 
         return StoredMetadata(location.store)
     raise PipelineError(f"metadata={kind!r}: choose {CONTROL!r} or {BUCKET!r}")
+
+
+def open_checked(location: ClusterLocation, kind: str) -> MetadataSource:
+    """The same, of a cluster that the store belongs to. Also raises the errors of `check_store`."""
+    metadata = open_metadata(location, kind)
+    try:
+        check_store(location.store, metadata.cluster_id)
+    except BaseException:
+        metadata.close()
+        raise
+    return metadata
