@@ -94,10 +94,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a line for each.
-
-    Raises UserError, and promotes nothing, if one of them is no mirror, or is not complete.
-    """
+    """Promote mirrors, and return a line for each. If one is no mirror or not complete, promote none: UserError."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))

@@ -132,10 +132,7 @@ class JobClient:
         return self._run(read_cut(self._client, keys))
 
     def histories(self, keys: Iterable[PartitionKey]) -> list[History]:
-        """The past last stable offsets of partitions, in the order of `keys`.
-
-        Raises StaleMetadataError if a topic was deleted.
-        """
+        """The past last stable offsets, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
         reply = self.call(Command(read_histories=ReadHistories(partitions=wanted)))
         found = reply.histories_read.histories

@@ -111,10 +111,7 @@ def check_objects(
 
 
 def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
-    """Finds objects of a task that are missing or too short for their extents, without reading any.
-
-    Raises PipelineError if the store fails.
-    """
+    """Finds objects that are missing or too short, without reading any. Raises PipelineError if the store fails."""
     findings = Findings()
     for index, (lease_id, sequence, listed) in enumerate(task.segments):
         rows = task.rows_of(index)

@@ -50,10 +50,7 @@ class Connection:
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` once, for work that is not worth waiting for.
-
-        Raises ControlPlaneUnavailable, also if no connection is open.
-        """
+        """Calls `work` once, without waiting. Raises ControlPlaneUnavailable, also if no connection is open."""
         if self._metadata is None:
             raise ControlPlaneUnavailable("the connection to the control plane was lost")
         return work(self._metadata)

@@ -144,10 +144,7 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster named by the options in `LOCATION_OPTIONS`, or otherwise by the environment.
-
-        Raises PipelineError.
-        """
+        """The cluster that the options in `LOCATION_OPTIONS` or the environment name. Raises PipelineError."""
         data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(

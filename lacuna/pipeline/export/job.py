@@ -182,10 +182,7 @@ def write_run(
     quarantine: Folders,
     tombstones: Folders | None = None,
 ) -> tuple[RunRecord, int]:
-    """Writes all files of a run, durably.
-
-    Returns the record of the prepared run, and the number of records that did not match their schema.
-    """
+    """Writes a run's files, durably. Returns its prepared record, and how many records did not match their schema."""
     settings = export.settings
     layout = settings.layout_of(begun.topic)
     files = FileSettings(

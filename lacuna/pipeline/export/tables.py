@@ -27,6 +27,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import NestedField
 
 from lacuna.logstore.objects.directory import DIRECTORY
@@ -371,15 +372,13 @@ def offsets_of(table: Table) -> Mapping[int, int]:
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if snapshot.summary is not None and (text := snapshot.summary.get(OFFSETS)):
+        if text := said_in(snapshot, OFFSETS):
             return _offsets(text)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
         if parent is not None and snapshot is None:
             return _offsets(remembered)
-    is_rolled_back = any(
-        other.summary is not None and other.summary.get(OFFSETS) for other in table.snapshots()
-    )
+    is_rolled_back = any(said_in(other, OFFSETS) for other in table.snapshots())
     return {} if is_rolled_back else _offsets(remembered)
 
 
@@ -392,12 +391,15 @@ def _offsets(text: str) -> Mapping[int, int]:
     return {int(key): end for key, end in json.loads(text).items()}
 
 
+def said_in(snapshot: Snapshot | None, name: str) -> str | None:
+    """A property in the summary of a snapshot, or None if there is none."""
+    return None if snapshot is None or snapshot.summary is None else snapshot.summary.get(name)
+
+
 def snapshot_of(table: Table, token: str) -> int | None:
     """The id of the snapshot of the run with this token, or None if the table does not have it."""
-    for snapshot in table.snapshots():
-        if snapshot.summary is not None and snapshot.summary.get(TOKEN) == token:
-            return snapshot.snapshot_id
-    return None
+    found = (each.snapshot_id for each in table.snapshots() if said_in(each, TOKEN) == token)
+    return next(found, None)
 
 
 def files_of(table: Table, token: str) -> set[str]:

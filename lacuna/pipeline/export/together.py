@@ -21,7 +21,6 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchTableError,
-    TableAlreadyExistsError,
 )
 from pyiceberg.table import CommitTableRequest, Namespace, Table, TableIdentifier
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -36,6 +35,7 @@ from lacuna.pipeline.export.tables import (
     catalog_of,
     iceberg_errors,
     not_committed,
+    said_in,
     snapshot_of,
     until_committed,
 )
@@ -242,12 +242,7 @@ class CutsTable:
 
         def find() -> tuple[Table, bool]:
             table = self._open()
-            newest = table.current_snapshot()
-            is_same = (
-                newest is not None
-                and newest.summary is not None
-                and newest.summary.get(_STATES) == digest
-            )
+            is_same = said_in(table.current_snapshot(), _STATES) == digest
             return table, is_same or snapshot_of(table, cut.id) is not None
 
         def attempt(table: Table) -> None:
@@ -278,9 +273,7 @@ class CutsTable:
                 table = self.catalog.load_table((self.settings.namespace, CUTS))
             except NoSuchTableError:
                 return []
-            snapshot = table.current_snapshot()
-            summary = None if snapshot is None else snapshot.summary
-            token = summary.get(TOKEN) if summary is not None and newest else None
+            token = said_in(table.current_snapshot(), TOKEN) if newest else None
             scan = table.scan() if token is None else table.scan(row_filter=f"cut = '{token}'")
             rows = scan.to_arrow().to_pylist()
         states: dict[tuple[datetime, str], dict[str, int]] = {}
@@ -310,10 +303,9 @@ class CutsTable:
             try:
                 table = self.catalog.load_table(identifier)
             except NoSuchTableError:
-                try:
-                    table = self.catalog.create_table(identifier, _SCHEMA, properties=_PROPERTIES)
-                except TableAlreadyExistsError:
-                    table = self.catalog.load_table(identifier)
+                table = self.catalog.create_table_if_not_exists(
+                    identifier, _SCHEMA, properties=_PROPERTIES
+                )
         if "lacuna.cuts" not in table.properties:
             raise DestinationError(
                 f"the table {self.name} is not a table of cuts: choose another --namespace, or another table for the "
@@ -325,9 +317,7 @@ class CutsTable:
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
     """Adds rows, together with the newest of the others once these are in many files."""
     with table.transaction() as transaction:
-        snapshot = table.current_snapshot()
-        summary_of = {} if snapshot is None or snapshot.summary is None else snapshot.summary
-        if int(summary_of.get("total-data-files") or 0) < _MOST_FILES:
+        if int(said_in(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
             transaction.append(rows, snapshot_properties=dict(summary))
             return
         known = table.scan().to_arrow().sort_by([("at", "descending")])

@@ -34,19 +34,13 @@ class MetadataSource(Protocol):
         ...
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """The logs of these partitions as they are now, in the order of `keys`.
-
-        Raises StaleMetadataError if a topic was deleted.
-        """
+        """The logs as they are now, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
         ...
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same, once the records of all these logs are in the bucket.
-
-        With `is_committed`, only those that read_committed readers get.
-        """
+        """The same, once the records are in the bucket; with `is_committed`, those of read_committed readers."""
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:

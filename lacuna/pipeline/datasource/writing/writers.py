@@ -140,11 +140,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
         with RetryingJobClient(options.location.require_control()) as control:
             release(control, tasks)
     except ControlPlaneUnavailable as error:
-        log.warning(
-            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
-            len(tasks),
-            error,
-        )
+        _warn_of_leases(len(tasks), error)
 
 
 def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
@@ -157,8 +153,12 @@ def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
     try:
         control.ask_all(commands, retry_seconds=0)
     except (ControlPlaneUnavailable, CommandRefused) as error:
-        log.warning(
-            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
-            len(commands),
-            error,
-        )
+        _warn_of_leases(len(commands), error)
+
+
+def _warn_of_leases(count: int, error: Exception) -> None:
+    log.warning(
+        "the leases of %d tasks could not be released, so they will expire by themselves: %s",
+        count,
+        error,
+    )
