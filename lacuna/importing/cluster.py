@@ -7,7 +7,6 @@ follower opens another for its fetches, since those wait.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from lacuna.base.addresses import join_address
@@ -234,12 +233,7 @@ class Kafka:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:

@@ -169,7 +169,9 @@ def judge_unreferenced(
     # A segment that was replaced long ago may have been collected and forgotten since the listing.
     strays = [each for each in unknown if _is_there(store, segment_key(cluster_id, each))]
     for segment in strays:
-        findings.add(_garbage(segment_key(cluster_id, segment), sizes[segment]))
+        reason = "it was written but never committed, and its writer is gone"
+        key, size = segment_key(cluster_id, segment), sizes[segment]
+        findings.add(Finding(kind=Kind.GARBAGE, reason=reason, key=key, position=0, size=size))
     rest = sizes.keys() - set(unknown)
     ended = _ended_leases(control, {segment.lease_id for segment in rest})
     known = [segment for segment in rest if segment.lease_id in ended]
@@ -228,16 +230,6 @@ def _compare(
     for segment in found:
         if now.is_before(segment):
             findings.add(_future(segment, now))
-
-
-def _garbage(key: str, size: int) -> Finding:
-    return Finding(
-        kind=Kind.GARBAGE,
-        reason="it was written but never committed, and its writer is gone",
-        key=key,
-        position=0,
-        size=size,
-    )
 
 
 def _future(segment: LaterSegment, end: JournalEnd) -> Finding:

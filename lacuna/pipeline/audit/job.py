@@ -104,7 +104,10 @@ class _Audit:
         self._findings = Findings(limit=10_000)
         self._remarks: list[str] = []
         self._exits = ExitStack()
-        self._hot = self._exits.enter_context(self._hot_copies())
+        # Spark counts keys from the bucket.
+        self._hot = self._exits.enter_context(
+            HotCopies(self._store, fills_bucket=options.counts_keys)
+        )
         self._source: MetadataSource = open_metadata(location, options.metadata)
         self._exits.callback(self._source.close)
 
@@ -137,10 +140,6 @@ class _Audit:
         return self._report(logs, read, keys, unsettled, time.perf_counter() - begin)
 
     # The bucket and the logs.
-
-    def _hot_copies(self) -> HotCopies:
-        # Spark counts keys from the bucket.
-        return HotCopies(self._store, fills_bucket=self._options.counts_keys)
 
     def _pin(self) -> AbstractContextManager[ReadHold | None]:
         source = self._source
@@ -325,13 +324,12 @@ class _Audit:
         unsettled: int,
         seconds: float,
     ) -> Report:
-        inventory = read.inventory
         return Report(
             cluster_id=self._source.cluster_id,
             metadata=self._options.metadata,
             store=self._location.store,
-            objects=inventory.objects if inventory else 0,
-            bytes=inventory.bytes if inventory else 0,
+            objects=read.inventory.objects,
+            bytes=read.inventory.bytes,
             objects_checked=read.objects_checked,
             bytes_read=read.bytes_read,
             seconds=seconds,

@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
@@ -47,6 +48,15 @@ class _Span(NamedTuple):
     offsets: int
 
 
+@dataclass(slots=True)
+class _Damaged:
+    """Damage, whether it lies among records, and the offsets that it may affect."""
+
+    damage: Damage
+    is_payload: bool
+    hits: list[Hit] = field(default_factory=list)
+
+
 class Matcher:
     """Compares one object with its extents, which are given as rows in order of position.
 
@@ -67,9 +77,7 @@ class Matcher:
         self._key = key
         self._names = names
         self._findings = findings
-        self._damages: list[Damage] = []
-        self._hits: list[list[Hit]] = []
-        self._is_payload: list[bool] = []
+        self._damages: list[_Damaged] = []
         self._extents = [_Extent(row) for row in rows]
         self._apart()
         self._at = 0
@@ -80,9 +88,7 @@ class Matcher:
             if len(self._damages) == MAX_FINDINGS:
                 self._findings.errors_left_out += 1
                 continue
-            self._damages.append(damage)
-            self._hits.append([])
-            self._is_payload.append(is_payload)
+            self._damages.append(_Damaged(damage, is_payload))
         owner = None if part.found is None else (part.found.topic_id, part.found.partition)
         for position, header in part.batches:
             self._add_batch(position, header, owner)
@@ -92,8 +98,9 @@ class Matcher:
         while self._at < len(self._extents):
             self._finish_extent(self._extents[self._at])
             self._at += 1
-        for damage, hits in zip(self._damages, self._hits, strict=True):
-            lost = "" if hits else "; no partition's records are affected"
+        for each in self._damages:
+            damage = each.damage
+            lost = "" if each.hits else "; no partition's records are affected"
             self._findings.add(
                 Finding(
                     kind=Kind.DAMAGE,
@@ -101,7 +108,7 @@ class Matcher:
                     key=self._key,
                     position=damage.position,
                     size=damage.size,
-                    hits=tuple(hits),
+                    hits=tuple(each.hits),
                 )
             )
 
@@ -146,25 +153,19 @@ class Matcher:
 
     def _finish_extent(self, extent: "_Extent") -> None:
         hit = False
-        known = zip(self._damages, self._hits, self._is_payload, strict=True)
-        for damage, hits, is_payload in known:
-            is_behind = damage.position < extent.row.end
-            if is_payload and is_behind and extent.row.position < damage.position + damage.size:
+        for each in self._damages:
+            damage, row = each.damage, extent.row
+            is_behind = damage.position < row.end
+            if each.is_payload and is_behind and row.position < damage.position + damage.size:
                 hit = True
-                hits.append(self._hit(extent, *extent.offsets_of(damage)))
+                each.hits.append(self._hit(extent, *extent.offsets_of(damage)))
         if not hit and not extent.is_told:
             reason = extent.fault()
             if reason:
                 self._tell(extent, reason)
             elif extent.holes:
-                self.sparse.extend(
-                    (
-                        extent.row.partition,
-                        extent.row.base_offset,
-                        extent.row.next_offset,
-                        extent.holes,
-                    )
-                )
+                row = extent.row
+                self.sparse.extend((row.partition, row.base_offset, row.next_offset, extent.holes))
         extent.spans = []
 
     def _tell(self, extent: "_Extent", reason: str) -> None:
@@ -252,17 +253,10 @@ class _Extent:
             offsets = sum(span.offsets for span in self.spans)
             if offsets != self.row.next_offset - self.row.base_offset:
                 return f"its batches have {offsets} offsets"
-        newest = self.newest
-        is_right = (
-            newest <= self.row.max_timestamp
-            if self.has_true_offsets
-            else newest == self.row.max_timestamp
-        )
-        return (
-            ""
-            if is_right
-            else f"max_timestamp is {self.row.max_timestamp}, but that of its batches is {newest}"
-        )
+        newest, stated = self.newest, self.row.max_timestamp
+        if newest == stated or (newest < stated and self.has_true_offsets):
+            return ""
+        return f"max_timestamp is {stated}, but that of its batches is {newest}"
 
     def offsets_of(self, damage: Damage) -> tuple[int, int]:
         """The offsets [first, end) that the damage may affect: those between the intact batches around it."""
@@ -275,14 +269,10 @@ class _Extent:
             )
             edge += span.size
         end, edge = self.row.next_offset, self.row.end
-        behind = bisect_left(self.spans, damage.position + damage.size, key=_position_of)
+        behind = bisect_left(self.spans, damage.position + damage.size, key=attrgetter("position"))
         for span in reversed(self.spans[behind:]):
             if span.position + span.size != edge:
                 break
             end = span.base_offset if self.has_true_offsets else end - span.offsets
             edge = span.position
         return first, max(end, first + 1)
-
-
-def _position_of(span: _Span) -> int:
-    return span.position

@@ -100,7 +100,17 @@ def check_objects(
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
-            result.findings.add(_short(error, rows, task.names))
+            reason = f"only {error.available} of the bytes are there"
+            result.findings.add(
+                Finding(
+                    kind=Kind.TRUNCATED,
+                    reason=reason,
+                    key=error.key,
+                    position=error.position,
+                    size=error.size,
+                    hits=_hits(rows, task.names),
+                )
+            )
         except DamagedObjectError:
             result.findings.extend(_undecryptable(store, key, sizes[index], rows, task.names))
         except ObjectStoreError as error:
@@ -205,19 +215,6 @@ def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionN
         where = "neither in the bucket nor, as it was written, in the control plane's journal"
     reason = f"it is {where}, but {len(rows)} extents refer to it"
     return Finding(kind=Kind.MISSING, reason=reason, key=key, hits=_hits(rows, names))
-
-
-def _short(
-    error: ShortReadError, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
-) -> Finding:
-    return Finding(
-        kind=Kind.TRUNCATED,
-        reason=f"only {error.available} of the bytes are there",
-        key=error.key,
-        position=error.position,
-        size=error.size,
-        hits=_hits(rows, names),
-    )
 
 
 def _undecryptable(

@@ -175,7 +175,7 @@ def _offsets(log: PartitionLog) -> list[int]:
 class Read:
     """The results of listing and reading the objects: numbers for the report."""
 
-    inventory: Inventory | None = None
+    inventory: Inventory
     unreferenced: Unreferenced = field(default_factory=Unreferenced)
     objects_checked: int = 0
     bytes_read: int = 0

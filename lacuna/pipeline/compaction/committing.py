@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final, Self
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -31,7 +32,7 @@ from lacuna.pipeline.spark_errors import explain_spark_error
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
-_REASONS: Final = {
+_REASONS: Final[Mapping[int, str]] = {
     ErrorCode.PLAN_STALE: "it changed during compaction; the next run will plan it again",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "its topic was deleted during compaction",
 }
@@ -79,7 +80,9 @@ def commit(
         swapped=[found for found, code in by_code if code == ErrorCode.NONE],
         stale=[found for found, code in by_code if code == ErrorCode.PLAN_STALE],
         refused=troubles(
-            (found, _reason(code)) for found, code in by_code if code != ErrorCode.NONE
+            (found, _REASONS.get(code, f"the control plane answered error {code}"))
+            for found, code in by_code
+            if code != ErrorCode.NONE
         ),
         failed=troubles([(unit.ranges[at], text) for at, text in prepared.errors.items()]),
         damaged=[unit.ranges[at] for at in prepared.errors],
@@ -90,13 +93,6 @@ def commit(
 def troubles(found: Iterable[tuple[PlannedRange, str]]) -> list[Trouble]:
     """The Trouble to report for each (range, reason why the range was not changed)."""
     return [Trouble(each.topic, each.partition, reason) for each, reason in found]
-
-
-def _reason(code: int) -> str:
-    for known, reason in _REASONS.items():
-        if code == known:
-            return reason
-    return f"the control plane answered error {code}"
 
 
 def _swap(control: JobClient, command: SwapExtents) -> ExtentsSwapped:
@@ -175,7 +171,7 @@ def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> Pr
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}
-    for share in sorted(shares, key=_first_offset):
+    for share in sorted(shares, key=attrgetter("first_offset")):
         by_range[share.range_index].append(share)
     command = SwapExtents()
     ranges = []
@@ -193,10 +189,6 @@ def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> Pr
         for sequence in sorted(used)
     )
     return PreparedSwap(command, ranges, errors)
-
-
-def _first_offset(share: ShareResult) -> int:
-    return share.first_offset
 
 
 def _swap_partition(found: PlannedRange, shares: Sequence[ShareResult]) -> SwapPartition:

@@ -134,7 +134,7 @@ def _rewrite_share(
         delete_horizon=share.delete_horizon,
     )
     output = writer.begin(share)
-    due_ms = 0
+    due_ms, error = 0, ""
     blocks = load_blocks(store, task.cluster_id, share.pieces(), block_bytes=settings.block_bytes)
     try:
         ranges = _ranges(task.cluster_id, blocks, dropped, index)
@@ -142,20 +142,14 @@ def _rewrite_share(
             if share.delete_horizon >= 0:
                 due_ms = _earliest(due_ms, run)
             writer.add(run)
-    except (DamagedDataError, DataLossError, CorruptSegmentError) as error:
+    except (DamagedDataError, DataLossError, CorruptSegmentError) as failure:
         writer.discard()
-        return _result(share, ExtentTable(), error=str(error))
-    return _result(share, output, tombstones_due_ms=due_ms)
-
-
-def _result(
-    share: Share, extents: ExtentTable, *, tombstones_due_ms: int = 0, error: str = ""
-) -> ShareResult:
+        output, due_ms, error = ExtentTable(), 0, str(failure)
     return ShareResult(
         range_index=share.range_index,
         first_offset=share.extents.base_offsets[0],
-        extents=extents,
-        tombstones_due_ms=tombstones_due_ms,
+        extents=output,
+        tombstones_due_ms=due_ms,
         error=error,
     )
 

@@ -171,16 +171,11 @@ class Resolver:
                 self._check_named(offsets, "offsets")
                 self._check_topics(Position(offsets, topic_ids))
                 return {each: self._edge(each, offsets[each]) for each in self._logs}
-            case AtTimestamp(timestamp, is_latest_without):
-                return {
-                    each: self._at_time(each, timestamp, is_latest_without) for each in self._logs
-                }
-            case AtTimestamps(timestamps, is_latest_without):
-                self._check_named(timestamps, "timestamps")
-                return {
-                    each: self._at_time(each, timestamps[each], is_latest_without)
-                    for each in self._logs
-                }
+            case AtTimestamp(timestamp, is_latest):
+                return {each: self._at_time(each, timestamp, is_latest) for each in self._logs}
+            case AtTimestamps(times, is_latest):
+                self._check_named(times, "timestamps")
+                return {each: self._at_time(each, times[each], is_latest) for each in self._logs}
 
     def _edge(self, partition: TopicPartition, offset: int) -> int:
         if offset == EARLIEST:

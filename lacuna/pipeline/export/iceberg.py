@@ -102,7 +102,7 @@ class IcebergTarget:
             logs = export.logs(topic)
             current = found.reload()
             begun = _begin(export, topic, log, current, logs, cut)
-            if begun.positions and not begun.is_new:
+            if begun.positions and not begun.moved:
                 snapshot = current.current_snapshot()
                 return replace(
                     report,
@@ -212,7 +212,7 @@ def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: 
 
     Only safe once this run's snapshot (token `own`) exists, which rejects theirs.
     """
-    for token in {record.token for record in log.unfinished()} - {own}:
+    for token in {record.token for record in log.unfinished().values()} - {own}:
         folders, used = _folders(token), files_of(table, token)
         destination.delete_folder(folders["tombstones"])
         if used or snapshot_of(table, token) is not None:

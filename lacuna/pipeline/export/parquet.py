@@ -77,7 +77,7 @@ class ParquetTarget:
         with ReadHold(export.control) as hold:
             logs = export.logs(topic)
             begun = begin(export, topic, last, logs, cut.ends_of(topic), seen)
-            if seen is not None and not begun.is_new:
+            if seen is not None and not begun.moved:
                 return replace(
                     report,
                     positions=begun.committed().positions,

@@ -82,10 +82,6 @@ class RunRecord(Identity):
     began_ms: int = 0
 
     @property
-    def is_new(self) -> bool:
-        return bool(self.moved)
-
-    @property
     def moved(self) -> Mapping[int, tuple[int, int]]:
         """The offset ranges of the run that are not empty, by partition."""
         return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
@@ -150,12 +146,8 @@ class RunLog:
         records = map(self._find, self._destination.names(self._folder))
         return [record for record in records if record is not None and record.kind == "committed"]
 
-    def unfinished(self) -> list[RunRecord]:
-        """The records before the newest one, back to the previous committed one: runs that were not finished."""
-        return list(self._unfinished().values())
-
-    def _unfinished(self) -> dict[str, RunRecord]:
-        """These records by name."""
+    def unfinished(self) -> dict[str, RunRecord]:
+        """The records, by name, between the newest one and the committed one before: runs that were not finished."""
         begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
@@ -176,8 +168,8 @@ class RunLog:
             raise self._overtaken()
 
     def prune(self) -> None:
-        """Deletes the records between the newest record and the committed record before it."""
-        self._destination.delete(self._unfinished())
+        """Deletes the `unfinished` records."""
+        self._destination.delete(self.unfinished())
 
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(
