@@ -129,8 +129,9 @@ class Verifier:
             there = _Side(await self._reader(source, place), place, span, of_source)
             here = _Side(await self._reader(target, place), place, span, isolation)
             comparison = CompactedComparison() if is_compacted else Comparison()
-            async for left, right in _side_by_side(there, here, span):
-                comparison.add(left, right)
+            for first in range(span.first_offset, span.end_offset, _STRETCH):
+                end = min(first + _STRETCH, span.end_offset)
+                comparison.add(await there.until(end), await here.until(end))
                 if comparison.difference:
                     break
             records = comparison.records
@@ -147,14 +148,6 @@ class Verifier:
         if key not in self._readers:
             self._readers[key] = await cluster.connect(key[1])
         return self._readers[key]
-
-
-async def _side_by_side(
-    there: "_Side", here: "_Side", span: Span
-) -> AsyncIterator[tuple[list[Record], list[Record]]]:
-    for first in range(span.first_offset, span.end_offset, _STRETCH):
-        end = min(first + _STRETCH, span.end_offset)
-        yield await there.until(end), await here.until(end)
 
 
 class _Side:

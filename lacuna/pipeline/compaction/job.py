@@ -101,7 +101,7 @@ class Compaction:
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
-            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            group = _next_group(waiting)
             plan = self._plan(self._find(group, {}))
             found.append(plan)
             waiting.extend((key, group[key]) for key in plan.left_out if plan.ranges)
@@ -146,7 +146,7 @@ class Compaction:
         passed: dict[PartitionKey, int] = {}
         refusals: Counter[PartitionKey] = Counter()
         while waiting:
-            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            group = _next_group(waiting)
             find = partial(self._find, group, reached if self._settings.rewrites_all else passed)
             put = put_into(shared_store(self._store_url))
             plan = self._plan(with_copies(self._control, put, find, Found.hot))
@@ -296,11 +296,8 @@ def partitions_of(control: JobClient, topics: Sequence[str] = ()) -> dict[Partit
     }
 
 
-def _drain(
-    waiting: "deque[tuple[PartitionKey, str]]",
-) -> Iterator[tuple[PartitionKey, str]]:
-    while waiting:
-        yield waiting.popleft()
+def _next_group(waiting: "deque[tuple[PartitionKey, str]]") -> dict[PartitionKey, str]:
+    return dict(waiting.popleft() for _ in range(min(len(waiting), _PARTITIONS_AT_ONCE)))
 
 
 def _sorted(troubles: Iterable[Trouble]) -> list[Trouble]:

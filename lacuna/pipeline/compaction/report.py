@@ -1,6 +1,7 @@
 """The report of a compaction, as values and as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -134,7 +135,7 @@ def changes(
 
 
 def sum_work(works: Iterable[Work]) -> Work:
-    totals: Mapping[str, int] = asdict(Work())
+    totals = Counter[str]()
     for work in works:
-        totals = {name: value + totals[name] for name, value in asdict(work).items()}
+        totals.update(asdict(work))
     return Work(**totals)

@@ -109,9 +109,7 @@ class OffsetStream(Dropped):
         self._take(first)
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none.
-
-        Skips leftover offsets of earlier shares, whose rewrite failed.
+        """See `Dropped`. Skips leftover offsets of earlier shares, whose rewrite failed.
 
         Raises DamagedDataError for a share whose keys could not be read.
         """

@@ -7,6 +7,7 @@ the snapshots of the newest complete cut from the table of cuts, which is writte
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -32,6 +33,7 @@ from lacuna.pipeline.export.tables import (
     ATTEMPTS,
     TOKEN,
     Change,
+    TopicTable,
     catalog_of,
     iceberg_errors,
     not_committed,
@@ -67,7 +69,8 @@ def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
     Together if the catalog can, and otherwise one after another. What takes long is then done before the first commit.
     """
     catalogs = [change.into.catalog for change in changes.values()]
-    if len(changes) > 1 and (catalog := _rest(catalogs[0])) is not None:
+    catalog = catalogs[0] if len(catalogs) > 1 else None
+    if isinstance(catalog, RestCatalog) and _COMMIT_TOGETHER in catalog._supported_endpoints:
         try:
             return _commit_together(catalog, changes)
         except _CannotCommitTogether:
@@ -88,13 +91,6 @@ def _outcome(step: Callable[[], _Result]) -> _Result | PipelineError:
         return step()
     except PipelineError as error:
         return error
-
-
-def _rest(catalog: Catalog) -> RestCatalog | None:
-    """The catalog, if it says that it commits several tables in one step."""
-    if isinstance(catalog, RestCatalog) and _COMMIT_TOGETHER in catalog._supported_endpoints:
-        return catalog
-    return None
 
 
 def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
@@ -288,11 +284,8 @@ class CutsTable:
         """The tables of a cut that still have its snapshot. Raises DestinationError."""
         found = set()
         for name, state in cut.states.items():
-            with iceberg_errors(f"the table {self.settings.namespace}.{name}"):
-                try:
-                    table = self.catalog.load_table((self.settings.namespace, name))
-                except NoSuchTableError:
-                    continue
+            with suppress(NoSuchTableError):
+                table = TopicTable(self.catalog, (self.settings.namespace, name)).load()
                 if table.snapshot_by_id(state) is not None:
                     found.add(name)
         return found
