@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import FilterUncommitted
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentMessage
-from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
+from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.segments import (
     InvalidPathError,
     JournalEnd,
@@ -33,6 +33,7 @@ from lacuna.logstore.segments.paths import (
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
 from lacuna.pipeline.audit.tables import Rows
 from lacuna.pipeline.control import JobClient
+from lacuna.pipeline.stores import has_object
 
 _ASKED_AT_ONCE: Final = 10_000
 #: The size of an object that is missing from the listing, because it was written later.
@@ -167,7 +168,7 @@ def judge_unreferenced(
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
     # A segment that was replaced long ago may have been collected and forgotten since the listing.
-    strays = [each for each in unknown if _is_there(store, segment_key(cluster_id, each))]
+    strays = [each for each in unknown if has_object(store, segment_key(cluster_id, each))]
     for segment in strays:
         reason = "it was written but never committed, and its writer is gone"
         key, size = segment_key(cluster_id, segment), sizes[segment]
@@ -180,14 +181,6 @@ def judge_unreferenced(
     return Unreferenced(
         len(strays), sum(sizes[each] for each in strays), len(known), len(open_ones)
     )
-
-
-def _is_there(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:

@@ -33,10 +33,7 @@ _MOST: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """A hole: the offsets from `first_offset` to `end_offset` (exclusive) are in no extent.
-
-    `is_explained` says that compaction may have left it.
-    """
+    """Offsets [first, end) that are in no extent. `is_explained` says that compaction may have left the hole."""
 
     first_offset: int
     end_offset: int

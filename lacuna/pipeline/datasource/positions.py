@@ -45,10 +45,8 @@ class Position:
     def as_json(self) -> dict[str, dict[str, Any]]:
         """The position in that form, always in the same order, because Spark compares positions as text."""
         found: dict[str, dict[str, Any]] = {}
-        for partition in sorted(self.offsets):
-            found.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[
-                partition
-            ]
+        for (topic, partition), offset in sorted(self.offsets.items()):
+            found.setdefault(topic, {})[str(partition)] = offset
         for topic, parts in found.items():
             if topic in self.topic_ids:
                 parts[ID] = self.topic_ids[topic]

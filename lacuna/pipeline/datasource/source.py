@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 
 class LacunaDataSource(DataSource):
-    """The data source behind `spark.read`, `readStream`, `write` and `writeStream` with format("lacuna").
-
-    docs/spark.md describes the options.
-    """
+    """The format "lacuna" of `spark.read`, `readStream`, `write` and `writeStream`, described in docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:

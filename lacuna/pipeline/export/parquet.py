@@ -141,10 +141,7 @@ def _prepare(
 
 
 def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
-    """Makes the files of a prepared run visible, and appends and returns its `committed` record.
-
-    It may be repeated after an interruption.
-    """
+    """Makes the files of a prepared run visible, and appends and returns its `committed` record. May be repeated."""
     staging = staging_folder(prepared.topic, prepared.token)
     if prepared.files:
         moves = [file.move for file in prepared.files]
