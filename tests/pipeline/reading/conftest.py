@@ -1,6 +1,7 @@
 """Reads a topic as a DataFrame, without Spark, and with a Kafka client."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,10 @@ from pyspark.sql.types import StructType
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.planning import ReadTask
+from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.source import LacunaDataSource
+from lacuna.pipeline.datasource.spark_api import UnlimitedReader
+from lacuna.pipeline.datasource.stream import Json, StreamReader
 from lacuna.testing import Cluster
 
 Load = Callable[..., DataFrame]
@@ -24,6 +28,24 @@ def options_of(cluster: Cluster, topic: str, **options: Any) -> dict[str, str]:
     if not {"assign", "subscribePattern", "subscribe"} & options.keys():
         found["subscribe"] = topic
     return found
+
+
+@contextmanager
+def stream_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamReader]:
+    """Yield a reader of a stream, by default from the earliest offset, and stop it at the end."""
+    given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
+    reader = StreamReader(Options(given), RECORD_COLUMNS)
+    try:
+        yield reader
+    finally:
+        reader.stop()
+
+
+def values_of(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> list[bytes]:
+    """Return the values of a micro-batch."""
+    tasks = reader.partitions(start, end)
+    batches = [batch for task in tasks for batch in reader.read(task)]
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
 @pytest.fixture

@@ -9,14 +9,11 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.datasource.options import Options
-from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.spark_api import ReadAllAvailable
-from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
 from tests.pipeline.conftest import consumed, publish_snapshot, transact, transactional
-from tests.pipeline.reading.conftest import Load, Planned, options_of
+from tests.pipeline.reading.conftest import Load, Planned, stream_reader, values_of
 
 Plan = Callable[..., Planned]
 
@@ -152,9 +149,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
 
 def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster) -> None:
     topics, holder, move = _transfers(cluster, "cut-stream")
-    given = options_of(cluster, topics, cut="transactions", startingOffsets="earliest")
-    reader = StreamReader(Options(given), RECORD_COLUMNS)
-    try:
+    with stream_reader(cluster, topics, cut="transactions") as reader:
         start = reader.initialOffset()
         move()
         held = reader.latestOffset(start, ReadAllAvailable())
@@ -162,15 +157,7 @@ def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster)
         holder.commit_transaction(60)
         end = reader.latestOffset(held, ReadAllAvailable())
         assert [parts["0"] for parts in end.values()] == [2, 1]
-        rows = [
-            value
-            for task in reader.partitions(held, end)
-            for batch in reader.read(task)
-            for value in batch.column("value").to_pylist()
-        ]
-        assert sorted(rows) == [b"held", b"moved", b"moved"]
-    finally:
-        reader.stop()
+        assert sorted(values_of(reader, held, end)) == [b"held", b"moved", b"moved"]
 
 
 def test_a_past_time_shows_what_a_consumer_could_see(

@@ -16,10 +16,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource.bounds import TopicPartition
-from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.progress import lag
-from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
-from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import DataLossError
 from lacuna.testing import Cluster
 from tests.pipeline.conftest import (
@@ -33,7 +30,7 @@ from tests.pipeline.conftest import (
     transact,
     transactional,
 )
-from tests.pipeline.reading.conftest import options_of
+from tests.pipeline.reading.conftest import options_of, stream_reader
 from tests.pipeline.reading.sinks import Sink
 
 Stream = Callable[..., DataFrame]
@@ -252,12 +249,11 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
     topic = cluster.create_topic("first-batch")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
 
-    def reader() -> StreamReader:
-        options = options_of(cluster, topic, startingOffsets="latest")
-        return StreamReader(Options(options), RECORD_COLUMNS)
-
-    first, restarted = reader(), reader()
-    try:
+    latest = {"startingOffsets": "latest"}
+    with (
+        stream_reader(cluster, topic, **latest) as first,
+        stream_reader(cluster, topic, **latest) as restarted,
+    ):
         initial = first.initialOffset()
         transact(cluster, topic, [(True, [(b"k", b"meanwhile")] * 3)])
         assert first.latestOffset(initial, ReadAllAvailable()) == initial
@@ -270,9 +266,6 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
         assert restarted.latestOffset(initial, ReadAllAvailable()) == later
         (task,) = restarted.partitions(initial, later)
         assert sum(map(len, restarted.read(task))) == 3
-    finally:
-        first.stop()
-        restarted.stop()
 
 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
@@ -281,9 +274,7 @@ def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
-        options = Options(options_of(cluster, topic, pin=pin))
-        reader = StreamReader(options, RECORD_COLUMNS)
-        try:
+        with stream_reader(cluster, topic, pin=pin) as reader:
             end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
             tasks = reader.partitions({topic: {"0": 0}}, end)
             housekeeping = housekeeping_of(cluster)
@@ -296,8 +287,6 @@ def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
                 batches = [batch for task in tasks for batch in reader.read(task)]
                 assert sum(map(len, batches)) == len(written.committed)
             reader.commit(end)
-        finally:
-            reader.stop()
 
 
 def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
@@ -307,9 +296,10 @@ def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
         transact(cluster, topic, [(True, [(b"k", b"v")])])
         pins = pins_of(cluster)
         before = set(pins)
-        reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
-        brief = StreamReader(Options(options_of(cluster, topic, pin="1s")), RECORD_COLUMNS)
-        try:
+        with (
+            stream_reader(cluster, topic, pin="1h") as reader,
+            stream_reader(cluster, topic, pin="1s") as brief,
+        ):
             for each in (reader, brief):
                 end = each.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
                 each.partitions({topic: {"0": 0}}, end)
@@ -320,9 +310,6 @@ def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
             assert set(pins) - before == {first}
             cluster.advance(100_000)
             assert set(pins) <= before
-        finally:
-            reader.stop()
-            brief.stop()
 
 
 def test_a_pin_that_has_ended_is_no_error() -> None:
@@ -330,15 +317,12 @@ def test_a_pin_that_has_ended_is_no_error() -> None:
     with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("outlived")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        reader = StreamReader(Options(options_of(cluster, topic, pin="1m")), RECORD_COLUMNS)
-        try:
+        with stream_reader(cluster, topic, pin="1m") as reader:
             end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
             (task,) = reader.partitions({topic: {"0": 0}}, end)
             cluster.advance(2 * 60_000)
             assert sum(map(len, reader.read(task))) == 1
             reader.commit(end)
-        finally:
-            reader.stop()
         with control_of(cluster) as control:
             pin_id = pinning.pin(control, 60)
             assert pin_id is not None
