@@ -25,7 +25,6 @@ COMMAND = """
 import os, sys, time
 from lacuna.cli.errors import report
 from lacuna.pipeline.session import spark_session
-from tests.pipeline.conftest import control_of
 
 def ends(_):
     time.sleep(600)
