@@ -24,7 +24,6 @@ def source_without(error: ImportError) -> type[DataSource]:
 
         @classmethod
         def name(cls) -> str:
-            """The name to pass to `format`."""
             return "lacuna"
 
     return DefaultSource

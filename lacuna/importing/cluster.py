@@ -7,7 +7,6 @@ follower opens another for its fetches, since those wait.
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from lacuna.base.addresses import join_address
@@ -45,6 +44,7 @@ Q = TypeVar("Q")
 T = TypeVar("T")
 R = TypeVar("R")
 
+NO_LEADER: Final = -1
 LATEST: Final = -1
 EARLIEST: Final = -2
 READ_UNCOMMITTED: Final = 0
@@ -101,13 +101,15 @@ def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
 
 
 def in_parts(items: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """Yield the items in parts of at most `most`."""
     for start in range(0, len(items), most):
         yield items[start : start + most]
 
 
+def show(place: Place) -> str:
+    return f"{place[0]}[{place[1]}]"
+
+
 def name_of(code: int) -> str:
-    """Return the name of Kafka's error code."""
     try:
         return ErrorCode(code).name
     except ValueError:
@@ -125,11 +127,15 @@ class TopicThere:
 
     @classmethod
     def of(cls, topic: MetadataResponseTopic) -> Self:
-        """Return the topic of a Metadata response."""
         leaders = {each.partition_index: each.leader_id for each in topic.partitions}
         topic_id = "" if topic.topic_id == ZERO_UUID else show_id(topic.topic_id)
-        nodes = [leaders.get(index, -1) for index in range(len(topic.partitions))]
+        nodes = [leaders.get(index, NO_LEADER) for index in range(len(topic.partitions))]
         return cls(topic.name or "", topic_id, topic.topic_id, nodes)
+
+
+def link_of(source: "Kafka", topic: TopicThere) -> str:
+    """Return the mirror.source of a copy of this topic."""
+    return f"{source.cluster_id}/{topic.topic_id or topic.name}"
 
 
 class Broker:
@@ -165,7 +171,6 @@ class Broker:
         }
 
     async def close(self) -> None:
-        """Close the connection, if it is open."""
         if self._is_open:
             self._is_open = False
             await self._connection.__aexit__(None, None, None)
@@ -182,7 +187,6 @@ class Broker:
         return version
 
     def knows(self, form: Message[Q]) -> bool:
-        """Whether the broker knows a request in any version."""
         return form.api_key in self._versions
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
@@ -229,16 +233,10 @@ class Kafka:
             raise
         return self
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections."""
         for broker in (self._any, *self._brokers.values()):
             await broker.close()
 
@@ -247,7 +245,6 @@ class Kafka:
         return await self._any.ask(form, answer, wanted, request)
 
     def knows(self, form: Message[Q]) -> bool:
-        """Whether the cluster knows a request in any version."""
         return self._any.knows(form)
 
     async def connect(self, node: int) -> Broker:
@@ -259,7 +256,6 @@ class Kafka:
         return broker
 
     async def broker(self, node: int) -> Broker:
-        """Return the connection for questions to a broker."""
         if node not in self._addresses:
             await self._metadata([])
         if node not in self._addresses:
@@ -269,7 +265,6 @@ class Kafka:
         return self._brokers[node]
 
     async def coordinator(self, group_id: str) -> Broker:
-        """Return the connection for questions to the coordinator of a group."""
         answer = await self.ask(
             FIND_COORDINATOR_REQUEST,
             FIND_COORDINATOR_RESPONSE,
@@ -303,6 +298,16 @@ class Kafka:
         self.cluster_id = answer.cluster_id or ""
         return answer
 
+    async def by_leader(self, places: Iterable[Place]) -> dict[int, dict[str, list[int]]]:
+        """Return the partitions that are there, by the node that leads them, or NO_LEADER, and by topic."""
+        topics = await self.topics()
+        found: dict[int, dict[str, list[int]]] = {}
+        for name, index in places:
+            if name in topics and index < len(topics[name].leaders):
+                led = found.setdefault(topics[name].leaders[index], {})
+                led.setdefault(name, []).append(index)
+        return found
+
     async def offsets(
         self, places: Iterable[Place], timestamp: int, isolation: int
     ) -> dict[Place, int]:
@@ -326,18 +331,9 @@ class Kafka:
         self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
     ) -> list[Place]:
         """Add the offsets of partitions to `found`, and return the partitions that must be asked for again."""
-        topics = await self.topics()
-        by_leader: dict[int, dict[str, list[int]]] = {}
-        left: list[Place] = []
-        for name, index in places:
-            topic = topics.get(name)
-            if topic is None or index >= len(topic.leaders):
-                continue
-            leader = topic.leaders[index]
-            if leader < 0:
-                left.append((name, index))
-            else:
-                by_leader.setdefault(leader, {}).setdefault(name, []).append(index)
+        by_leader = await self.by_leader(places)
+        leaderless = by_leader.pop(NO_LEADER, {})
+        left = [(name, index) for name, indexes in leaderless.items() for index in indexes]
         for leader, wanted in by_leader.items():
             left += await self._ask_leader(leader, wanted, timestamp, isolation, found)
         return left

@@ -14,6 +14,8 @@ from lacuna.importing.cluster import (
     Kafka,
     Place,
     TopicThere,
+    link_of,
+    show,
 )
 from lacuna.importing.groups import Groups
 from lacuna.importing.topics import links_of, promote
@@ -51,7 +53,7 @@ async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
     return {
         name: topic
         for name, topic in sorted(there.items())
-        if links.get(name) == f"{source.cluster_id}/{topic.topic_id or name}"
+        if links.get(name) == link_of(source, topic)
     }
 
 
@@ -92,10 +94,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a line for each.
-
-    Raises UserError, and promotes nothing, if one of them is no mirror, or is not complete.
-    """
+    """Promote mirrors, and return a line for each. If one is no mirror or not complete, promote none: UserError."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))
@@ -170,9 +169,8 @@ async def _complete(
 def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
     unknown = given.offsets.keys() - {each.place for each in found}
     if unknown:
-        name, index = min(unknown)
         raise UserError(
-            f"nothing is promoted: an offset is given for {name}[{index}], which is not among the partitions to "
+            f"nothing is promoted: an offset is given for {show(min(unknown))}, which is not among the partitions to "
             "promote: name its topic, too, and one of its partitions"
         )
 
@@ -184,10 +182,9 @@ def _is_missing(each: Standing, given: Cutover) -> bool:
 
 
 async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
-    name, index = each.place
     if (wanted := given.offsets.get(each.place)) is not None:
         return (
-            f"nothing is promoted: {name}[{index}]: the copy ends at offset {each.copied}, before {wanted}; "
+            f"nothing is promoted: {show(each.place)}: the copy ends at offset {each.copied}, before {wanted}; "
             "let `lacuna import run` catch up, and try again"
         )
     if each.lag:
@@ -203,7 +200,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
         whose = f" of {', '.join(holders)}" if holders else ""
         what = f"{each.undecided} offsets are open at the source, in or behind an open transaction{whose}"
     return (
-        f"nothing is promoted: {name}[{index}]: {what}; stop its producers, let `lacuna import run` catch up, "
+        f"nothing is promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
         "and try again"
     )
 

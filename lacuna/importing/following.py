@@ -18,7 +18,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.log_pb2 import ImportSegment
 from lacuna.importing.batches import Arrived, Copy, UncopyableError, arrive
-from lacuna.importing.cluster import MOVING, READ_COMMITTED, Broker, Kafka, Place, name_of
+from lacuna.importing.cluster import MOVING, READ_COMMITTED, Broker, Kafka, Place, name_of, show
 from lacuna.importing.target import Stretch, Target, TargetFailed
 from lacuna.logstore.objects import Part
 from lacuna.wire.messages import fetch as wire
@@ -71,8 +71,7 @@ class Track:
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
-        """Return TOPIC[PARTITION]."""
-        return f"{self.place[0]}[{self.place[1]}]"
+        return show(self.place)
 
 
 @dataclass(slots=True)
@@ -98,7 +97,6 @@ class Outbox:
         self._has_room.set()
 
     async def room(self) -> None:
-        """Wait until there is room for another fetch."""
         await self._has_room.wait()
 
     def add(self, track: Track, arrived: Arrived) -> None:
@@ -131,7 +129,6 @@ class Outbox:
         return [items[0].track for items in taken.values()], _stretches(taken.values()), size
 
     def release(self, size: int) -> None:
-        """Note that so many bytes are committed."""
         self.held_bytes -= size
         if self.held_bytes < _OUTBOX_BYTES:
             self._has_room.set()
@@ -173,8 +170,6 @@ class Budget:
 
 @dataclass(slots=True)
 class Counts:
-    """What the importer has done since it began."""
-
     bytes_copied: int = 0
     segments: int = 0
     stopped: list[str] = field(default_factory=list)
@@ -306,14 +301,14 @@ class Following:
         track.high_watermark = data.high_watermark
         track.stable_offset = data.last_stable_offset
         track.log_start_offset = data.log_start_offset
-        records = _joined(data.records or ())
+        records = joined(data.records or ())
         if not len(records):
             self._progressed.set()
             return 0
         try:
             arrived = arrive(
                 records,
-                _aborted(data.aborted_transactions),
+                aborted_in(data),
                 track.queued,
                 keeps_aborted=self._keeps_aborted,
             )
@@ -407,10 +402,10 @@ def _request(tracks: Sequence[Track]) -> wire.FetchRequest:
     )
 
 
-def _joined(parts: Sequence[Part]) -> Part:
+def joined(parts: Sequence[Part]) -> Part:
     """Return the records of an answer, which mostly come in one part."""
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _aborted(found: Sequence[wire.AbortedTransaction] | None) -> list[tuple[int, int]]:
-    return [(each.producer_id, each.first_offset) for each in found or ()]
+def aborted_in(data: wire.PartitionData) -> list[tuple[int, int]]:
+    return [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]

@@ -74,8 +74,6 @@ class ImportSettings:
 
 @dataclass(slots=True)
 class Progress:
-    """What an import has reached."""
-
     tracks: dict[Place, Track] = field(default_factory=dict)
     counts: Counts = field(default_factory=Counts)
     left: dict[str, str] = field(default_factory=dict)
@@ -109,10 +107,7 @@ class Progress:
 
 
 class Importer:
-    """An import from `source` into the cluster of `control`, `store` and the agents `target`.
-
-    `say` gets each line for the user, once.
-    """
+    """An import from `source` into the cluster of `control`, `store` and the agents `target`; `say` tells the user."""
 
     def __init__(
         self,
@@ -138,10 +133,7 @@ class Importer:
         self.progress = Progress()
 
     async def run(self) -> None:
-        """Copy until everything is here, or for good.
-
-        Raises UserError and CommandRefused for what no repetition changes.
-        """
+        """Copy until everything is here, or for good. Raises UserError and CommandRefused if no repetition helps."""
         while True:
             try:
                 await self._session()
@@ -251,10 +243,7 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait until what was decided when the copying began is here, or until other importers share the partitions.
-
-        Tells meanwhile what happens.
-        """
+        """Wait, and tell what happens, until what was decided at the beginning is here, or the importers change."""
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()

@@ -112,7 +112,6 @@ class Target:
         return max(workers, key=weight) == self._lease_id
 
     async def ends(self, keys: Sequence[PartitionKey]) -> list[PartitionState]:
-        """Return the state of each partition."""
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
         command = Command(read_partitions=ReadPartitions(partitions=wanted))
         return list((await self._control.call(command)).partitions_read.partitions)
@@ -166,10 +165,7 @@ def _slice(stretch: Stretch, extents: bytes) -> ImportedSlice:
 
 
 def _extents(segment_id: SegmentId, copies: Sequence[Copy], written: WrittenSlice) -> bytes:
-    """Return the rows of the extents, which are runs of batches with the same flags.
-
-    An extent has at most 1 MiB, unless one batch has more.
-    """
+    """Return the rows of the extents: runs of batches with the same flags, of at most 1 MiB or one batch."""
     starts = [0]
     size = 0
     for index, (copy, batch_size) in enumerate(zip(copies, written.batch_sizes, strict=True)):

@@ -1,6 +1,6 @@
 """The topics of the copy: those of the source, with as many partitions and the same configs, as mirrors of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
@@ -20,6 +20,7 @@ from lacuna.importing.cluster import (
     Kafka,
     TopicThere,
     in_parts,
+    link_of,
     name_of,
 )
 from lacuna.importing.following import DELETED, RECREATED
@@ -108,7 +109,7 @@ class Topics:
         for name, topic in wanted.items():
             if name not in here:
                 missing.append(topic)
-            elif links.get(name) != self.link_of(topic):
+            elif links.get(name) != link_of(self._source, topic):
                 aligned.left[name] = self._why_not(links.get(name, ""))
         for name, link in links.items():
             is_ours = link.startswith(f"{self._source.cluster_id}/") and self._selection.has(name)
@@ -119,12 +120,8 @@ class Topics:
         here = await self._target.topics()
         for name, topic in wanted.items():
             if name in here and name not in aligned.left:
-                aligned.mirrors[name] = Mirror(topic, here[name], self.link_of(topic))
+                aligned.mirrors[name] = Mirror(topic, here[name], link_of(self._source, topic))
         return aligned
-
-    def link_of(self, topic: TopicThere) -> str:
-        """Return the mirror.source of a copy of this topic."""
-        return f"{self._source.cluster_id}/{topic.topic_id or topic.name}"
 
     def _why_not(self, link: str) -> str:
         if not link:
@@ -141,7 +138,7 @@ class Topics:
             for topic in some:
                 values, notes = translate(configs.get(topic.name, {}))
                 aligned.notes += [f"{topic.name}: {note}" for note in notes]
-                values[MIRROR_SOURCE] = self.link_of(topic)
+                values[MIRROR_SOURCE] = link_of(self._source, topic)
                 given = [CreatableTopicConfig(*each) for each in sorted(values.items())]
                 topics.append(CreatableTopic(topic.name, len(topic.leaders), -1, (), given))
             answer = await self._target.ask(
@@ -173,19 +170,8 @@ class Topics:
             altered = list(_changes(configs_there.get(name, {}), configs_here.get(name, {})))
             if altered:
                 changes.append(wire.AlterConfigsResource(_TOPIC, name, altered))
-        for some in in_parts(changes, _AT_ONCE):
-            answer = await self._target.ask(
-                wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
-                wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-                1,
-                wire.IncrementalAlterConfigsRequest(list(some)),
-            )
-            for each in answer.responses:
-                if each.error_code:
-                    why = each.error_message or name_of(each.error_code)
-                    aligned.notes.append(
-                        f"{each.resource_name}: its configs stay as they are: {why}"
-                    )
+        async for name, why in _refused(self._target, changes):
+            aligned.notes.append(f"{name}: its configs stay as they are: {why}")
 
     async def _add_partitions(self, name: str, count: int, aligned: Aligned) -> None:
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], _TIMEOUT_MS)
@@ -229,22 +215,26 @@ async def links_of(cluster: Kafka) -> dict[str, str]:
 
 async def promote(cluster: Kafka, names: Sequence[str]) -> None:
     """Let topics accept records of producers. Raises ClusterRefused."""
-    for some in in_parts(names, _AT_ONCE):
-        change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
+    change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
+    changes = [wire.AlterConfigsResource(_TOPIC, name, change) for name in names]
+    async for name, why in _refused(cluster, changes):
+        raise ClusterRefused(f"topic {name} cannot be promoted: {why}")
+
+
+async def _refused(
+    cluster: Kafka, changes: Sequence[wire.AlterConfigsResource]
+) -> AsyncIterator[tuple[str, str]]:
+    """Alter configs, and yield each topic whose change was refused, and why."""
+    for some in in_parts(changes, _AT_ONCE):
         answer = await cluster.ask(
             wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
             wire.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
             1,
-            wire.IncrementalAlterConfigsRequest(
-                [wire.AlterConfigsResource(_TOPIC, name, change) for name in some]
-            ),
+            wire.IncrementalAlterConfigsRequest(list(some)),
         )
         for each in answer.responses:
             if each.error_code:
-                raise ClusterRefused(
-                    f"topic {each.resource_name} cannot be promoted: "
-                    f"{each.error_message or name_of(each.error_code)}"
-                )
+                yield each.resource_name, each.error_message or name_of(each.error_code)
 
 
 def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from lacuna.importing.cluster import Kafka, Place, failure_of, in_parts
+from lacuna.importing.cluster import NO_LEADER, Kafka, Place, failure_of, in_parts, show
 from lacuna.wire.messages import transactions as wire
 
 _AT_ONCE: Final = 100
@@ -74,10 +74,9 @@ class HangingTransaction:
     idle_seconds: int = field(compare=False)
 
     def __str__(self) -> str:
-        """Return what it does, and how to end it."""
         name, index = self.place
         return (
-            f"{name}[{index}]: a transaction of producer {self.producer_id} seems to hang at offset "
+            f"{show(self.place)}: a transaction of producer {self.producer_id} seems to hang at offset "
             f"{self.first_offset} of the source: it wrote its last record {self.idle_seconds} s ago, and no "
             "coordinator lists it, so nothing behind it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
             f"finds it, too, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
@@ -115,16 +114,10 @@ async def hanging_transactions(
 
 
 async def _open_in(source: Kafka, places: Iterable[Place], now_ms: int) -> list[HangingTransaction]:
-    topics = await source.topics()
-    by_leader: dict[int, dict[str, list[int]]] = {}
-    for name, index in places:
-        if name in topics and index < len(topics[name].leaders):
-            leader = topics[name].leaders[index]
-            by_leader.setdefault(leader, {}).setdefault(name, []).append(index)
+    by_leader = await source.by_leader(places)
+    by_leader.pop(NO_LEADER, None)
     found: list[HangingTransaction] = []
     for leader, wanted in by_leader.items():
-        if leader < 0:
-            continue
         broker = await source.broker(leader)
         answer = await broker.ask(
             wire.DESCRIBE_PRODUCERS_REQUEST,

@@ -26,8 +26,10 @@ from lacuna.importing.cluster import (
     Kafka,
     Place,
     name_of,
+    show,
 )
 from lacuna.importing.cutover import mirrors_of
+from lacuna.importing.following import aborted_in, joined
 from lacuna.importing.groups import committed_offsets
 from lacuna.importing.topics import Selection, topic_configs
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
@@ -84,7 +86,6 @@ class Verifier:
         self._readers: dict[tuple[str, int], Broker] = {}
 
     async def close(self) -> None:
-        """Close the connections for reading."""
         for broker in self._readers.values():
             await broker.close()
 
@@ -108,7 +109,7 @@ class Verifier:
         # The source last: by now it has all that was copied.
         there = await source.offsets(places, LATEST, READ_UNCOMMITTED)
         return {
-            place: f"{place[0]}[{place[1]}]: the copy ends at offset {end} and the source at {there[place]}: "
+            place: f"{show(place)}: the copy ends at offset {end} and the source at {there[place]}: "
             "the source has lost its last offsets"
             for place, end in here.items()
             if place in there and end > there[place]
@@ -128,33 +129,25 @@ class Verifier:
             there = _Side(await self._reader(source, place), place, span, of_source)
             here = _Side(await self._reader(target, place), place, span, isolation)
             comparison = CompactedComparison() if is_compacted else Comparison()
-            async for left, right in _side_by_side(there, here, span):
-                comparison.add(left, right)
+            for first in range(span.first_offset, span.end_offset, _STRETCH):
+                end = min(first + _STRETCH, span.end_offset)
+                comparison.add(await there.until(end), await here.until(end))
                 if comparison.difference:
                     break
             records = comparison.records
             if found := comparison.end():
-                what = f"{place[0]}[{place[1]}] {level}: {found}"
-                return Compared(place, span, records, what)
+                return Compared(place, span, records, f"{show(place)} {level}: {found}")
         return Compared(place, span, records, "")
 
     async def _reader(self, cluster: Kafka, place: Place) -> Broker:
         name, index = place
         topic = (await cluster.topics()).get(name)
         if topic is None or topic.leaders[index] < 0:
-            raise ClusterFailed(f"{name}[{index}] has no leader in {cluster.what}: try again")
+            raise ClusterFailed(f"{show(place)} has no leader in {cluster.what}: try again")
         key = (cluster.what, topic.leaders[index])
         if key not in self._readers:
             self._readers[key] = await cluster.connect(key[1])
         return self._readers[key]
-
-
-async def _side_by_side(
-    there: "_Side", here: "_Side", span: Span
-) -> AsyncIterator[tuple[list[Record], list[Record]]]:
-    for first in range(span.first_offset, span.end_offset, _STRETCH):
-        end = min(first + _STRETCH, span.end_offset)
-        yield await there.until(end), await here.until(end)
 
 
 class _Side:
@@ -201,22 +194,16 @@ class _Side:
         if self._position >= end_offset:
             return False
         data = await self._ask()
-        records = b"".join(data.records or ())
-        aborted = [
-            (each.producer_id, each.first_offset) for each in data.aborted_transactions or ()
-        ]
         try:
-            arrived = arrive(records, aborted, self._position)
+            arrived = arrive(joined(data.records or ()), aborted_in(data), self._position)
         except UncopyableError as error:
-            name, index = self._place
             raise UserError(
-                f"{name}[{index}] cannot be read at offset {error.offset}: {error}"
+                f"{show(self._place)} cannot be read at offset {error.offset}: {error}"
             ) from error
         self._empty = self._empty + 1 if arrived.end_offset == self._position else 0
         if self._empty > _MOST_EMPTY:
-            name, index = self._place
             raise ClusterFailed(
-                f"{name}[{index}] ends at offset {self._position} for consumers: try again"
+                f"{show(self._place)} ends at offset {self._position} for consumers: try again"
             )
         self._position = arrived.end_offset
         self._batches = [next(read_batches(each.data, verify=False)) for each in arrived.copies]
@@ -241,11 +228,11 @@ class _Side:
         code = answer.error_code or data.error_code
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise UserError(
-                f"{name}[{index}]: the records at offset {self._position} were deleted while they were compared: "
+                f"{show(self._place)}: the records at offset {self._position} were deleted while they were compared: "
                 "compare again"
             )
         if code:
-            raise ClusterFailed(f"{name}[{index}] cannot be read: {name_of(code)}")
+            raise ClusterFailed(f"{show(self._place)} cannot be read: {name_of(code)}")
         return data
 
 
@@ -269,7 +256,6 @@ class Comparison:
         self.difference = ""
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
-        """Compare the records of a stretch of offsets."""
         self.records += len(there)
         if _digest(there) != _digest(here):
             self.difference = self._first_difference(there, here)
@@ -301,7 +287,6 @@ class CompactedComparison(Comparison):
         self._missing: dict[str, dict[bytes | None, int]] = {_THERE: {}, _HERE: {}}
 
     def add(self, there: Sequence[Record], here: Sequence[Record]) -> None:
-        """Compare the records of a stretch of offsets."""
         self.records += len(there)
         if not any(self._missing.values()) and _digest(there) == _digest(here):
             return
@@ -319,7 +304,6 @@ class CompactedComparison(Comparison):
                     missing[others[offset].key] = offset
 
     def end(self) -> str:
-        """Return a difference, or "" if there is none."""
         for side, missing in self._missing.items():
             if missing and not self.difference:
                 self.difference = f"offset {min(missing.values())} is not in {side}, nor is a later record of its key"
@@ -355,9 +339,8 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
             copy = here.get(group_id, {}).get(place)
             if copy is None or copy.offset != each.offset:
                 shown = "none" if copy is None else str(copy.offset)
-                what = f"{place[0]}[{place[1]}]"
                 found.append(
-                    f"group {group_id}: {each.offset} is committed of {what} in the source, and {shown} here"
+                    f"group {group_id}: {each.offset} is committed of {show(place)} in the source, and {shown} here"
                 )
     return found
 

@@ -52,7 +52,7 @@ _VIEWS_AT_ONCE: Final = 500
 
 
 class JobClient:
-    """A client of the control plane at a place. Close it, or use `with`.
+    """A client of the control plane at a place, and a MetadataSource. Close it, or use `with`.
 
     The constructor and every call raise ControlPlaneUnavailable if there is no answer.
     """
@@ -83,12 +83,10 @@ class JobClient:
 
     @property
     def cluster_id(self) -> str:
-        """The cluster's id, which object keys begin with."""
         return self._client.cluster.cluster_id
 
     @property
     def whose(self) -> str:
-        """An addition to the error "there is no topic", if ACLs may hide some."""
         return self._client.cluster.whose
 
     def journal_end(self) -> JournalEnd:
@@ -102,21 +100,13 @@ class JobClient:
         return self._run(self._topics())
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """The log of each partition, in the order of `keys`.
-
-        Each entry is a copy of the partition's view at one moment after the call began; the moments may differ. Raises
-        StaleMetadataError if a topic was deleted.
-        """
+        """Each log is a copy of the partition's view at one moment after the call began; the moments may differ."""
         return self._run(self._partition_logs(list(keys)))
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same, once the records of all these logs are in the bucket.
-
-        With `is_committed`, only those that read_committed readers get. Pin the log before. Also raises the errors of
-        `with_copies`.
-        """
+        """Pin the logs before. Also raises the errors of `with_copies`."""
         logs: list[PartitionLog] = with_copies(
             self,
             put_into(shared_store(store_url)),
@@ -128,22 +118,13 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Returns once a partition's last stable offset exceeds the one in `reached`, or one is deleted, or after
-        `seconds`.
-        """
+        """Returns once a last stable offset exceeds that in `reached`, a partition is deleted, or after `seconds`."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it, or
-        the ends in a cut of that time.
-        """
         return self._run(read_as_of(self._client, keys, at_ms, is_cut=is_cut))
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """The largest ends of these partitions that split no transaction. Logs that are read later reach as far.
-
-        Raises PipelineError for more partitions than one cut can have.
-        """
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
                 f"one cut has at most {MOST_AT_ONCE} partitions, and these topics have {len(keys)}: name fewer topics"
@@ -151,10 +132,7 @@ class JobClient:
         return self._run(read_cut(self._client, keys))
 
     def histories(self, keys: Iterable[PartitionKey]) -> list[History]:
-        """The past last stable offsets of partitions, in the order of `keys`.
-
-        Raises StaleMetadataError if a topic was deleted.
-        """
+        """The past last stable offsets, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
         wanted = [TopicPartition(topic_id=topic_id, partition=index) for topic_id, index in keys]
         reply = self.call(Command(read_histories=ReadPartitions(partitions=wanted)))
         found = reply.histories_read.histories

@@ -230,7 +230,6 @@ def known_times(columns: RecordColumns) -> pa.Array:
 
 
 def fixed(type_: pa.DataType, values: memoryview, count: int) -> pa.Array:
-    """A column of numbers as an Arrow array."""
     return pa.Array.from_buffers(type_, count, [None, pa.py_buffer(values)])
 
 

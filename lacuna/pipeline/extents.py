@@ -34,13 +34,10 @@ class PartitionLog:
 
     @property
     def key(self) -> PartitionKey:
-        """The topic id and partition number."""
         return self.topic_id, self.partition
 
     def end_offset(self, *, is_committed: bool) -> int:
-        """The offset where a reader stops: the last stable offset if `is_committed`, otherwise the high watermark
-        (S13).
-        """
+        """The offset where a reader stops: the last stable offset if `is_committed`, else the high watermark (S13)."""
         return self.last_stable_offset if is_committed else self.high_watermark
 
     def pieces(
@@ -71,7 +68,6 @@ class PartitionLog:
             yield self.piece(index)
 
     def piece(self, index: int) -> Piece:
-        """The extent with this index, as a piece."""
         return piece_at(self.extents, index)
 
     def _indexes(self, first_offset: int, end_offset: int) -> tuple[int, int]:

@@ -45,7 +45,6 @@ class Step:
     end: Mapping[str, Mapping[int, int]]
 
     def read_all(self) -> pa.Table:
-        """All records of the step."""
         return self.reader.read_all()
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

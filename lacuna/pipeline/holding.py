@@ -52,10 +52,7 @@ class ReadHold:
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
-        """Renews the hold at once, then does the same as `check`.
-
-        If the control plane does not answer, the result of the last renewal applies.
-        """
+        """Renews the hold at once, then does as `check`. Without an answer, the last renewal applies."""
         self._prolong()
         self.check()
 

@@ -39,16 +39,10 @@ _TRIES: Final = 10
 
 
 class Caller(Protocol):
-    """A client of the control plane."""
-
     @property
-    def cluster_id(self) -> str:
-        """The cluster's id."""
-        ...
+    def cluster_id(self) -> str: ...
 
-    def call(self, command: Command) -> Reply:
-        """Sends a command and returns its reply."""
-        ...
+    def call(self, command: Command) -> Reply: ...
 
 
 class HotCopy(NamedTuple):
@@ -101,7 +95,6 @@ def hot_read_in(logs: Iterable[PartitionLog], *, is_committed: bool) -> Iterator
 
 
 def hot_named_in(logs: Iterable[PartitionLog]) -> Iterator[HotKey]:
-    """All hot segments that these logs refer to."""
     for each in logs:
         yield from hot_in(each.extents, 0, len(each.extents))
 

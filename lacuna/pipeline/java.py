@@ -114,9 +114,7 @@ class JvmOutput:
         self._thread.start()
 
     def started(self) -> None:
-        """Closes this process's copy of `descriptor`, once the child has its own or has ended. A second call does
-        nothing.
-        """
+        """Closes this process's copy of `descriptor`, once the child has its own or has ended. May be repeated."""
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1

@@ -22,9 +22,9 @@ from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 from lacuna.pipeline.location import STORE_VARIABLE, ClusterLocation, find_cluster
-from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_metadata
+from lacuna.pipeline.metadata import BUCKET, CONTROL, MetadataSource, open_checked
 from lacuna.pipeline.record_batches import Span, record_batches, schema_of
-from lacuna.pipeline.stores import check_store, shared_store
+from lacuna.pipeline.stores import shared_store
 
 _log = logging.getLogger("lacuna.pipeline")
 
@@ -118,7 +118,6 @@ class Query:
         )
 
     def bounds(self, first_offset: int, end_offset: int) -> Bounds:
-        """These offsets, and the times of the query."""
         since, until = self.timestamps
         bounds = Bounds(first_offset=first_offset, end_offset=end_offset)
         if since is not None:
@@ -173,13 +172,7 @@ class Source:
 
     def open(self) -> MetadataSource:
         """Opens its metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
-        metadata = open_metadata(self.location, self.metadata)
-        try:
-            check_store(self.location.store, metadata.cluster_id)
-        except BaseException:
-            metadata.close()
-            raise
-        return metadata
+        return open_checked(self.location, self.metadata)
 
 
 def read(
@@ -351,8 +344,6 @@ def _past_ends(
 
 @dataclass(frozen=True, slots=True)
 class Resolver:
-    """Turns the points of a query into offsets."""
-
     source: Source
     cluster_id: str
     query: Query

@@ -24,40 +24,23 @@ class Lost(NamedTuple):
     error: DataLossError | DamagedDataError
 
 
-class Part(NamedTuple):
-    """Intact batches of a piece: their position in it, their size, and their offsets [first, end)."""
-
-    position: int
-    size: int
-    first_offset: int
-    end_offset: int
-
-
 def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Piece]:
     """The intact batches at the beginning and at the end of a damaged piece, as pieces; none if it cannot be read."""
     try:
         data = store.get(piece.key(cluster_id), piece.position, piece.size)
     except ObjectStoreError:
         return []
-    return [
-        piece._replace(
-            position=piece.position + part.position,
-            size=part.size,
-            base_offset=part.first_offset,
-            next_offset=part.end_offset,
-        )
-        for part in intact_parts(bytearray(data), piece)
-    ]
+    return intact_in(bytearray(data), piece)
 
 
-def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
+def intact_in(data: bytearray, piece: Piece) -> list[Piece]:
     """The parts of a piece's bytes before its first damaged batch and after its last one, if they have batches.
 
     The batches after the damage get their offsets from the end of the piece, so the kind of damage does not matter.
     """
     frames = list(_frames(data))
     walk = walk_stored if piece.has_true_offsets else walk_and_patch
-    found: list[Part] = []
+    found: list[Piece] = []
     at, offset = 0, piece.base_offset
     for start, end in frames:
         walked = _walked(partial(walk, base_offset=offset), data[start:end])
@@ -67,7 +50,7 @@ def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
     if at == len(data):
         return []  # each batch is intact, but together they are not the expected piece
     if at:
-        found.append(Part(0, at, piece.base_offset, offset))
+        found.append(piece._replace(size=at, next_offset=offset))
     behind, first = len(data), piece.next_offset
     for start, end in reversed(frames):
         walked = _walked(partial(walk, base_offset=0), data[start:end])
@@ -77,7 +60,11 @@ def intact_parts(data: bytearray, piece: Piece) -> list[Part]:
         first = walked.base_offsets[0] if piece.has_true_offsets else first - held
         behind = start
     if behind < len(data) and first >= offset:
-        found.append(Part(behind, len(data) - behind, first, piece.next_offset))
+        found.append(
+            piece._replace(
+                position=piece.position + behind, size=len(data) - behind, base_offset=first
+            )
+        )
     return found
 
 

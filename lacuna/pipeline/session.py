@@ -248,10 +248,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Raises PipelineError unless `master` is a URL that Spark accepts.
-
-    At least one of the addresses of a spark:// URL must answer too.
-    """
+    """Raises PipelineError unless Spark accepts the URL `master`, and one address of a spark:// URL answers."""
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
             f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "

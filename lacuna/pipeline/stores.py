@@ -3,10 +3,16 @@
 import logging
 import threading
 from collections import OrderedDict
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from lacuna.logstore.objects import ObjectStore, ObjectStoreError, open_store
+from lacuna.logstore.objects import (
+    ObjectNotFoundError,
+    ObjectStore,
+    ObjectStoreError,
+    open_store,
+)
 from lacuna.logstore.objects.url import folder_of, with_keys
 from lacuna.logstore.segments import read_marker
 from lacuna.logstore.segments.marker import check_marker
@@ -72,3 +78,10 @@ def check_store(url: str, cluster_id: str | None = None) -> str:
             f"there is no cluster in the bucket {url}: check the name and the prefix"
         )
     return marker.cluster_id
+
+
+def has_object(store: ObjectStore, key: str) -> bool:
+    with suppress(ObjectNotFoundError):
+        store.size(key)
+        return True
+    return False

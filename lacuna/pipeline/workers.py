@@ -1,13 +1,9 @@
-"""Runs the tasks of a job: in threads of this process, or on Spark if there is much to read.
-
-`Progress` is how a job reports its progress.
-"""
+"""Runs the tasks of a job, in threads of this process or, if there is much to read, on Spark; and its progress."""
 
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
@@ -80,12 +76,9 @@ def run_here(
     tasks: Sequence[T], work: Callable[[T, int], R], tell: Callable[[int, R], Any]
 ) -> None:
     """Runs the tasks in threads of this process, as `Workers.run` does."""
-    attempts = count()
     threads = min(_MOST_THREADS, os.cpu_count() or 1)
     with ThreadPoolExecutor(threads, thread_name_prefix="task") as executor:
-        futures = {
-            executor.submit(work, task, next(attempts)): number for number, task in enumerate(tasks)
-        }
+        futures = {executor.submit(work, task, number): number for number, task in enumerate(tasks)}
         try:
             for future in as_completed(futures):
                 tell(futures[future], future.result())

@@ -7,8 +7,9 @@ import os
 import pty
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass
 from typing import Any, Final
 from unittest import mock
 
@@ -31,10 +32,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # it has no _
 from lacuna.agent.security.settings import SecuritySettings
 from lacuna.base.data_folder import ADDRESS_NAME, left
 from lacuna.base.errors import UserError
-from lacuna.controlplane.client import ControlPlace
+from lacuna.controlplane.client import ControlClient, ControlPlace
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import (
+    CreatePartitions,
+    CreatePartitionsTopic,
     DescribeCluster,
     ImportReport,
     OpenLease,
@@ -52,12 +55,13 @@ from lacuna.importing.cluster import (
 )
 from lacuna.importing.cutover import (
     Cutover,
+    Standing,
     cut_over,
     reverse_offsets,
     standings,
 )
 from lacuna.importing.following import Budget, OutranError
-from lacuna.importing.mirror import Importer, ImportSettings
+from lacuna.importing.mirror import Importer, ImportSettings, Progress
 from lacuna.importing.target import Stretch, Target
 from lacuna.importing.topics import Selection, links_of
 from lacuna.importing.transactions import SourceTransaction, source_transactions
@@ -86,32 +90,39 @@ def target() -> Iterator[Cluster]:
         yield cluster
 
 
+@dataclass(frozen=True, slots=True)
 class Run:
     """What an import said, and where it got to."""
 
-    def __init__(self, importer: Importer, lines: Sequence[str]) -> None:
-        self.progress = importer.progress
-        self.lines = lines
+    progress: Progress
+    lines: Sequence[str]
+
+
+def importer_of(
+    control: ControlClient,
+    source: str,
+    target: Cluster,
+    say: Callable[[str], None],
+    settings: ImportSettings,
+) -> Importer:
+    here, store = Agents(target.bootstrap), open_checked(target.store_url)
+    return Importer(Agents(source), here, control, store, settings, say)
+
+
+def control_of(target: Cluster) -> AbstractAsyncContextManager[ControlClient]:
+    return connect(ControlPlace(left(target.data, ADDRESS_NAME)))
 
 
 def imported(source: str, target: Cluster, *topics: str, **settings: Any) -> Run:
     """Import topics once."""
     lines: list[str] = []
+    given = ImportSettings(selection=Selection(topics), is_once=True, **settings)
 
-    async def run() -> Importer:
-        place = ControlPlace(left(target.data, ADDRESS_NAME))
-        store = open_checked(target.store_url)
-        async with connect(place) as control:
-            importer = Importer(
-                Agents(source),
-                Agents(target.bootstrap),
-                control,
-                store,
-                ImportSettings(selection=Selection(topics), is_once=True, **settings),
-                lines.append,
-            )
+    async def run() -> Progress:
+        async with control_of(target) as control:
+            importer = importer_of(control, source, target, lines.append, given)
             await importer.run()
-        return importer
+        return importer.progress
 
     return Run(asyncio.run(run()), lines)
 
@@ -124,11 +135,8 @@ def differences(source: str, target: str, *topics: str) -> list[str]:
             Kafka(Agents(source), "the source") as there,
             Kafka(Agents(target), "here") as here,
         ):
-            return [
-                each.difference
-                async for each in compare_mirrors(there, here, Selection(topics))
-                if each.difference
-            ]
+            compared = compare_mirrors(there, here, Selection(topics))
+            return [each.difference async for each in compared if each.difference]
 
     return asyncio.run(compare())
 
@@ -350,16 +358,12 @@ def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
     send(there, "tx", ["behind"])
     imported(there, target, "tx")
 
-    async def lags() -> list[tuple[int, int]]:
+    async def shown() -> tuple[list[Standing], list[SourceTransaction]]:
         async with Kafka(Agents(there), "there") as one, Kafka(Agents(here), "here") as two:
-            return [(each.lag, each.undecided) for each in await standings(one, two, ["tx"])]
+            return await standings(one, two, ["tx"]), await source_transactions(one)
 
-    async def transactions() -> list[SourceTransaction]:
-        async with Kafka(Agents(there), "the source") as source:
-            return await source_transactions(source)
-
-    assert asyncio.run(lags()) == [(0, 2)]
-    (transaction,) = asyncio.run(transactions())
+    (standing,), (transaction,) = asyncio.run(shown())
+    assert (standing.lag, standing.undecided) == (0, 2)
     assert (transaction.transactional_id, transaction.state) == ("t", "Ongoing")
     assert (transaction.partitions, transaction.started_ms > 0) == ([("tx", 0)], True)
     assert read(here, "tx", 0, "read_uncommitted")[0] == 4, "aborted records are passed"
@@ -428,9 +432,8 @@ def test_a_copy_that_ends_after_its_source_is_named(source: Cluster, target: Clu
         async with Kafka(Agents(target.bootstrap), "the target") as here:
             topic = (await here.topics())["longer"]
             link = (await links_of(here))["longer"]
-        store = open_checked(target.store_url)
-        async with connect(ControlPlace(left(target.data, ADDRESS_NAME))) as control:
-            copy = Target(control, store)
+        async with control_of(target) as control:
+            copy = Target(control, open_checked(target.store_url))
             await copy.open()
             hole = Stretch((topic.raw_id, 0), link, 1, 2, 0, [])
             assert await copy.commit(await copy.put([hole])) == [ErrorCode.NONE]
@@ -447,20 +450,14 @@ def test_partitions_that_are_added_are_copied_too(source: Cluster, target: Clust
     there, here = source.bootstrap, target.bootstrap
     created(there, "wider")
     imported(there, target, "wider")
-    source.run(_widened(source, "wider", 3))
+    topic = CreatePartitionsTopic(name="wider", partition_count=3)
+    wider = Command(create_partitions=CreatePartitions(topics=[topic]))
+    source.run(source.embedded.control.call(wider))
     producer = Producer({"bootstrap.servers": there})
     producer.produce("wider", b"x", partition=2)
     producer.flush(SECONDS)
     imported(there, target, "wider")
     assert read(here, "wider", 2, "read_committed") == read(there, "wider", 2, "read_committed")
-
-
-async def _widened(cluster: Cluster, name: str, count: int) -> None:
-    from lacuna.controlplane.v1.cluster_pb2 import CreatePartitions, CreatePartitionsTopic
-    from lacuna.controlplane.v1.control_pb2 import Command
-
-    topic = CreatePartitionsTopic(name=name, partition_count=count)
-    await cluster.embedded.control.call(Command(create_partitions=CreatePartitions(topics=[topic])))
 
 
 def test_a_source_that_does_not_answer_is_named(target: Cluster) -> None:
@@ -481,13 +478,10 @@ def test_importers_share_the_partitions_and_one_that_goes_leaves_them_to_the_oth
     created(there, "shared", PARTITIONS)
 
     async def run() -> None:
-        place = ControlPlace(left(target.data, ADDRESS_NAME))
-        store = open_checked(target.store_url)
         settings = ImportSettings(selection=Selection(["shared"]), renewal_seconds=0.1)
-        async with connect(place) as control, asyncio.timeout(SECONDS):
+        async with control_of(target) as control, asyncio.timeout(SECONDS):
             importers = [
-                Importer(Agents(there), Agents(here), control, store, settings, lambda _: None)
-                for _ in range(3)
+                importer_of(control, there, target, lambda _: None, settings) for _ in range(3)
             ]
             tasks = [asyncio.ensure_future(each.run()) for each in importers]
             while not all(each.progress.tracks for each in importers) or _shares(importers) != 1:
@@ -515,14 +509,9 @@ def test_a_source_that_goes_and_comes_back_is_followed_further(target: Cluster) 
     lines: list[str] = []
 
     async def run(source: Cluster) -> None:
-        place = ControlPlace(left(target.data, ADDRESS_NAME))
         settings = ImportSettings(selection=Selection(["restarted"]))
-        async with connect(place) as control, asyncio.timeout(SECONDS):
-            store = open_checked(target.store_url)
-            here = Agents(target.bootstrap)
-            importer = Importer(
-                Agents(source.bootstrap), here, control, store, settings, lines.append
-            )
+        async with control_of(target) as control, asyncio.timeout(SECONDS):
+            importer = importer_of(control, source.bootstrap, target, lines.append, settings)
             running = asyncio.ensure_future(importer.run())
             while importer.progress.done < 1:
                 await asyncio.sleep(0.02)

@@ -1,20 +1,36 @@
 """Fixtures for tests of the pipeline: a Spark session, clusters, and real transactions to read."""
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from threading import Event
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaError,
+    Message,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from lacuna.agent.housekeeping import HousekeepingSettings
+from lacuna.agent.housekeeping import Housekeeping, HousekeepingSettings, MergeSettings
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.moto import CREDENTIALS
+from lacuna.pipeline.control import JobClient
+from lacuna.pipeline.location import find_cluster
+from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.session import spark_session
-from lacuna.testing import Cluster
+from lacuna.pipeline.stores import shared_store
+from lacuna.testing import Cluster, ProcessCluster
 from tests.pipeline.forked_python import forked_python
 from tests.shared_moto import moto_endpoint, moto_url
 
@@ -27,6 +43,13 @@ UNMERGED = AgentParts(
     housekeeping=HousekeepingSettings(merge_interval_ms=1 << 40),
 )
 
+#: Agents that merge all they can and collect what was replaced, when a test says so.
+MERGES = HousekeepingSettings(
+    merge_interval_ms=1 << 40,
+    collect_interval_ms=1 << 40,
+    merge=MergeSettings(min_age_ms=0, min_extents=2),
+)
+MERGING = replace(UNMERGED, housekeeping=MERGES)
 
 #: Tests that kill processes or import pyiceberg.
 _SLOW = ("test_crashes.py", "test_iceberg.py")
@@ -93,30 +116,21 @@ class Written:
     aborted: dict[int, tuple[bytes | None, bytes | None]] = field(default_factory=dict)
 
 
-@pytest.fixture(scope="session")
-def transact() -> Callable[..., Written]:
-    """transact(cluster, topic, [(is_committed, records), ...], partition=0, **client) -> Written.
-
-    It writes one transaction for each pair, in order, with one producer. Records are (key, value). All are durable when
-    it returns.
-    """
-    return _transact
-
-
-def _transact(
-    cluster: Cluster,
+def transact(
+    cluster: Cluster | ProcessCluster,
     topic: str,
-    transactions: list[tuple[bool, list[tuple[bytes | None, bytes | None]]]],
+    transactions: Iterable[tuple[bool, Any]],
     partition: int = 0,
-    **client: Any,
+    client: Mapping[str, str] | None = None,
 ) -> Written:
+    """Writes transactions (is_committed, [(key, value), ...]) in order, with one producer. All are durable then."""
     written = Written()
     producer = Producer(
         {
             "bootstrap.servers": cluster.bootstrap,
             "transactional.id": f"{topic}-{partition}",
             "linger.ms": 30_000,  # so that `flush` sends each transaction at once, as one batch
-            **client,
+            **(client or {}),
         }
     )
     producer.init_transactions(60)
@@ -137,3 +151,98 @@ def _transact(
         else:
             producer.abort_transaction(60)
     return written
+
+
+def transactional(cluster: Cluster, name: str) -> Producer:
+    """Returns a producer whose transactions may stay open, however long Spark takes to start."""
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "transactional.id": name,
+            "transaction.timeout.ms": 900_000,
+        }
+    )
+    producer.init_transactions(60)
+    return producer
+
+
+def delete_topic(cluster: Cluster, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    admin.delete_topics([topic])[topic].result(60)
+
+
+def delete_records(cluster: Cluster, topic: str, offset: int) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    (future,) = admin.delete_records([TopicPartition(topic, 0, offset)]).values()
+    future.result(60)
+
+
+def control_of(cluster: Cluster) -> JobClient:
+    return JobClient(find_cluster(data=str(cluster.data)).require_control())
+
+
+def publish_snapshot(cluster: Cluster, later_ms: int = 0) -> None:
+    """Publishes a snapshot of the metadata that is valid for an hour."""
+    store, now_ms = shared_store(cluster.store_url), wall_clock_ms() + later_ms
+    with control_of(cluster) as control:
+        publish_metadata(control, store, keep_ms=3_600_000, now_ms=now_ms)
+
+
+def pins_of(cluster: Cluster) -> Mapping[int, Any]:
+    """Returns the pins, by id, as they are from now on."""
+    return cluster.embedded.running.runtime._state.segments.pins
+
+
+def housekeeping_of(cluster: Cluster) -> Housekeeping:
+    found = cluster.embedded.agents[0].housekeeping
+    assert found is not None
+    return found
+
+
+def consumed(
+    cluster: Cluster | ProcessCluster,
+    topic: str,
+    partitions: Iterable[int] = (0,),
+    first: int = OFFSET_BEGINNING,
+) -> list[Message]:
+    """Returns the committed messages of partitions, from an offset on, as a new consumer gets them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap,
+            "group.id": "none",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 50,
+        }
+    )
+    left = set(partitions)
+    consumer.assign([TopicPartition(topic, partition, first) for partition in left])
+    found: list[Message] = []
+    try:
+        while left:
+            message: Any = consumer.poll(60)
+            assert message is not None, "no answer for a minute"
+            if message.error() is None:
+                found.append(message)
+                continue
+            assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+            left.remove(message.partition())
+    finally:
+        consumer.close()
+    return found
+
+
+@contextmanager
+def at_work(jobs: Sequence[Callable[[Event], None]]) -> Iterator[None]:
+    """Runs jobs in threads during the block, after which their event is set. Raises the error of one that failed."""
+    is_over = Event()
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        running = [pool.submit(job, is_over) for job in jobs]
+        try:
+            yield
+        finally:
+            is_over.set()
+    for each in running:
+        each.result()

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 from pyarrow import csv, feather
 
 import lacuna
@@ -25,25 +24,29 @@ from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.operating.points import Kind, Point
 from lacuna.pipeline import record_batches
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.errors import DamagedDataError, DataLossError, PipelineError
 from lacuna.pipeline.extents import PartitionLog
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.reading import Source
 from lacuna.pipeline.record_batches import COLUMNS, Span, in_order
 from lacuna.pipeline.sql import answer, narrowed
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import (
+    consumed,
+    delete_topic,
+    pins_of,
+    publish_snapshot,
+    transact,
+    transactional,
+)
 
 PARTITIONS = 3
 
 
 def write(cluster: Cluster, topic: str, count: int = 30) -> None:
     """Writes transactions over all partitions, every second of which is aborted, and then leaves one open."""
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": topic})
-    producer.init_transactions(60)
+    producer = transactional(cluster, topic)
     for number in range(count):
         producer.begin_transaction()
         for partition in range(PARTITIONS):
@@ -62,28 +65,9 @@ def write(cluster: Cluster, topic: str, count: int = 30) -> None:
             producer.commit_transaction(60)
 
 
-def consume(cluster: Cluster, topic: str, ends: dict[int, int] | None = None) -> list[Any]:
+def consume(cluster: Cluster, topic: str) -> list[Any]:
     """Returns what a read_committed consumer receives, as rows of `lacuna.read`."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "arrow",
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    rows = []
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    left = set(range(PARTITIONS))
-    while left:
-        message = consumer.poll(60)
-        assert message is not None
-        if message.error() is not None:
-            left.discard(message.partition())
-            continue
-        rows.append(row(message))
-    consumer.close()
-    return sorted(rows, key=place)
+    return sorted(map(row, consumed(cluster, topic, range(PARTITIONS))), key=place)
 
 
 def row(message: Any) -> dict[str, Any]:
@@ -194,56 +178,49 @@ def test_a_past_time_and_a_snapshot_of_the_metadata(running: Cluster) -> None:
     now = rows(running, topic)
     assert len(before) == 2 * PARTITIONS < len(now)
     assert rows(running, topic, as_of=then) == before
-    location = find_cluster(data=str(running.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms() + 2000)
+    publish_snapshot(running, later_ms=2000)
+    store = running.store_url
     write(running, topic, 2)
-    assert lacuna.read(topic, store=location.store).read_all().to_pylist() == now
-    steps = lacuna.follow(topic, store=location.store)
+    assert lacuna.read(topic, store=store).read_all().to_pylist() == now
+    steps = lacuna.follow(topic, store=store)
     assert next(steps).read_all().to_pylist() == now
     count = f"SELECT count(*) FROM {topic}"
-    with answer(Source.of(store=location.store), count) as found:
+    with answer(Source.of(store=store), count) as found:
         assert found.fetchall() == [(len(now),)]
-    assert lacuna.read(topic, store=location.store, as_of=then).read_all().to_pylist() == before
+    assert lacuna.read(topic, store=store, as_of=then).read_all().to_pylist() == before
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "says"),
+    ("arguments", "says"),
     [
-        ({"topics": "ordres"}, PipelineError, "there is no topic 'ordres': did you mean 'orders'?"),
-        ({"topics": []}, PipelineError, "name at least one"),
-        ({"partitions": 3}, PipelineError, "it has partitions 0 to 2"),
-        (
-            {"columns": ["offsets"]},
-            PipelineError,
-            "'offsets' is no column; the columns are topic, ",
-        ),
-        ({"columns": []}, PipelineError, "name at least one of topic"),
-        ({"columns": ["key", "key"]}, PipelineError, "'key' is named twice"),
-        ({"isolation": "none"}, PipelineError, "choose 'read_committed'"),
-        ({"start": 10_000}, PipelineError, "but offset 10000 was requested"),
-        ({"start": -1}, PipelineError, "offsets are not negative"),
-        ({"start": "soon"}, PipelineError, "write a time such as"),
-        ({"end": 5, "as_of": "-1m"}, PipelineError, "leave one of them out"),
-        ({"as_of": "-1m", "isolation": "uncommitted"}, PipelineError, "leave isolation out"),
-        ({"as_of": "-10d"}, PipelineError, "as_of: the visible part of orders at that time"),
-        ({"data": "no/such/folder"}, PipelineError, "there is no folder no/such/folder: check"),
-        ({"data": "."}, PipelineError, "no cluster is running on the data folder .: start it"),
-        ({"data": None}, PipelineError, "no bucket is named: give the data folder"),
+        ({"topics": "ordres"}, "there is no topic 'ordres': did you mean 'orders'?"),
+        ({"topics": []}, "name at least one"),
+        ({"partitions": 3}, "it has partitions 0 to 2"),
+        ({"columns": ["offsets"]}, "'offsets' is no column; the columns are topic, "),
+        ({"columns": []}, "name at least one of topic"),
+        ({"columns": ["key", "key"]}, "'key' is named twice"),
+        ({"isolation": "none"}, "choose 'read_committed'"),
+        ({"start": 10_000}, "but offset 10000 was requested"),
+        ({"start": -1}, "offsets are not negative"),
+        ({"start": "soon"}, "write a time such as"),
+        ({"end": 5, "as_of": "-1m"}, "leave one of them out"),
+        ({"as_of": "-1m", "isolation": "uncommitted"}, "leave isolation out"),
+        ({"as_of": "-10d"}, "as_of: the visible part of orders at that time"),
+        ({"data": "no/such/folder"}, "there is no folder no/such/folder: check"),
+        ({"data": "."}, "no cluster is running on the data folder .: start it"),
+        ({"data": None}, "no bucket is named: give the data folder"),
     ],
 )
 def test_errors_say_what_to_do(
     running: Cluster,
     arguments: dict[str, Any],
-    error: type[Exception],
     says: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     given = {"topics": "orders", "data": str(running.data), **arguments}
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(error) as caught:
+    with pytest.raises(PipelineError) as caught:
         lacuna.read(**given)
     assert says in str(caught.value)
 
@@ -257,7 +234,7 @@ def test_without_pyarrow_it_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> 
         lacuna.red  # noqa: B018
 
 
-def test_a_damaged_object_is_named(cluster: Cluster, transact: Any) -> None:
+def test_a_damaged_object_is_named(cluster: Cluster) -> None:
     topic = cluster.create_topic("damaged")
     written = transact(cluster, topic, [(True, [(b"k", b"one")]), (True, [(b"k", b"two")])])
     *_, key = sorted(
@@ -274,18 +251,14 @@ def test_a_damaged_object_is_named(cluster: Cluster, transact: Any) -> None:
         lacuna.read(topic, data=str(cluster.data)).read_all()
 
 
-def test_a_reader_pins_objects_until_it_ends(cluster: Cluster, transact: Any) -> None:
+def test_a_reader_pins_objects_until_it_ends(cluster: Cluster) -> None:
     topic = cluster.create_topic("pinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
     readers = [lacuna.read(topic, data=str(cluster.data)) for _ in range(3)]
-    assert pins(cluster) == 3
+    assert len(pins_of(cluster)) == 3
     readers[0].read_all()
     readers.pop()
-    assert pins(cluster) == 1
-
-
-def pins(cluster: Cluster) -> int:
-    return len(cluster.embedded.running.runtime._state.segments.pins)
+    assert len(pins_of(cluster)) == 1
 
 
 @pytest.mark.parametrize(("threads", "ahead"), [(1, 1), (2, 4)])
@@ -334,12 +307,7 @@ def test_a_follower_gets_whole_transactions(running: Cluster) -> None:
     """The first transfer waits in one partition behind an open transaction, which in the other it does not."""
     for topic in ("debits", "credits"):
         running.create_topic(topic, 2)
-    settings = {"bootstrap.servers": running.bootstrap}
-    producer, blocking = (
-        Producer({**settings, "transactional.id": name}) for name in ("transfers", "blocking")
-    )
-    for each in (producer, blocking):
-        each.init_transactions(60)
+    producer, blocking = (transactional(running, name) for name in ("transfers", "blocking"))
     blocking.begin_transaction()
     blocking.produce("credits", b"0", b"0", 1)
     blocking.flush(60)
@@ -391,14 +359,13 @@ def test_a_step_that_was_not_read_before_the_next_one_is_over(running: Cluster) 
 
 
 def test_a_topic_that_was_created_again_is_not_followed(cluster: Cluster) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     topic = cluster.create_topic("again")
     producer = Producer({"bootstrap.servers": cluster.bootstrap})
     producer.produce(topic, b"1")
     producer.flush(60)
     steps = lacuna.follow(topic, data=str(cluster.data), every=0.01)
     assert len(next(steps).read_all()) == 1
-    admin.delete_topics([topic])[topic].result(60)
+    delete_topic(cluster, topic)
     cluster.create_topic(topic)
     with pytest.raises(DataLossError, match="topic 'again' was deleted and created again"):
         next(steps)
@@ -421,7 +388,7 @@ def test_a_file_has_the_records(running: Cluster, tmp_path: Path, kind: str) -> 
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_csv_holds_no_bytes(cluster: Cluster, transact: Any, tmp_path: Path) -> None:
+def test_csv_holds_no_bytes(cluster: Cluster, tmp_path: Path) -> None:
     topic = cluster.create_topic("bytes")
     transact(cluster, topic, [(True, [(b"k", b"\xff")])])
     with pytest.raises(UserError, match="not UTF-8: write --output parquet or --output arrow"):

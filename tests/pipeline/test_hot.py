@@ -1,7 +1,7 @@
 """Jobs on a cluster whose newest records are in the journal: they read them, and verify checks them."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,6 @@ from lacuna.logstore.objects import (
     open_store,
 )
 from lacuna.logstore.objects.encrypted import EncryptedStore
-from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import SegmentId, parse_segment_key, segment_key
 from lacuna.logstore.segments.hot import hot_lease
 from lacuna.logstore.segments.paths import key_in_lease
@@ -37,12 +36,12 @@ from lacuna.pipeline.export.report import TopicReport
 from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.hot import HotCopy, HotKey, put_into, with_copies
 from lacuna.pipeline.location import ClusterLocation, find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
 from tests.doubles.keys import some_keys
 from tests.pipeline.audit.conftest import PARTS
+from tests.pipeline.conftest import publish_snapshot, transact
 from tests.pipeline.reading.conftest import Planned, options_of
 
 HOT = replace(PARTS, produce=ProduceSettings(hot_bytes=65_536, hot_copy_interval_ms=3_600_000))
@@ -57,7 +56,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def topic(cluster: Cluster, transact: Callable[..., Any]) -> str:
+def topic(cluster: Cluster) -> str:
     """A topic with three transactions in the journal; the second one is aborted."""
     name = cluster.create_topic("t")
     transact(cluster, name, [(each, [(b"k", b"v"), (b"l", b"w")]) for each in (True, False, True)])
@@ -70,7 +69,6 @@ def location_of(cluster: Cluster) -> ClusterLocation:
 
 
 def segments(cluster: Cluster) -> list[str]:
-    """Return the keys of the segments in the bucket."""
     return [i.key for i in shared_store(cluster.store_url).list() if i.key.endswith(".seg")]
 
 
@@ -132,10 +130,7 @@ def test_compaction_rewrites_what_is_in_the_journal(cluster: Cluster, topic: str
 
 
 def test_published_metadata_needs_no_journal(cluster: Cluster, topic: str) -> None:
-    location = location_of(cluster)
-    store = shared_store(location.store)
-    with JobClient(location.require_control()) as control:
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     merge(cluster)
     cluster.kill()
     stored = {"metadata": "bucket", "store": cluster.store_url, "data": ""}

@@ -18,6 +18,7 @@ from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.session import parse_settings, spark_session
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import control_of
 
 #: A command, as far as errors go: `work(spark)` in a session of these settings.
 COMMAND = """
@@ -194,7 +195,7 @@ def test_s3_what_another_session_was_answered_is_there(cluster: Cluster) -> None
 
 
 def test_a_closed_client_says_so(cluster: Cluster) -> None:
-    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with control_of(cluster) as control:
         assert control.topics() is not None
     control.close()
     with pytest.raises(ControlPlaneUnavailable, match="is closed"):

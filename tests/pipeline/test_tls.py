@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from lacuna.testing import Cluster
 from tests.certificates import Authority
 from tests.doubles.keys import write_keys
 from tests.lacuna.test_controlplane_and_agents import running
-from tests.pipeline.conftest import UNMERGED, Written
+from tests.pipeline.conftest import UNMERGED, transact
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def encrypted(tmp_path: Path, keys: Path) -> Iterator[Cluster]:
 
 
 def test_spark_reads_writes_and_compacts_with_the_keys(
-    spark: SparkSession, encrypted: Cluster, keys: Path, transact: Callable[..., Written]
+    spark: SparkSession, encrypted: Cluster, keys: Path
 ) -> None:
     topic = encrypted.create_topic("orders")
     aborted = [(None, b"secret aborted %d" % number) for number in range(10)]

@@ -48,7 +48,6 @@ from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import FoundRange, Share, Unit, make_units
 from lacuna.pipeline.compaction.rewriting import (
     Dropped,
-    NothingDropped,
     RewriteTask,
     TaskResult,
     rewrite,
@@ -302,7 +301,7 @@ async def _compact_unit(job: Job, unit: Unit, now_ms: int, attempts: Iterator[in
         for shares in unit.tasks
     ]
     loop = job.host.around.loop
-    dropped: Sequence[Dropped] = [NothingDropped()] * len(tasks)
+    dropped: Sequence[Dropped | None] = [None] * len(tasks)
     if unit.is_cleaned and tasks:
         try:
             dropped = superseded = await loop.run_in_executor(

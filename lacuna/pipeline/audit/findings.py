@@ -1,5 +1,6 @@
 """The findings of an audit, as values: what is wrong, where, which offsets it affects, and what to do."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -85,12 +86,10 @@ class Finding:
 
     @property
     def is_note(self) -> bool:
-        """Whether this is only a note, rather than an error."""
         return self.kind in NOTES
 
     @property
     def advice(self) -> str:
-        """The advice for an operator."""
         return _ADVICE[self.kind]
 
     def __str__(self) -> str:
@@ -122,7 +121,6 @@ class Findings:
         return [*self.errors, *self.notes]
 
     def add(self, finding: Finding) -> None:
-        """Adds a finding, or only counts it if the limit is reached."""
         kept = self.notes if finding.is_note else self.errors
         if len(kept) < self.limit:
             kept.append(finding)
@@ -131,9 +129,12 @@ class Findings:
         else:
             self.errors_left_out += 1
 
+    def extend(self, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            self.add(finding)
+
     def add_all(self, others: "Findings") -> None:
         """Adds the findings of another collection, and its counts of omitted ones."""
-        for finding in others.found:
-            self.add(finding)
+        self.extend(others.found)
         self.errors_left_out += others.errors_left_out
         self.notes_left_out += others.notes_left_out

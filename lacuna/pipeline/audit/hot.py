@@ -12,6 +12,7 @@ from lacuna.pipeline.audit.inventory import UNKNOWN_SIZE, Inventory
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.hot import HotCopy, beneath_encryption, hot_named_in, put_into, with_copies
+from lacuna.pipeline.stores import has_object
 
 
 class HotCopies:
@@ -49,7 +50,7 @@ class HotCopies:
         for lease_id, sequence in set(hot_named_in(logs)):
             key = key_in_lease(control.cluster_id, lease_id, sequence)
             is_listed = inventory.segments.size_of(lease_id, sequence) != UNKNOWN_SIZE
-            if is_listed or not self._has(key):
+            if is_listed or not has_object(self._copies, key):
                 self._copy(key)
         return logs
 
@@ -57,12 +58,6 @@ class HotCopies:
         self._copies.put(copy.key, [copy.data])
         if self._also is not None:
             self._also(copy)
-
-    def _has(self, key: str) -> bool:
-        with suppress(ObjectNotFoundError):
-            self._copies.size(key)
-            return True
-        return False
 
     def _copy(self, key: str) -> None:
         with suppress(ObjectNotFoundError):

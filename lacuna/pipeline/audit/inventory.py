@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import FilterUncommitted
 from lacuna.controlplane.v1.log_pb2 import SegmentId as SegmentMessage
-from lacuna.logstore.objects import ObjectNotFoundError, ObjectStore
+from lacuna.logstore.objects import ObjectStore
 from lacuna.logstore.segments import (
     InvalidPathError,
     JournalEnd,
@@ -33,6 +33,7 @@ from lacuna.logstore.segments.paths import (
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
 from lacuna.pipeline.audit.tables import Rows
 from lacuna.pipeline.control import JobClient
+from lacuna.pipeline.stores import has_object
 
 _ASKED_AT_ONCE: Final = 10_000
 #: The size of an object that is missing from the listing, because it was written later.
@@ -72,19 +73,12 @@ class Segments:
 _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 
-class MetadataObject(NamedTuple):
-    """An object of a metadata snapshot; `size` in bytes."""
-
-    key: str
-    size: int
-
-
 @dataclass(slots=True)
 class Inventory:
-    """The listing of a bucket, with the number and bytes of all its objects."""
+    """The listing of a bucket, with the number and bytes of all its objects; of metadata snapshots, the keys."""
 
     segments: Segments = field(default_factory=Segments)
-    metadata: list[MetadataObject] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
     has_marker: bool = False
     objects: int = 0
     bytes: int = 0
@@ -104,7 +98,7 @@ def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
         if segment is not None:
             inventory.segments.add(segment, info.size)
         elif _is_metadata(info.key, cluster_id):
-            inventory.metadata.append(MetadataObject(info.key, info.size))
+            inventory.metadata.append(info.key)
         elif not any(is_known(info.key) for is_known in _OTHER_KEYS):
             inventory.findings.add(_foreign(info.key, info.size))
     return inventory
@@ -174,9 +168,11 @@ def judge_unreferenced(
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
     # A segment that was replaced long ago may have been collected and forgotten since the listing.
-    strays = [each for each in unknown if _is_there(store, segment_key(cluster_id, each))]
+    strays = [each for each in unknown if has_object(store, segment_key(cluster_id, each))]
     for segment in strays:
-        findings.add(_garbage(segment_key(cluster_id, segment), sizes[segment]))
+        reason = "it was written but never committed, and its writer is gone"
+        key, size = segment_key(cluster_id, segment), sizes[segment]
+        findings.add(Finding(kind=Kind.GARBAGE, reason=reason, key=key, position=0, size=size))
     rest = sizes.keys() - set(unknown)
     ended = _ended_leases(control, {segment.lease_id for segment in rest})
     known = [segment for segment in rest if segment.lease_id in ended]
@@ -185,14 +181,6 @@ def judge_unreferenced(
     return Unreferenced(
         len(strays), sum(sizes[each] for each in strays), len(known), len(open_ones)
     )
-
-
-def _is_there(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except ObjectNotFoundError:
-        return False
-    return True
 
 
 def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[SegmentId]:
@@ -235,16 +223,6 @@ def _compare(
     for segment in found:
         if now.is_before(segment):
             findings.add(_future(segment, now))
-
-
-def _garbage(key: str, size: int) -> Finding:
-    return Finding(
-        kind=Kind.GARBAGE,
-        reason="it was written but never committed, and its writer is gone",
-        key=key,
-        position=0,
-        size=size,
-    )
 
 
 def _future(segment: LaterSegment, end: JournalEnd) -> Finding:

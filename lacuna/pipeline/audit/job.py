@@ -104,7 +104,10 @@ class _Audit:
         self._findings = Findings(limit=10_000)
         self._remarks: list[str] = []
         self._exits = ExitStack()
-        self._hot = self._exits.enter_context(self._hot_copies())
+        # Spark counts keys from the bucket.
+        self._hot = self._exits.enter_context(
+            HotCopies(self._store, fills_bucket=options.counts_keys)
+        )
         self._source: MetadataSource = open_metadata(location, options.metadata)
         self._exits.callback(self._source.close)
 
@@ -137,10 +140,6 @@ class _Audit:
         return self._report(logs, read, keys, unsettled, time.perf_counter() - begin)
 
     # The bucket and the logs.
-
-    def _hot_copies(self) -> HotCopies:
-        # Spark counts keys from the bucket.
-        return HotCopies(self._store, fills_bucket=self._options.counts_keys)
 
     def _pin(self) -> AbstractContextManager[ReadHold | None]:
         source = self._source
@@ -199,15 +198,12 @@ class _Audit:
 
     def _check_metadata(self, logs: Sequence[PartitionLog], table: Rows) -> int:
         for log in logs:
-            for finding in check_log(log):
-                self._findings.add(finding)
-        for finding in check_outcomes(logs, table):
-            self._findings.add(finding)
+            self._findings.extend(check_log(log))
+        self._findings.extend(check_outcomes(logs, table))
         if not isinstance(self._source, JobClient):
             return 0
         found, unsettled = check_ongoing(self._source, logs, table)
-        for finding in found:
-            self._findings.add(finding)
+        self._findings.extend(found)
         return unsettled
 
     # Objects.
@@ -269,7 +265,7 @@ class _Audit:
         for result in run(tasks) if tasks else ():
             total.add(result)
         for task in hot_tasks:
-            total.add(self._check(self._hot.store, task))
+            total.add(self._checker()(self._hot.store, task))
         self._findings.add_all(total.findings)
         read.objects_checked += total.objects
         read.bytes_read += total.bytes_read
@@ -281,39 +277,33 @@ class _Audit:
     def _run(self, spark: "SparkSession", tasks: list[ObjectTask]) -> Iterable[TaskResult]:
         from lacuna.pipeline.spark_tasks import run_tasks
 
-        check = self._checker()
+        check, url = self._checker(), self._location.store
         results: dict[int, TaskResult] = {}
 
         def ended(number: int, result: TaskResult) -> None:
             results[number] = result
             self._progress.advance(tasks[number].size)
 
-        run_tasks(spark.sparkContext, tasks, lambda task, _: check(task), ended)
+        run_tasks(spark.sparkContext, tasks, lambda task, _: check(shared_store(url), task), ended)
         return [results[number] for number in range(len(tasks))]
 
     def _run_here(self, tasks: list[ObjectTask]) -> Iterable[TaskResult]:
+        check = self._checker()
         for task in tasks:
-            yield self._check(self._store, task)
+            yield check(self._store, task)
             self._progress.advance(task.size)
 
-    def _check(self, store: ObjectStore, task: ObjectTask) -> TaskResult:
+    def _checker(self) -> Callable[[ObjectStore, ObjectTask], TaskResult]:
+        """The function that checks a task's objects, also in an executor."""
         cluster_id, reads_records = self._source.cluster_id, self._options.reads_records
-        return check_objects(store, cluster_id, task, reads_records=reads_records)
-
-    def _checker(self) -> Callable[[ObjectTask], TaskResult]:
-        """The function that checks a task's objects in an executor."""
-        url, cluster_id = self._location.store, self._source.cluster_id
-        reads_records = self._options.reads_records
-        return lambda task: check_objects(
-            shared_store(url), cluster_id, task, reads_records=reads_records
+        return lambda store, task: check_objects(
+            store, cluster_id, task, reads_records=reads_records
         )
 
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, but only if no error was found, since counting reads everything again and fails at the first
-        damage.
-        """
+        """Counts keys, unless an error was found: counting reads everything again and fails at the first damage."""
         if self._findings.errors:
             self._remarks.append(
                 "keys were not counted because the audit found errors: fix these first"
@@ -323,8 +313,7 @@ class _Audit:
         source = self._source
         compacted = compacted_offsets(source, logs) if isinstance(source, JobClient) else {}
         counted, found = count_keys(spark, self._location.store, source.cluster_id, logs, compacted)
-        for finding in found:
-            self._findings.add(finding)
+        self._findings.extend(found)
         return counted
 
     def _report(
@@ -335,13 +324,12 @@ class _Audit:
         unsettled: int,
         seconds: float,
     ) -> Report:
-        inventory = read.inventory
         return Report(
             cluster_id=self._source.cluster_id,
             metadata=self._options.metadata,
             store=self._location.store,
-            objects=inventory.objects if inventory else 0,
-            bytes=inventory.bytes if inventory else 0,
+            objects=read.inventory.objects,
+            bytes=read.inventory.bytes,
             objects_checked=read.objects_checked,
             bytes_read=read.bytes_read,
             seconds=seconds,

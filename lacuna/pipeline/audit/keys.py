@@ -77,21 +77,18 @@ def count_keys(
         counts[index] = KeyCounts(
             records=row["records"], null_keys=row["null_keys"], distinct_keys=row["distinct_keys"]
         )
-        if row["compacted_keys"] != row["compacted_distinct"]:
-            log = logs[index]
-            findings.append(
-                _superseded(
-                    log, row["compacted_keys"], row["compacted_distinct"], compacted[log.key]
-                )
-            )
+        records, distinct, log = row["compacted_keys"], row["compacted_distinct"], logs[index]
+        if records != distinct:
+            end = compacted[log.key]
+            reason = f"{records} records of {distinct} keys lie below offset {end}, up to which no key has two values"
+            hit = Hit(log.topic, log.partition, log.log_start_offset, end)
+            findings.append(Finding(kind=Kind.KEYS, reason=reason, hits=(hit,)))
     return counts, findings
 
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """Sets the number of shuffle partitions for the block by the bytes to read. Spark's default of 200 suits larger
-    jobs.
-    """
+    """Sets the number of shuffle partitions by the bytes to read. Spark's default of 200 suits larger jobs."""
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)
@@ -165,31 +162,20 @@ def _count(
 
 
 def _keys_of(store_url: str, cluster_id: str, task: _KeyTask) -> "Iterator[pa.RecordBatch]":
-    """Yields the keys of a task's records, in batches of rows."""
     import numpy as np
     import pyarrow as pa
 
+    from lacuna.pipeline.decoding import binary
+
     for block in load_blocks(shared_store(store_url), cluster_id, task.pieces):
         for columns in scan_keys(block.data, task.first_offset, task.end_offset):
-            keys = columns.keys
-            assert keys is not None  # scan_keys returns them
-            validity = None if keys.validity is None else pa.py_buffer(keys.validity)
-            buffers = [validity, pa.py_buffer(keys.offsets), pa.py_buffer(keys.data)]
+            assert columns.keys is not None  # scan_keys returns them
             offsets = np.frombuffer(columns.offsets, np.int64)
             yield pa.RecordBatch.from_arrays(
                 [
                     pa.array(np.full(columns.count, task.partition, np.int32)),
                     pa.array(offsets < task.compacted_to),
-                    pa.Array.from_buffers(pa.binary(), columns.count, buffers),
+                    binary(columns.keys, columns.count),
                 ],
                 names=["partition", "is_compacted", "key"],
             )
-
-
-def _superseded(log: PartitionLog, records: int, keys: int, compacted_to: int) -> Finding:
-    return Finding(
-        kind=Kind.KEYS,
-        reason=f"{records} records of {keys} keys lie below offset {compacted_to}, up to which no key "
-        "has two values",
-        hits=(Hit(log.topic, log.partition, log.log_start_offset, compacted_to),),
-    )

@@ -33,10 +33,7 @@ _MOST: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hole:
-    """A hole: the offsets from `first_offset` to `end_offset` (exclusive) are in no extent.
-
-    `is_explained` says that compaction may have left it.
-    """
+    """Offsets [first, end) that are in no extent. `is_explained` says that compaction may have left the hole."""
 
     first_offset: int
     end_offset: int
@@ -243,7 +240,6 @@ def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
 def _of_transaction(
     logs: Sequence[PartitionLog], table: Rows, transaction: int, reason: str
 ) -> Finding:
-    """A finding about a transaction, with a hit for each of its partitions."""
     own = (row for row in table if row.transaction == transaction)
     hits = tuple(
         Hit(logs[index].topic, logs[index].partition, first, end)

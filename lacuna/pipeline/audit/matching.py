@@ -7,6 +7,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import NamedTuple
 
 from lacuna.controlplane.shared.extents import FLAG_LOG_APPEND_TIME, FLAG_TRUE_OFFSETS
@@ -34,7 +35,6 @@ class Counts:
     batches: int = 0
 
     def add(self, other: "Counts") -> None:
-        """Adds the counts of another task."""
         self.records = [one + two for one, two in zip(self.records, other.records, strict=True)]
         self.batches += other.batches
 
@@ -46,6 +46,15 @@ class _Span(NamedTuple):
     size: int
     base_offset: int
     offsets: int
+
+
+@dataclass(slots=True)
+class _Damaged:
+    """Damage, whether it lies among records, and the offsets that it may affect."""
+
+    damage: Damage
+    is_payload: bool
+    hits: list[Hit] = field(default_factory=list)
 
 
 class Matcher:
@@ -68,9 +77,7 @@ class Matcher:
         self._key = key
         self._names = names
         self._findings = findings
-        self._damages: list[Damage] = []
-        self._hits: list[list[Hit]] = []
-        self._is_payload: list[bool] = []
+        self._damages: list[_Damaged] = []
         self._extents = [_Extent(row) for row in rows]
         self._apart()
         self._at = 0
@@ -81,9 +88,7 @@ class Matcher:
             if len(self._damages) == MAX_FINDINGS:
                 self._findings.errors_left_out += 1
                 continue
-            self._damages.append(damage)
-            self._hits.append([])
-            self._is_payload.append(is_payload)
+            self._damages.append(_Damaged(damage, is_payload))
         owner = None if part.found is None else (part.found.topic_id, part.found.partition)
         for position, header in part.batches:
             self._add_batch(position, header, owner)
@@ -93,8 +98,9 @@ class Matcher:
         while self._at < len(self._extents):
             self._finish_extent(self._extents[self._at])
             self._at += 1
-        for damage, hits in zip(self._damages, self._hits, strict=True):
-            lost = "" if hits else "; no partition's records are affected"
+        for each in self._damages:
+            damage = each.damage
+            lost = "" if each.hits else "; no partition's records are affected"
             self._findings.add(
                 Finding(
                     kind=Kind.DAMAGE,
@@ -102,7 +108,7 @@ class Matcher:
                     key=self._key,
                     position=damage.position,
                     size=damage.size,
-                    hits=tuple(hits),
+                    hits=tuple(each.hits),
                 )
             )
 
@@ -110,7 +116,7 @@ class Matcher:
         """Reports extents that share bytes with the previous one, and removes them."""
         kept: list[_Extent] = []
         for extent in self._extents:
-            if kept and extent.position < kept[-1].end:
+            if kept and extent.row.position < kept[-1].row.end:
                 self._tell(extent, "it shares bytes with the extent before it in the object")
             else:
                 kept.append(extent)
@@ -119,20 +125,20 @@ class Matcher:
     def _add_batch(
         self, position: int, header: BatchHeader, owner: tuple[bytes, int] | None
     ) -> None:
-        while self._at < len(self._extents) and self._extents[self._at].end <= position:
+        while self._at < len(self._extents) and self._extents[self._at].row.end <= position:
             self._finish_extent(self._extents[self._at])
             self._at += 1
         end = position + header.size
-        if self._at == len(self._extents) or end <= self._extents[self._at].position:
+        if self._at == len(self._extents) or end <= self._extents[self._at].row.position:
             self.unreferenced_bytes += header.size
             return
         extent = self._extents[self._at]
-        if position < extent.position or end > extent.end:
+        if position < extent.row.position or end > extent.row.end:
             extent.is_told = True
             self._tell(extent, f"its bounds are not those of the batch at {position}")
             return
         reason = extent.take(position, header)
-        name = self._names[extent.partition]
+        name = self._names[extent.row.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
             reason = (
                 f"according to the object, partition {owner[1]} of topic {show_id(owner[0])} is "
@@ -141,26 +147,25 @@ class Matcher:
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
-        counts = self.counts.setdefault(extent.partition, Counts())
-        counts.records[extent.outcome] += header.record_count
+        counts = self.counts.setdefault(extent.row.partition, Counts())
+        counts.records[extent.row.outcome] += header.record_count
         counts.batches += 1
 
     def _finish_extent(self, extent: "_Extent") -> None:
         hit = False
-        known = zip(self._damages, self._hits, self._is_payload, strict=True)
-        for damage, hits, is_payload in known:
-            is_behind = damage.position < extent.end
-            if is_payload and is_behind and extent.position < damage.position + damage.size:
+        for each in self._damages:
+            damage, row = each.damage, extent.row
+            is_behind = damage.position < row.end
+            if each.is_payload and is_behind and row.position < damage.position + damage.size:
                 hit = True
-                hits.append(self._hit(extent, *extent.offsets_of(damage)))
+                each.hits.append(self._hit(extent, *extent.offsets_of(damage)))
         if not hit and not extent.is_told:
             reason = extent.fault()
             if reason:
                 self._tell(extent, reason)
             elif extent.holes:
-                self.sparse.extend(
-                    (extent.partition, extent.base_offset, extent.next_offset, extent.holes)
-                )
+                row = extent.row
+                self.sparse.extend((row.partition, row.base_offset, row.next_offset, extent.holes))
         extent.spans = []
 
     def _tell(self, extent: "_Extent", reason: str) -> None:
@@ -169,63 +174,35 @@ class Matcher:
                 kind=Kind.EXTENT,
                 reason=reason,
                 key=self._key,
-                position=extent.position,
-                size=extent.size,
-                hits=(self._hit(extent, extent.base_offset, extent.next_offset),),
+                position=extent.row.position,
+                size=extent.row.size,
+                hits=(self._hit(extent, extent.row.base_offset, extent.row.next_offset),),
             )
         )
 
     def _hit(self, extent: "_Extent", first_offset: int, end_offset: int) -> Hit:
-        name = self._names[extent.partition]
+        name = self._names[extent.row.partition]
         return Hit(name.topic, name.partition, first_offset, end_offset)
 
 
+@dataclass(slots=True)
 class _Extent:
     """One extent, and the batches found in it."""
 
-    __slots__ = (
-        "base_offset",
-        "end",
-        "flags",
-        "is_told",
-        "max_timestamp",
-        "newest",
-        "next_offset",
-        "outcome",
-        "partition",
-        "position",
-        "producer_epoch",
-        "producer_id",
-        "records",
-        "size",
-        "spans",
-    )
-
-    def __init__(self, row: ExtentRow) -> None:
-        self.position = row.position
-        self.size = row.size
-        self.base_offset = row.base_offset
-        self.next_offset = row.next_offset
-        self.max_timestamp = row.max_timestamp
-        self.producer_id = row.producer_id
-        self.producer_epoch = row.producer_epoch
-        self.flags = row.flags
-        self.outcome = row.outcome
-        self.partition = row.partition
-        self.end = row.end
-        self.is_told = False
-        self.newest = -1
-        self.records = 0
-        self.spans: list[_Span] = []
+    row: ExtentRow
+    is_told: bool = False
+    newest: int = -1
+    records: int = 0
+    spans: list[_Span] = field(default_factory=list)
 
     @property
     def has_true_offsets(self) -> bool:
-        return self.flags & FLAG_TRUE_OFFSETS != 0
+        return self.row.flags & FLAG_TRUE_OFFSETS != 0
 
     @property
     def holes(self) -> int:
         """The number of offsets without a record, once all batches were taken."""
-        return self.next_offset - self.base_offset - self.records
+        return self.row.next_offset - self.row.base_offset - self.records
 
     def take(self, position: int, header: BatchHeader) -> str:
         """Counts an intact batch within the extent. Returns the error, or ""."""
@@ -235,11 +212,11 @@ class _Extent:
         self.newest = max(self.newest, header.max_timestamp)
         self.records += header.record_count
         is_append_time = header.timestamp_type is TimestampType.LOG_APPEND_TIME
-        if is_append_time != bool(self.flags & FLAG_LOG_APPEND_TIME):
+        if is_append_time != bool(self.row.flags & FLAG_LOG_APPEND_TIME):
             return f"the batch at {position} has another timestamp type"
         if self.has_true_offsets:
-            first = self.base_offset if before is None else before.base_offset + before.offsets
-            if not first <= header.base_offset < header.next_offset <= self.next_offset:
+            first = self.row.base_offset if before is None else before.base_offset + before.offsets
+            if not first <= header.base_offset < header.next_offset <= self.row.next_offset:
                 return (
                     f"the batch at {position} holds offsets {header.base_offset}-"
                     f"{header.last_offset}, which do not belong there"
@@ -249,15 +226,15 @@ class _Extent:
             return f"the batch at {position} has {header.record_count} records in {offsets} offsets"
         if header.producer_id == NO_PRODUCER_ID:
             return ""
-        if header.is_transactional != (self.producer_id != NO_PRODUCER_ID):
+        if header.is_transactional != (self.row.producer_id != NO_PRODUCER_ID):
             return f"the batch at {position} is transactional but the extent is not, or vice versa"
         if header.is_transactional and (header.producer_id, header.producer_epoch) != (
-            self.producer_id,
-            self.producer_epoch,
+            self.row.producer_id,
+            self.row.producer_epoch,
         ):
             return (
                 f"the batch at {position} belongs to producer {header.producer_id}, epoch "
-                f"{header.producer_epoch}, not to {self.producer_id}, epoch {self.producer_epoch}"
+                f"{header.producer_epoch}, not to {self.row.producer_id}, epoch {self.row.producer_epoch}"
             )
         return ""
 
@@ -265,30 +242,25 @@ class _Extent:
         """The error in the extent, or "", once all its batches were taken and none of its bytes is damaged."""
         if not self.spans:
             return "it contains no batch"
-        edge = self.position
+        edge = self.row.position
         for span in self.spans:
             if span.position != edge:
                 return f"no batch begins at {edge}"
             edge += span.size
-        if edge != self.end:
-            return f"its batches end at {edge}, not at {self.end}"
+        if edge != self.row.end:
+            return f"its batches end at {edge}, not at {self.row.end}"
         if not self.has_true_offsets:
             offsets = sum(span.offsets for span in self.spans)
-            if offsets != self.next_offset - self.base_offset:
+            if offsets != self.row.next_offset - self.row.base_offset:
                 return f"its batches have {offsets} offsets"
-        newest = self.newest
-        is_right = (
-            newest <= self.max_timestamp if self.has_true_offsets else newest == self.max_timestamp
-        )
-        return (
-            ""
-            if is_right
-            else f"max_timestamp is {self.max_timestamp}, but that of its batches is {newest}"
-        )
+        newest, stated = self.newest, self.row.max_timestamp
+        if newest == stated or (newest < stated and self.has_true_offsets):
+            return ""
+        return f"max_timestamp is {stated}, but that of its batches is {newest}"
 
     def offsets_of(self, damage: Damage) -> tuple[int, int]:
         """The offsets [first, end) that the damage may affect: those between the intact batches around it."""
-        first, edge = self.base_offset, self.position
+        first, edge = self.row.base_offset, self.row.position
         for span in self.spans:
             if span.position != edge or span.position + span.size > damage.position:
                 break
@@ -296,15 +268,11 @@ class _Extent:
                 span.base_offset + span.offsets if self.has_true_offsets else first + span.offsets
             )
             edge += span.size
-        end, edge = self.next_offset, self.end
-        behind = bisect_left(self.spans, damage.position + damage.size, key=_position_of)
+        end, edge = self.row.next_offset, self.row.end
+        behind = bisect_left(self.spans, damage.position + damage.size, key=attrgetter("position"))
         for span in reversed(self.spans[behind:]):
             if span.position + span.size != edge:
                 break
             end = span.base_offset if self.has_true_offsets else end - span.offsets
             edge = span.position
         return first, max(end, first + 1)
-
-
-def _position_of(span: _Span) -> int:
-    return span.position

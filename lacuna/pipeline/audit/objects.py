@@ -49,7 +49,6 @@ class ObjectTask:
         return sum(max(size, 0) for _, _, size in self.segments)
 
     def rows_of(self, index: int) -> list[ExtentRow]:
-        """The extents of the segment with this index."""
         return list(self.rows[self.firsts[index] : self.firsts[index + 1]])
 
 
@@ -66,14 +65,16 @@ class TaskResult:
     findings: Findings = field(default_factory=Findings)
 
     def add(self, other: "TaskResult") -> None:
-        """Adds the result of another task."""
         self.objects += other.objects
         self.bytes_read += other.bytes_read
         self.unreferenced_bytes += other.unreferenced_bytes
         self.seconds += other.seconds
         self.findings.add_all(other.findings)
         self.sparse.extend(other.sparse)
-        for index, counts in other.counts.items():
+        self.add_counts(other.counts)
+
+    def add_counts(self, others: Mapping[int, Counts]) -> None:
+        for index, counts in others.items():
             self.counts.setdefault(index, Counts()).add(counts)
 
 
@@ -99,10 +100,19 @@ def check_objects(
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
-            result.findings.add(_short(error, rows, task.names))
+            reason = f"only {error.available} of the bytes are there"
+            result.findings.add(
+                Finding(
+                    kind=Kind.TRUNCATED,
+                    reason=reason,
+                    key=error.key,
+                    position=error.position,
+                    size=error.size,
+                    hits=_hits(rows, task.names),
+                )
+            )
         except DamagedObjectError:
-            for finding in _undecryptable(store, key, sizes[index], rows, task.names):
-                result.findings.add(finding)
+            result.findings.extend(_undecryptable(store, key, sizes[index], rows, task.names))
         except ObjectStoreError as error:
             raise PipelineError(f"object {key!r} could not be read: {error}") from error
         result.objects += 1
@@ -111,10 +121,7 @@ def check_objects(
 
 
 def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
-    """Finds objects of a task that are missing or too short for their extents, without reading any.
-
-    Raises PipelineError if the store fails.
-    """
+    """Finds objects that are missing or too short, without reading any. Raises PipelineError if the store fails."""
     findings = Findings()
     for index, (lease_id, sequence, listed) in enumerate(task.segments):
         rows = task.rows_of(index)
@@ -175,8 +182,7 @@ def _check_object(
     result.bytes_read += size
     result.unreferenced_bytes += matcher.unreferenced_bytes
     result.sparse.extend(matcher.sparse)
-    for index, counts in matcher.counts.items():
-        result.counts.setdefault(index, Counts()).add(counts)
+    result.add_counts(matcher.counts)
 
 
 def _ranges(rows: Iterable[ExtentRow]) -> Iterator[tuple[int, int]]:
@@ -207,25 +213,8 @@ def _missing(key: str, rows: Sequence[ExtentRow], names: Mapping[int, PartitionN
     where = "not in the bucket"
     if is_hot(rows[0].lease_id):
         where = "neither in the bucket nor, as it was written, in the control plane's journal"
-    return Finding(
-        kind=Kind.MISSING,
-        reason=f"it is {where}, but {len(rows)} extents refer to it",
-        key=key,
-        hits=_hits(rows, names),
-    )
-
-
-def _short(
-    error: ShortReadError, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
-) -> Finding:
-    return Finding(
-        kind=Kind.TRUNCATED,
-        reason=f"only {error.available} of the bytes are there",
-        key=error.key,
-        position=error.position,
-        size=error.size,
-        hits=_hits(rows, names),
-    )
+    reason = f"it is {where}, but {len(rows)} extents refer to it"
+    return Finding(kind=Kind.MISSING, reason=reason, key=key, hits=_hits(rows, names))
 
 
 def _undecryptable(
@@ -235,9 +224,7 @@ def _undecryptable(
     rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
 ) -> Iterator[Finding]:
-    """The findings for the cells of an encrypted object that cannot be read. The contents of the others are not
-    checked.
-    """
+    """The findings for cells of an encrypted object that cannot be read. The others' contents are not checked."""
     for position in range(0, max(size, 1), CELL_SIZE):
         length = max(min(CELL_SIZE, size - position), 1)
         try:
@@ -258,7 +245,6 @@ def _undecryptable(
 def _beyond(
     key: str, object_size: int, rows: Sequence[ExtentRow], names: Mapping[int, PartitionName]
 ) -> Finding:
-    """The finding for extents that extend past the end of their object."""
     begin = rows[0].position
     return Finding(
         kind=Kind.TRUNCATED,

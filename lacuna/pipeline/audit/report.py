@@ -83,12 +83,10 @@ class Report:
 
     @property
     def errors(self) -> list[Finding]:
-        """The findings that are not notes."""
         return [finding for finding in self.findings if not finding.is_note]
 
     @property
     def notes(self) -> list[Finding]:
-        """The findings that are notes."""
         return [finding for finding in self.findings if finding.is_note]
 
     @property
@@ -97,7 +95,6 @@ class Report:
         return not self.errors and not self.errors_left_out
 
     def as_json(self) -> dict[str, Any]:
-        """The report as plain values that `json` can write."""
         found = asdict(self)
         found["unreferenced"] = self.unreferenced._asdict()
         found["is_sound"] = self.is_sound
@@ -178,7 +175,7 @@ def _offsets(log: PartitionLog) -> list[int]:
 class Read:
     """The results of listing and reading the objects: numbers for the report."""
 
-    inventory: Inventory | None = None
+    inventory: Inventory
     unreferenced: Unreferenced = field(default_factory=Unreferenced)
     objects_checked: int = 0
     bytes_read: int = 0

@@ -1,7 +1,7 @@
 """Checks the objects of a bucket that are not segments: the cluster's marker and metadata snapshots."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from lacuna.controlplane.v1.log_pb2 import StoredPartition
 from lacuna.logstore.objects import DamagedObjectError, ObjectNotFoundError, ObjectStore
@@ -9,7 +9,6 @@ from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import ClusterMarker, MetadataName, parse_metadata_key
 from lacuna.logstore.segments.paths import CLUSTER_MARKER_KEY
 from lacuna.pipeline.audit.findings import Finding, Findings, Kind
-from lacuna.pipeline.audit.inventory import MetadataObject
 from lacuna.pipeline.errors import DamagedDataError
 from lacuna.pipeline.metadata.layout import decode_index, decode_partition
 
@@ -38,14 +37,14 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
     )
 
 
-def check_metadata(store: ObjectStore, objects: Sequence[MetadataObject]) -> tuple[Findings, int]:
-    """Checks every byte of the listed metadata snapshots; returns the findings and the number of bytes read.
+def check_metadata(store: ObjectStore, keys: Iterable[str]) -> tuple[Findings, int]:
+    """Checks every byte of the metadata snapshots with these keys; returns the findings and the number of bytes read.
 
     An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because they are being
     written or were left by a publisher that died, and are never read.
     """
     findings, bytes_read = Findings(), 0
-    for key in [each.key for each in objects]:
+    for key in keys:
         cluster_id, name, is_index = parse_metadata_key(key)
         if is_index:
             try:

@@ -66,7 +66,6 @@ class Rows:
 
     @classmethod
     def of(cls, rows: Iterable[ExtentRow]) -> Self:
-        """Stores these rows, in their order."""
         columns = [array(code) for code in _TYPECODES]
         for row in rows:
             for column, value in zip(columns, row, strict=True):

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Final, Self
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
@@ -30,7 +31,7 @@ from lacuna.pipeline.spark_errors import explain_spark_error
 _SWAP_AGAIN_SECONDS: Final = 60.0
 _PAUSE_SECONDS: Final = 0.5
 
-_REASONS: Final = {
+_REASONS: Final[Mapping[int, str]] = {
     ErrorCode.PLAN_STALE: "it changed during compaction; the next run will plan it again",
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "its topic was deleted during compaction",
 }
@@ -78,7 +79,9 @@ def commit(
         swapped=[found for found, code in by_code if code == ErrorCode.NONE],
         stale=[found for found, code in by_code if code == ErrorCode.PLAN_STALE],
         refused=troubles(
-            (found, _reason(code)) for found, code in by_code if code != ErrorCode.NONE
+            (found, _REASONS.get(code, f"the control plane answered error {code}"))
+            for found, code in by_code
+            if code != ErrorCode.NONE
         ),
         failed=troubles([(unit.ranges[at], text) for at, text in prepared.errors.items()]),
         damaged=[unit.ranges[at] for at in prepared.errors],
@@ -89,13 +92,6 @@ def commit(
 def troubles(found: Iterable[tuple[PlannedRange, str]]) -> list[Trouble]:
     """The Trouble to report for each (range, reason why the range was not changed)."""
     return [Trouble(each.topic, each.partition, reason) for each, reason in found]
-
-
-def _reason(code: int) -> str:
-    for known, reason in _REASONS.items():
-        if code == known:
-            return reason
-    return f"the control plane answered error {code}"
 
 
 def _swap(control: JobClient, command: SwapExtents) -> Outcomes:
@@ -127,21 +123,21 @@ def _work(unit: Unit, results: Sequence[TaskResult]) -> Work:
 
 
 @dataclass(frozen=True, slots=True)
-class TaskMaker:
-    """Makes tasks that write under a lease of the cluster."""
+class PlanRun:
+    """The run of one plan, which was made at `now_ms`. Its tasks write under the lease of `hold`."""
 
+    control: JobClient
+    hold: JobHold
     store_url: str
-    cluster_id: str
-    lease_id: int
     settings: RewriteSettings
+    now_ms: int
 
     def tasks(self, unit: Unit) -> list[RewriteTask]:
-        """The tasks of a unit."""
         return [
             RewriteTask(
                 store_url=self.store_url,
-                cluster_id=self.cluster_id,
-                lease_id=self.lease_id,
+                cluster_id=self.control.cluster_id,
+                lease_id=self.hold.lease_id,
                 settings=self.settings,
                 shares=shares,
             )
@@ -174,7 +170,7 @@ def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> Pr
     shares = [share for result in results for share in result.shares]
     errors = {share.range_index: share.error for share in reversed(shares) if share.error}
     by_range: dict[int, list[ShareResult]] = {index: [] for index in range(len(unit.ranges))}
-    for share in sorted(shares, key=_first_offset):
+    for share in sorted(shares, key=attrgetter("first_offset")):
         by_range[share.range_index].append(share)
     command = SwapExtents(is_compaction=True)
     ranges = []
@@ -192,10 +188,6 @@ def prepare_swap(unit: Unit, lease_id: int, results: Sequence[TaskResult]) -> Pr
         for sequence in sorted(used)
     )
     return PreparedSwap(command, ranges, errors)
-
-
-def _first_offset(share: ShareResult) -> int:
-    return share.first_offset
 
 
 def _swap_partition(found: PlannedRange, shares: Sequence[ShareResult]) -> SwapPartition:

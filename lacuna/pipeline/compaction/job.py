@@ -14,8 +14,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PlanCompaction
-from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit
-from lacuna.pipeline.compaction.here import LocalRunner
+from lacuna.pipeline.compaction.committing import PlanRun, UnitOutcome, commit
+from lacuna.pipeline.compaction.here import run_here
 from lacuna.pipeline.compaction.planning import (
     FoundRange,
     PlannedRange,
@@ -70,7 +70,6 @@ class Found:
     left_out: Sequence[PartitionKey]
 
     def hot(self) -> Iterator[HotKey]:
-        """The hot segments to read."""
         return chain.from_iterable(each.hot() for each in self.ranges)
 
 
@@ -102,7 +101,7 @@ class Compaction:
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
-            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            group = _next_group(waiting)
             plan = self._plan(self._find(group, {}))
             found.append(plan)
             waiting.extend((key, group[key]) for key in plan.left_out if plan.ranges)
@@ -147,7 +146,7 @@ class Compaction:
         passed: dict[PartitionKey, int] = {}
         refusals: Counter[PartitionKey] = Counter()
         while waiting:
-            group = dict(islice(_drain(waiting), _PARTITIONS_AT_ONCE))
+            group = _next_group(waiting)
             find = partial(self._find, group, reached if self._settings.rewrites_all else passed)
             put = put_into(shared_store(self._store_url))
             plan = self._plan(with_copies(self._control, put, find, Found.hot))
@@ -227,7 +226,6 @@ class Compaction:
         return Found(now_ms, found, [(each.topic_id, each.partition) for each in reply.left_out])
 
     def _plan(self, found: Found) -> RewritePlan:
-        """Cuts what was found for tasks."""
         live_bytes = sum(each.live_bytes for each in found.ranges)
         task_bytes = fitting_task_bytes(live_bytes, self._settings.task_bytes)
         ranges = [piece for each in found.ranges for piece in each.pieces(task_bytes)]
@@ -252,15 +250,13 @@ class Compaction:
     def _run(
         self, units: Sequence[Unit], now_ms: int, hold: JobHold
     ) -> Iterator[tuple[Unit, UnitOutcome]]:
-        maker = TaskMaker(
-            self._store_url, self._control.cluster_id, hold.lease_id, self._settings.rewrite
-        )
+        plan = PlanRun(self._control, hold, self._store_url, self._settings.rewrite, now_ms)
         spark = self._workers.spark_for(self._rewritten_bytes)
         if spark is None:
-            return LocalRunner(self._control, hold, maker, now_ms, self._attempts).run(units)
+            return run_here(plan, units, self._attempts)
         from lacuna.pipeline.compaction.running import UnitRunner
 
-        return UnitRunner(spark, self._control, hold, maker, now_ms).run(units)
+        return UnitRunner(spark, plan).run(units)
 
     def _sizes(self, partitions: Topics) -> Sizes:
         """The sizes of the partitions that still exist, since topics may be deleted in the meantime."""
@@ -300,11 +296,8 @@ def partitions_of(control: JobClient, topics: Sequence[str] = ()) -> dict[Partit
     }
 
 
-def _drain(
-    waiting: "deque[tuple[PartitionKey, str]]",
-) -> Iterator[tuple[PartitionKey, str]]:
-    while waiting:
-        yield waiting.popleft()
+def _next_group(waiting: "deque[tuple[PartitionKey, str]]") -> dict[PartitionKey, str]:
+    return dict(waiting.popleft() for _ in range(min(len(waiting), _PARTITIONS_AT_ONCE)))
 
 
 def _sorted(troubles: Iterable[Trouble]) -> list[Trouble]:

@@ -57,17 +57,10 @@ class PlannedRange:
 
     @property
     def key(self) -> PartitionKey:
-        """The topic id and partition number."""
         return self.topic_id, self.partition
 
     @property
-    def name(self) -> str:
-        """The partition's display name, for example orders-3."""
-        return f"{self.topic}-{self.partition}"
-
-    @property
     def live_bytes(self) -> int:
-        """The number of bytes to read."""
         return sum(self.live.sizes)
 
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
@@ -94,16 +87,13 @@ class Share:
 
     @property
     def end_offset(self) -> int:
-        """The offset after the last record."""
         return self.extents.next_offsets[-1]
 
     @property
     def size(self) -> int:
-        """The number of bytes to read."""
         return sum(self.extents.sizes)
 
     def pieces(self) -> Iterator[Piece]:
-        """The pieces to read, in order of offset."""
         return all_pieces(self.extents)
 
 
@@ -121,7 +111,6 @@ class Unit:
 
     @property
     def live_bytes(self) -> int:
-        """The number of bytes to read."""
         return sum(share.size for task in self.tasks for share in task)
 
 
@@ -144,11 +133,9 @@ class FoundRange:
 
     @property
     def live_bytes(self) -> int:
-        """The number of bytes to read."""
         return sum(self._live.sizes)
 
     def hot(self) -> Iterator[HotKey]:
-        """The hot segments to read."""
         return hot_in(self._live, 0, len(self._live))
 
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
@@ -167,7 +154,7 @@ class FoundRange:
         live_start = 0
         for start, stop in pairwise((*starts, len(table))):
             live_stop = live_start + sum(self._is_live[start:stop])
-            live = _slice(self._live, live_start, live_stop)
+            live = ExtentTable.from_columns(self._live.columns(live_start, live_stop))
             yield self._piece(start, stop, live, is_cleaned=is_cleaned)
             live_start = live_stop
 
@@ -249,13 +236,11 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
     """
     bounds = (0, *even_cuts(found.live.sizes, task_bytes), len(found.live))
     for start, stop in pairwise(bounds):
-        yield _share(found, range_index, _slice(found.live, start, stop))
+        yield _share(found, range_index, ExtentTable.from_columns(found.live.columns(start, stop)))
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Indexes at which to cut so that the parts are about equal. Each part has at most `most` bytes, or is
-    one extent.
-    """
+    """Indexes at which to cut into about equal parts. Each part has at most `most` bytes, or is one extent."""
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
@@ -300,13 +285,6 @@ def _share(found: PlannedRange, range_index: int, extents: ExtentTable) -> Share
         delete_horizon=found.delete_horizon,
         drops_tombstones=found.drops_tombstones,
     )
-
-
-def _slice(table: ExtentTable, start: int, stop: int) -> ExtentTable:
-    found = ExtentTable()
-    for name in COLUMNS:
-        getattr(found, name).extend(getattr(table, name)[start:stop])
-    return found
 
 
 def _select(table: ExtentTable, is_wanted: bytearray) -> ExtentTable:

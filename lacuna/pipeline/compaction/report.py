@@ -1,6 +1,7 @@
 """The report of a compaction, as values and as JSON."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -77,7 +78,6 @@ class CompactionReport:
     seconds: float
 
     def request_dollars(self, prices: Prices) -> float:
-        """The cost of the requests in dollars."""
         return prices.of({PUT: self.work.puts, GET: self.work.gets})
 
     def as_json(self, prices: Prices | None) -> dict[str, Any]:
@@ -96,8 +96,6 @@ class CompactionReport:
 
 
 class Sizes:
-    """Adds up the sizes of partitions, by topic and in total."""
-
     def __init__(self) -> None:
         self._sizes: dict[str, list[int]] = {}
         self._objects: dict[str, set[tuple[int, int]]] = {}
@@ -132,14 +130,12 @@ def metadata_of(log: PartitionLog) -> int:
 def changes(
     topics: Iterable[str], before: Sizes, after: Sizes
 ) -> tuple[list[TopicChange], TopicChange]:
-    """The change of each topic, by name, and that of all topics together."""
     by_topic = [TopicChange(name, before.of(name), after.of(name)) for name in sorted(topics)]
     return by_topic, TopicChange("", before.of(""), after.of(""))
 
 
 def sum_work(works: Iterable[Work]) -> Work:
-    """The sum of several works, field by field."""
-    totals: Mapping[str, int] = asdict(Work())
+    totals = Counter[str]()
     for work in works:
-        totals = {name: value + totals[name] for name, value in asdict(work).items()}
+        totals.update(asdict(work))
     return Work(**totals)

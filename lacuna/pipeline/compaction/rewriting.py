@@ -79,13 +79,6 @@ class Dropped(Protocol):
         """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none."""
 
 
-class NothingDropped:
-    """A Dropped without any offsets, for compaction that ignores keys."""
-
-    def below(self, _share: int, _end_offset: int) -> None:
-        """Always None."""
-
-
 def first_sequence(attempt_id: int) -> int:
     """The first of the sequence numbers that only this attempt uses. Raises PipelineError if there are no more."""
     first = (attempt_id + 1) << _SEGMENT_BITS
@@ -94,11 +87,13 @@ def first_sequence(attempt_id: int) -> int:
     return first
 
 
-def rewrite(task: RewriteTask, store: ObjectStore, attempt_id: int, dropped: Dropped) -> TaskResult:
+def rewrite(
+    task: RewriteTask, store: ObjectStore, attempt_id: int, dropped: Dropped | None = None
+) -> TaskResult:
     """Reads, merges and writes the shares of a task, one block and one segment at a time.
 
-    If a share is damaged, only its own result has an error. `attempt_id` must be unique to this attempt. Raises
-    PipelineError if the store fails.
+    Compaction that ignores keys gives no `dropped`. If a share is damaged, only its own result has an error.
+    `attempt_id` must be unique to this attempt. Raises PipelineError if the store fails.
     """
     metrics = store.metrics
     before = _counts(metrics)
@@ -124,7 +119,11 @@ def _counts(metrics: StoreMetrics) -> dict[str, int]:
 
 
 def _rewrite_share(
-    task: RewriteTask, store: ObjectStore, writer: "_SegmentWriter", index: int, dropped: Dropped
+    task: RewriteTask,
+    store: ObjectStore,
+    writer: "_SegmentWriter",
+    index: int,
+    dropped: Dropped | None,
 ) -> ShareResult:
     share = task.shares[index]
     settings = task.settings
@@ -135,7 +134,7 @@ def _rewrite_share(
         delete_horizon=share.delete_horizon,
     )
     output = writer.begin(share)
-    due_ms = 0
+    due_ms, error = 0, ""
     blocks = load_blocks(store, task.cluster_id, share.pieces(), block_bytes=settings.block_bytes)
     try:
         ranges = _ranges(task.cluster_id, blocks, dropped, index)
@@ -143,29 +142,23 @@ def _rewrite_share(
             if share.delete_horizon >= 0:
                 due_ms = _earliest(due_ms, run)
             writer.add(run)
-    except (DamagedDataError, DataLossError, CorruptSegmentError) as error:
+    except (DamagedDataError, DataLossError, CorruptSegmentError) as failure:
         writer.discard()
-        return _result(share, ExtentTable(), error=str(error))
-    return _result(share, output, tombstones_due_ms=due_ms)
-
-
-def _result(
-    share: Share, extents: ExtentTable, *, tombstones_due_ms: int = 0, error: str = ""
-) -> ShareResult:
+        output, due_ms, error = ExtentTable(), 0, str(failure)
     return ShareResult(
         range_index=share.range_index,
         first_offset=share.extents.base_offsets[0],
-        extents=extents,
-        tombstones_due_ms=tombstones_due_ms,
+        extents=output,
+        tombstones_due_ms=due_ms,
         error=error,
     )
 
 
 def _ranges(
-    cluster_id: str, blocks: Iterable[Block], dropped: Dropped, share: int
+    cluster_id: str, blocks: Iterable[Block], dropped: Dropped | None, share: int
 ) -> Iterator[LiveRange]:
     for block in blocks:
-        gone = dropped.below(share, block.pieces[-1].next_offset)
+        gone = None if dropped is None else dropped.below(share, block.pieces[-1].next_offset)
         view = memoryview(block.data)
         for piece, start in zip(block.pieces, block.starts, strict=False):
             yield LiveRange(
@@ -217,9 +210,7 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share, which the runs added next belong to. Returns the table that gets its extents at
-        each flush.
-        """
+        """Starts a share, to which the runs added next belong. Returns its table, which gets extents at each flush."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents

@@ -14,11 +14,9 @@ from typing import Any, Final, TypeAlias
 from pyspark.sql import SparkSession
 
 from lacuna.pipeline.compaction.cleaning import clean
-from lacuna.pipeline.compaction.committing import TaskMaker, UnitOutcome, commit, failed
+from lacuna.pipeline.compaction.committing import PlanRun, UnitOutcome, commit, failed
 from lacuna.pipeline.compaction.planning import Unit
-from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
-from lacuna.pipeline.control import JobClient
-from lacuna.pipeline.holding import JobHold
+from lacuna.pipeline.compaction.rewriting import RewriteTask, TaskResult, rewrite
 from lacuna.pipeline.spark_tasks import run_tasks
 from lacuna.pipeline.stores import shared_store
 
@@ -39,21 +37,9 @@ _Events: TypeAlias = "SimpleQueue[_Arrival | Future[None]]"
 
 
 class UnitRunner:
-    """Runs the units of one plan, which was made at `now_ms`."""
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        control: JobClient,
-        hold: JobHold,
-        maker: TaskMaker,
-        now_ms: int,
-    ) -> None:
+    def __init__(self, spark: SparkSession, plan: PlanRun) -> None:
         self._spark = spark
-        self._control = control
-        self._hold = hold
-        self._maker = maker
-        self._now_ms = now_ms
+        self._plan = plan
         self._tag = f"lacuna-compact-{uuid.uuid4().hex}"
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
@@ -96,7 +82,7 @@ class UnitRunner:
             try:
                 event = events.get(timeout=_CHECK_SECONDS)
             except Empty:
-                self._hold.check()  # segments that tasks write under a lost lease cannot be swapped in
+                self._plan.hold.check()  # segments that tasks write under a lost lease cannot be swapped in
                 continue
             if isinstance(event, Future):
                 some = jobs.pop(event)
@@ -116,16 +102,17 @@ class UnitRunner:
             results.append(result)
             if len(results) == len(units[number].tasks):
                 unit = units.pop(number)
-                self._hold.check()
-                yield unit, commit(self._control, unit, self._hold.lease_id, found.pop(number))
+                plan = self._plan
+                plan.hold.check()
+                yield unit, commit(plan.control, unit, plan.hold.lease_id, found.pop(number))
 
     def _run_job(self, units: _Units, tell: Callable[[_Arrival], Any]) -> None:
         context = self._spark.sparkContext
         context.addJobTag(self._tag)
-        tasks = {number: self._maker.tasks(unit) for number, unit in units.items()}
+        tasks = {number: self._plan.tasks(unit) for number, unit in units.items()}
         number, unit = next(iter(units.items()))
         if unit.is_cleaned:
-            for result in clean(self._spark, tasks[number], self._now_ms):
+            for result in clean(self._spark, tasks[number], self._plan.now_ms):
                 tell((number, result))
         else:
             given = [(number, task) for number, some in tasks.items() for task in some]
@@ -134,7 +121,7 @@ class UnitRunner:
 
 def _rewrite(numbered: tuple[int, RewriteTask], attempt_id: int) -> TaskResult:
     _, task = numbered
-    return rewrite(task, shared_store(task.store_url), attempt_id, NothingDropped())
+    return rewrite(task, shared_store(task.store_url), attempt_id)
 
 
 def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:

@@ -13,7 +13,7 @@ from lacuna.logstore.records.columns import scan_keys
 from lacuna.logstore.records.errors import RecordsError
 from lacuna.pipeline.compaction.planning import Share
 from lacuna.pipeline.compaction.rewriting import Dropped, RewriteTask
-from lacuna.pipeline.decoding import binary
+from lacuna.pipeline.decoding import binary, fixed
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
 from lacuna.pipeline.loading import Block, damaged, load_blocks
 from lacuna.pipeline.stores import shared_store
@@ -51,9 +51,7 @@ def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Record
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """The keys of one share. Raises the errors of `load_blocks`, and DamagedDataError for records that cannot be
-    parsed.
-    """
+    """The keys of one share. Raises as `load_blocks` does, and DamagedDataError for unparsable records."""
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )
@@ -84,10 +82,9 @@ def _key_batch(
     assert columns.keys is not None
     assert columns.tombstones is not None
     assert columns.horizons is not None
-    horizons = pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.horizons)])
-    tombstones = pa.Array.from_buffers(pa.uint8(), count, [None, pa.py_buffer(columns.tombstones)])
+    horizons = fixed(pa.int64(), columns.horizons, count)
     is_past = pc.and_(
-        pc.equal(tombstones, 1),
+        pc.equal(fixed(pa.uint8(), columns.tombstones, count), 1),
         pc.and_(pc.greater_equal(horizons, 0), pc.less_equal(horizons, now_ms)),
     )
     rows = pa.RecordBatch.from_arrays(
@@ -95,7 +92,7 @@ def _key_batch(
             pa.repeat(pa.scalar(number, pa.int32()), count),
             pa.repeat(pa.scalar(index, pa.int32()), count),
             pa.repeat(pa.scalar(share.range_index, pa.int32()), count),
-            pa.Array.from_buffers(pa.int64(), count, [None, pa.py_buffer(columns.offsets)]),
+            fixed(pa.int64(), columns.offsets, count),
             binary(columns.keys, count),
             is_past if share.drops_tombstones else pa.repeat(pa.scalar(False), count),
         ],
@@ -112,9 +109,7 @@ class OffsetStream(Dropped):
         self._take(first)
 
     def below(self, share: int, end_offset: int) -> "array[int] | None":
-        """The share's superseded offsets below `end_offset` that no earlier call returned; None if there are none.
-
-        Skips leftover offsets of earlier shares, whose rewrite failed.
+        """See `Dropped`. Skips leftover offsets of earlier shares, whose rewrite failed.
 
         Raises DamagedDataError for a share whose keys could not be read.
         """

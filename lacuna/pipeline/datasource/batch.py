@@ -14,7 +14,6 @@ from lacuna.pipeline.datasource.failing import one_message
 from lacuna.pipeline.datasource.filters import Condition, push
 from lacuna.pipeline.datasource.offsets import (
     Logs,
-    Readers,
     Resolver,
     cut_of,
     ending_at,
@@ -30,8 +29,7 @@ from lacuna.pipeline.datasource.schema import check_schema
 from lacuna.pipeline.datasource.spark_api import Filter
 from lacuna.pipeline.errors import PipelineError, StaleMetadataError
 from lacuna.pipeline.holding import HOLD_SECONDS
-from lacuna.pipeline.metadata import MetadataSource, open_metadata
-from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 
 class BatchReader(DataSourceReader):
@@ -59,8 +57,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """The tasks of the batch. Their objects are pinned."""
         options = self._options
-        with closing(open_metadata(options.location, options.metadata)) as metadata:
-            check_store(options.location.store, metadata.cluster_id)
+        with closing(open_checked(options.location, options.metadata)) as metadata:
             hold = self._pin(metadata)
             bucket = Bucket(
                 options.location.store, metadata.cluster_id, not options.fail_on_data_loss
@@ -104,8 +101,6 @@ class BatchReader(DataSourceReader):
 
 
 class _Pushing:
-    """The `pushFilters` method of one reader."""
-
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader
         #: Spark checks this to find out whether a reader overrides the method.
@@ -125,7 +120,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
     if options.as_of_ms is not None:
         past = ends_as_of(metadata, options.selection, options.as_of_ms, is_cut=options.is_cut)
     cut = cut_of(metadata, options)
-    logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
+    logs = ending_at(selected_logs(metadata, options), cut)
     resolver = Resolver(logs, bucket, is_committed=options.is_committed)
     firsts = resolver.offsets(options.starting)
     ends = resolver.offsets(options.ending) if past is None else _past_ends(logs, firsts, past)
@@ -155,9 +150,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 def _past_ends(
     logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, int]:
-    """The past ends. If a partition begins later, because its records of that time are gone, there is nothing
-    to read.
-    """
+    """The past ends. Nothing is read of a partition that begins later, as its records of that time are gone."""
     found = {}
     for partition, log in logs.items():
         end = past.get(log.key)

@@ -9,8 +9,7 @@ from typing import Final, TypeVar
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.location import ClusterLocation
-from lacuna.pipeline.metadata import MetadataSource, open_metadata
-from lacuna.pipeline.stores import check_store
+from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 _log = logging.getLogger("lacuna.datasource")
 
@@ -51,10 +50,7 @@ class Connection:
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` once, for work that is not worth waiting for.
-
-        Raises ControlPlaneUnavailable, also if no connection is open.
-        """
+        """Calls `work` once, without waiting. Raises ControlPlaneUnavailable, also if no connection is open."""
         if self._metadata is None:
             raise ControlPlaneUnavailable("the connection to the control plane was lost")
         return work(self._metadata)
@@ -67,14 +63,7 @@ class Connection:
 
     def _open(self) -> MetadataSource:
         if self._metadata is None:
-            location = self._find()
-            metadata = open_metadata(location, self._kind)
-            try:
-                check_store(location.store, metadata.cluster_id)
-            except BaseException:
-                metadata.close()
-                raise
-            self._metadata = metadata
+            self._metadata = open_checked(self._find(), self._kind)
         return self._metadata
 
     def _retry(self, work: Callable[[MetadataSource], Result]) -> Result:

@@ -4,25 +4,12 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
-from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
-from lacuna.logstore.objects import ObjectStoreError
-from lacuna.logstore.segments import CorruptSegmentError, ForeignStoreError
-from lacuna.pipeline.errors import PipelineError
+from lacuna.pipeline.spark_errors import EXPLAINED
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
-
-#: Errors whose message explains them, so that a traceback would only distract.
-EXPLAINED: Final = (
-    PipelineError,
-    ControlPlaneUnavailable,
-    CommandRefused,
-    ObjectStoreError,
-    CorruptSegmentError,
-    ForeignStoreError,
-)
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -6,63 +6,40 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from lacuna.pipeline.datasource.bounds import TopicPartition
-from lacuna.pipeline.datasource.spark_api import (
-    EqualNullSafe,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringContains,
-    StringEndsWith,
-    StringStartsWith,
-)
+from lacuna.pipeline.datasource.spark_api import Filter
+from lacuna.pipeline.datasource.spark_api import filter_kinds as kinds
+from lacuna.pipeline.decoding import Bounds
 
 MAX_INT64: Final = (1 << 63) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
-    EqualTo: lambda ours, given: bool(ours == given),
-    EqualNullSafe: lambda ours, given: bool(ours == given),
-    In: lambda ours, given: ours in given,
-    GreaterThan: lambda ours, given: bool(ours > given),
-    GreaterThanOrEqual: lambda ours, given: bool(ours >= given),
-    LessThan: lambda ours, given: bool(ours < given),
-    LessThanOrEqual: lambda ours, given: bool(ours <= given),
-    StringStartsWith: lambda ours, given: ours.startswith(given),
-    StringEndsWith: lambda ours, given: ours.endswith(given),
-    StringContains: lambda ours, given: given in ours,
+    kinds.EqualTo: lambda ours, given: bool(ours == given),
+    kinds.EqualNullSafe: lambda ours, given: bool(ours == given),
+    kinds.In: lambda ours, given: ours in given,
+    kinds.GreaterThan: lambda ours, given: bool(ours > given),
+    kinds.GreaterThanOrEqual: lambda ours, given: bool(ours >= given),
+    kinds.LessThan: lambda ours, given: bool(ours < given),
+    kinds.LessThanOrEqual: lambda ours, given: bool(ours <= given),
+    kinds.StringStartsWith: lambda ours, given: ours.startswith(given),
+    kinds.StringEndsWith: lambda ours, given: ours.endswith(given),
+    kinds.StringContains: lambda ours, given: given in ours,
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """The condition that a record must meet to be read.
+class Condition(Bounds):
+    """What a record must meet to be read: the bounds, and the filters of topic and partition in `partitions`."""
 
-    Its offset is from `first_offset` to `end_offset` (exclusive), its timestamp in ms from `min_timestamp` to
-    `max_timestamp` (inclusive), and its topic and partition pass the filters in `partitions`.
-    """
-
-    first_offset: int = 0
-    end_offset: int = MAX_INT64
-    min_timestamp: int = -MAX_INT64
-    max_timestamp: int = MAX_INT64
     partitions: tuple[Filter, ...] = field(default=())
 
     def meets(self, partition: TopicPartition) -> bool:
-        """Whether the partition passes the filters on topic and partition."""
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """The condition with one more filter, and whether it covers that completely, so that Spark need not
-        apply it.
-        """
-        if isinstance(given, IsNotNull):
+        """The condition with one more filter, and whether it covers that completely: then Spark need not apply it."""
+        if isinstance(given, kinds.IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)
         if column in ("topic", "partition"):
@@ -98,17 +75,17 @@ def push(condition: Condition, filters: Iterable[Filter]) -> tuple[Condition, li
 
 def _column_of(given: Filter) -> str | None:
     """The column of a filter that can be evaluated on the driver, or None for any other filter."""
-    inner = given.child if isinstance(given, Not) else given
+    inner = given.child if isinstance(given, kinds.Not) else given
     if type(inner) not in _TESTS or getattr(inner, "value", None) is None:
         return None
     name: str = inner.attribute[0]  # type: ignore[attr-defined]
-    if isinstance(inner, In) and None in inner.value:
+    if isinstance(inner, kinds.In) and None in inner.value:
         return None
     return name
 
 
 def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
-    if isinstance(given, Not):
+    if isinstance(given, kinds.Not):
         return not _is_met(given.child, row)
     return _TESTS[type(given)](row[given.attribute[0]], given.value)  # type: ignore[attr-defined]
 
@@ -118,25 +95,25 @@ def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
 
     The column's values are `scale` times Lacuna's numbers.
     """
-    if isinstance(given, In):
+    if isinstance(given, kinds.In):
         numbers = [_number(each) for each in given.value]
         if not numbers:
             return 1, 0, True
         return -(-min(numbers) // scale), max(numbers) // scale, len(set(numbers)) == 1
-    if isinstance(given, Not):
+    if isinstance(given, kinds.Not):
         return None
     number = _number(given.value)  # type: ignore[attr-defined]
     at_least, at_most = -(-number // scale), number // scale
     match given:
-        case EqualTo() | EqualNullSafe():
+        case kinds.EqualTo() | kinds.EqualNullSafe():
             return at_least, at_most, True
-        case GreaterThanOrEqual():
+        case kinds.GreaterThanOrEqual():
             return at_least, MAX_INT64 - 1, True
-        case GreaterThan():
+        case kinds.GreaterThan():
             return at_most + 1, MAX_INT64 - 1, True
-        case LessThanOrEqual():
+        case kinds.LessThanOrEqual():
             return -MAX_INT64, at_most, True
-        case LessThan():
+        case kinds.LessThan():
             return -MAX_INT64, at_least - 1, True
     return None
 

@@ -2,8 +2,7 @@
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import replace
 
 from lacuna.controlplane.client import not_known, show_time
 from lacuna.controlplane.shared.partitions import PartitionKey
@@ -66,33 +65,6 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
     return f"there is no partition {names_of(partitions)}: the topic has fewer partitions"
 
 
-@dataclass(frozen=True, slots=True)
-class Readers:
-    """What reads the records of logs: tasks that read the bucket `store_url`, committed records only or all."""
-
-    store_url: str
-    is_committed: bool
-
-    @classmethod
-    def of(cls, options: ReadOptions) -> Self:
-        """The tasks of a query."""
-        return cls(options.location.store, options.is_committed)
-
-
-def logs_of(
-    metadata: MetadataSource,
-    keys: Mapping[TopicPartition, PartitionKey],
-    readers: Readers | None = None,
-) -> Logs:
-    """The log of each partition. With `readers`, the records that they read are in the bucket."""
-    wanted = keys.values()
-    if readers is None:
-        logs = metadata.partition_logs(wanted)
-    else:
-        logs = metadata.readable_logs(wanted, readers.store_url, is_committed=readers.is_committed)
-    return dict(zip(keys, logs, strict=True))
-
-
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
     """The ends of the selected partitions that exist now, such that no transaction is split; empty without `cut`, or
     for a past time.
@@ -115,25 +87,33 @@ def ending_at(logs: Logs, cut: Mapping[PartitionKey, int]) -> Logs:
 
 def selected_logs(
     metadata: MetadataSource,
-    selection: Selection,
-    readers: Readers | None = None,
+    options: ReadOptions,
     *,
+    are_read: bool = True,
     may_miss: bool = False,
     among: Collection[TopicPartition] | None = None,
 ) -> Logs:
-    """The logs of the selected partitions that exist now (`logs_of`), limited to those in `among` if it is given.
+    """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
-    A topic that is deleted in the meantime counts as deleted before. Raises the errors of `selected`.
+    If they `are_read`, the records that tasks read are in the bucket. A topic that is deleted in the meantime counts as
+    deleted before. Raises the errors of `selected`.
     """
-    keys = _among(selected(metadata, selection, may_miss=may_miss), among)
+    before: Mapping[TopicPartition, PartitionKey] | None = None
     while True:
+        keys = selected(metadata, options.selection, may_miss=may_miss)
+        if among is not None:
+            keys = {each: key for each, key in keys.items() if each in among}
         try:
-            return logs_of(metadata, keys, readers)
+            if are_read:
+                store, is_committed = options.location.store, options.is_committed
+                logs = metadata.readable_logs(keys.values(), store, is_committed=is_committed)
+            else:
+                logs = metadata.partition_logs(keys.values())
+            return dict(zip(keys, logs, strict=True))
         except StaleMetadataError:
-            before = keys
-            keys = _among(selected(metadata, selection, may_miss=may_miss), among)
             if keys == before:
                 raise
+            before = keys
 
 
 def ends_as_of(
@@ -154,12 +134,6 @@ def ends_as_of(
             "asOf: reading the records of %s, the last known time", show_time(past.as_of_ms)
         )
     return {key: then.end_offset for key, then in past.partitions.items()}
-
-
-def _among(
-    keys: Mapping[TopicPartition, PartitionKey], wanted: Collection[TopicPartition] | None
-) -> Mapping[TopicPartition, PartitionKey]:
-    return keys if wanted is None else {each: keys[each] for each in keys if each in wanted}
 
 
 def report_loss(message: str, *, is_failing: bool) -> None:
@@ -197,16 +171,11 @@ class Resolver:
                 self._check_named(offsets, "offsets")
                 self._check_topics(Position(offsets, topic_ids))
                 return {each: self._edge(each, offsets[each]) for each in self._logs}
-            case AtTimestamp(timestamp, is_latest_without):
-                return {
-                    each: self._at_time(each, timestamp, is_latest_without) for each in self._logs
-                }
-            case AtTimestamps(timestamps, is_latest_without):
-                self._check_named(timestamps, "timestamps")
-                return {
-                    each: self._at_time(each, timestamps[each], is_latest_without)
-                    for each in self._logs
-                }
+            case AtTimestamp(timestamp, is_latest):
+                return {each: self._at_time(each, timestamp, is_latest) for each in self._logs}
+            case AtTimestamps(times, is_latest):
+                self._check_named(times, "timestamps")
+                return {each: self._at_time(each, times[each], is_latest) for each in self._logs}
 
     def _edge(self, partition: TopicPartition, offset: int) -> int:
         if offset == EARLIEST:

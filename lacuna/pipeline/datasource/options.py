@@ -74,11 +74,9 @@ class Options:
         return None if value is None else value.strip()
 
     def flag(self, name: str, default: bool) -> bool:
-        """An option that is `true` or `false`."""
         return self.one_of(name, ("true", "false"), str(default).lower()) == "true"
 
     def one_of(self, name: str, choices: Collection[str], default: str) -> str:
-        """An option that is one of the choices, in lower case."""
         value = (self.text(name) or default).lower()
         if value not in choices:
             raise OptionError(f"option {name}={value}: choose one of {', '.join(choices)}")
@@ -146,10 +144,7 @@ class Options:
             raise OptionError("; ".join(wrong))
 
     def location(self, *, needs_control: bool) -> ClusterLocation:
-        """The cluster named by the options in `LOCATION_OPTIONS`, or otherwise by the environment.
-
-        Raises PipelineError.
-        """
+        """The cluster that the options in `LOCATION_OPTIONS` or the environment name. Raises PipelineError."""
         data, control, store, keys, *_ = (self.text(name) for name in LOCATION_OPTIONS)
         try:
             return find_cluster(

@@ -38,8 +38,6 @@ class PlanRow(NamedTuple):
 
 @dataclass(frozen=True)
 class ViewTask(InputPartition):
-    """The task that yields the rows of one partition."""
-
     rows: tuple[PlanRow, ...]
 
 

@@ -16,6 +16,7 @@ from lacuna.controlplane.shared.log.pieces import pieces_of as pieces_of_columns
 from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.pinning import Hold
+from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
@@ -32,7 +33,6 @@ class ReadRange:
 
     @property
     def partition(self) -> TopicPartition:
-        """The partition, by its topic's name."""
         return TopicPartition(self.log.topic, self.log.partition)
 
 
@@ -58,12 +58,10 @@ class PieceTable:
 
     @property
     def base_offsets(self) -> "array[int]":
-        """The base offset of each piece."""
         return self.columns[4]
 
     @property
     def next_offsets(self) -> "array[int]":
-        """The next offset of each piece."""
         return self.columns[5]
 
 
@@ -78,19 +76,12 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """One task: it reads the records of `pieces` that are in the given ranges.
-
-    Offsets are from `first_offset` to `end_offset` (exclusive), timestamps in ms from `min_timestamp` to
-    `max_timestamp` (inclusive).
-    """
+    """One task: it reads the records of `pieces` that are within `bounds`."""
 
     bucket: Bucket
     topic: str
     partition: int
-    first_offset: int
-    end_offset: int
-    min_timestamp: int
-    max_timestamp: int
+    bounds: Bounds
     pieces: PieceTable
     hold: Hold | None = None
 
@@ -270,10 +261,12 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
             division.bucket,
             log.topic,
             log.partition,
-            first,
-            end,
-            condition.min_timestamp,
-            condition.max_timestamp,
+            Bounds(
+                first_offset=first,
+                end_offset=end,
+                min_timestamp=condition.min_timestamp,
+                max_timestamp=condition.max_timestamp,
+            ),
             pieces[start:stop],
             division.hold,
         )

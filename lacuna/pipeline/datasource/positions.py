@@ -24,7 +24,6 @@ class Position:
     def in_logs(
         cls, offsets: Mapping[TopicPartition, int], logs: Iterable[PartitionLog]
     ) -> "Position":
-        """These offsets, in the topics of these logs."""
         names = {partition.topic for partition in offsets}
         return cls(
             offsets, {log.topic: show_id(log.topic_id) for log in logs if log.topic in names}
@@ -46,21 +45,17 @@ class Position:
     def as_json(self) -> dict[str, dict[str, Any]]:
         """The position in that form, always in the same order, because Spark compares positions as text."""
         found: dict[str, dict[str, Any]] = {}
-        for partition in sorted(self.offsets):
-            found.setdefault(partition.topic, {})[str(partition.partition)] = self.offsets[
-                partition
-            ]
+        for (topic, partition), offset in sorted(self.offsets.items()):
+            found.setdefault(topic, {})[str(partition)] = offset
         for topic, parts in found.items():
             if topic in self.topic_ids:
                 parts[ID] = self.topic_ids[topic]
         return found
 
     def is_of(self, log: PartitionLog) -> bool:
-        """Whether the position belongs to the log's topic."""
         return self.topic_ids.get(log.topic) in (None, show_id(log.topic_id))
 
     def without(self, topics: Iterable[str]) -> "Position":
-        """The position without these topics."""
         gone = set(topics)
         return Position(
             {each: offset for each, offset in self.offsets.items() if each.topic not in gone},

@@ -12,7 +12,7 @@ from lacuna.pipeline.datasource.failing import explained
 from lacuna.pipeline.datasource.pinning import held
 from lacuna.pipeline.datasource.planning import ReadTask
 from lacuna.pipeline.datasource.spark_api import arrow_schema
-from lacuna.pipeline.decoding import Bounds, Shape, builder_of, decode, fixed
+from lacuna.pipeline.decoding import Shape, builder_of, decode, fixed
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.loading import Block, Skip, load_blocks
 from lacuna.pipeline.salvage import Lost
@@ -27,10 +27,7 @@ _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 
 
 def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """Yields the task's records with the columns of `schema`.
-
-    Raises DataLossError, DamagedDataError, PipelineError.
-    """
+    """Yields the task's records with the columns of `schema`. Raises DataLossError, DamagedDataError, PipelineError."""
     bucket = task.bucket
     skip = warn_of if bucket.is_tolerant else None
     with explained(), held(task.hold):
@@ -48,19 +45,11 @@ def arrow_batches(
     """
     shape = _SparkShape(task, arrow_schema(schema))
     builder = builder_of(schema.fieldNames(), BATCH_BYTES)
-    bounds = Bounds(
-        first_offset=task.first_offset,
-        end_offset=task.end_offset,
-        min_timestamp=task.min_timestamp,
-        max_timestamp=task.max_timestamp,
-    )
-    for columns in decode(builder, blocks, task.bucket.cluster_id, bounds, skip):
+    for columns in decode(builder, blocks, task.bucket.cluster_id, task.bounds, skip):
         yield shape.batch(columns)
 
 
 class _SparkShape(Shape):
-    """The batches of one task."""
-
     def __init__(self, task: ReadTask, schema: pa.Schema) -> None:
         given = {"topic": task.topic, "partition": task.partition}
         super().__init__(

@@ -120,10 +120,7 @@ class ReadOptions:
 
 
 def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
-    """Reads and checks the options of a batch or a stream; `is_streaming` is None while that is unknown.
-
-    Raises PipelineError.
-    """
+    """Checks the options of a batch or a stream; `is_streaming` is None while unknown. Raises PipelineError."""
     options.check_names(READING_OPTIONS, _INSTEAD)
     metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
     found = ReadOptions(
@@ -156,7 +153,12 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
             "option out, so that Spark filters by itself, or install pyspark 4.1 or later"
         )
     if found.is_cut:
-        _check_cut(options, found)
+        cut = f"{_CUT}={_TRANSACTIONS}"
+        _check_end(options, cut, (*_ENDING, "maxOffsetsPerTrigger"))
+        if not found.is_committed:
+            raise OptionError(
+                f"option {cut}: it ends before open transactions; leave out isolation"
+            )
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)
     return found
@@ -243,35 +245,23 @@ def _check_batch(options: Options, found: ReadOptions) -> None:
         raise OptionError("endingOffsets: a batch cannot end at earliest (-2)")
     check_order(found.starting, found.ending)
     if found.as_of_ms is not None:
-        _check_as_of(options, found)
+        _check_end(options, _AS_OF, _ENDING)
+        if not found.is_committed:
+            raise OptionError(
+                f"option {_AS_OF}: it always shows what a read_committed consumer could see; leave "
+                "out isolation"
+            )
     for name in _PER_TRIGGER:
         if name in options:
             _log.warning("option %s is for streams and has no effect on a batch", name)
 
 
-def _check_as_of(options: Options, found: ReadOptions) -> None:
-    for name in _ENDING:
+def _check_end(options: Options, given: str, others: Iterable[str]) -> None:
+    for name in others:
         if name in options:
             raise OptionError(
-                f"options {_AS_OF} and {name}: both set the end; give only one of them"
+                f"options {given} and {name}: both set the end; give only one of them"
             )
-    if not found.is_committed:
-        raise OptionError(
-            f"option {_AS_OF}: it always shows what a read_committed consumer could see; leave "
-            "out isolation"
-        )
-
-
-def _check_cut(options: Options, found: ReadOptions) -> None:
-    for name in (*_ENDING, "maxOffsetsPerTrigger"):
-        if name in options:
-            raise OptionError(
-                f"options {_CUT}={_TRANSACTIONS} and {name}: both set the end; give only one of them"
-            )
-    if not found.is_committed:
-        raise OptionError(
-            f"option {_CUT}={_TRANSACTIONS}: it ends before open transactions; leave out isolation"
-        )
 
 
 def _edges(bound: Bound) -> Collection[int]:

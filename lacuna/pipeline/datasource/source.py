@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 
 
 class LacunaDataSource(DataSource):
-    """The data source behind `spark.read`, `readStream`, `write` and `writeStream` with format("lacuna").
-
-    docs/spark.md describes the options.
-    """
+    """The format "lacuna" of `spark.read`, `readStream`, `write` and `writeStream`, described in docs/spark.md."""
 
     @classmethod
     def name(cls) -> str:
-        """The name to pass to `format`."""
         return "lacuna"
 
     @one_message
@@ -52,7 +48,6 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def writer(self, schema: StructType, overwrite: bool) -> "DataSourceWriter":
-        """The writer of a batch, in one transaction."""
         from lacuna.pipeline.datasource.writing import batch_writer
 
         return batch_writer(self.options, schema, overwrite)

@@ -28,26 +28,15 @@ __all__ = [
     "IS_PUSHDOWN_SAFE",
     "VERSION",
     "DataSourceStreamArrowWriter",
-    "EqualNullSafe",
-    "EqualTo",
     "Filter",
-    "GreaterThan",
-    "GreaterThanOrEqual",
-    "In",
-    "IsNotNull",
-    "LessThan",
-    "LessThanOrEqual",
-    "Not",
     "ReadAllAvailable",
     "ReadLimit",
     "ReadMaxRows",
     "ReadMinRows",
-    "StringContains",
-    "StringEndsWith",
-    "StringStartsWith",
     "SupportsTriggerAvailableNow",
     "UnlimitedReader",
     "arrow_schema",
+    "filter_kinds",
     "stream_reader",
 ]
 
@@ -62,28 +51,18 @@ IS_PUSHDOWN_SAFE: Final = hasattr(DataSourceReader, "pushLimit")
 _HAS_STREAM_ARROW: Final = hasattr(_datasource, "DataSourceStreamArrowWriter")
 
 if TYPE_CHECKING or HAS_FILTERS:
-    from pyspark.sql.datasource import (
-        EqualNullSafe,
-        EqualTo,
-        Filter,
-        GreaterThan,
-        GreaterThanOrEqual,
-        In,
-        IsNotNull,
-        LessThan,
-        LessThanOrEqual,
-        Not,
-        StringContains,
-        StringEndsWith,
-        StringStartsWith,
-    )
+    from pyspark.sql import datasource as filter_kinds
+    from pyspark.sql.datasource import Filter
 else:
 
     class Filter:
         """Stands in for every filter. There are no instances of it."""
 
-    EqualNullSafe = EqualTo = GreaterThan = GreaterThanOrEqual = In = IsNotNull = Filter
-    LessThan = LessThanOrEqual = Not = StringContains = StringEndsWith = StringStartsWith = Filter
+    class filter_kinds:  # noqa: N801 - stands in for Spark's module
+        EqualNullSafe = EqualTo = GreaterThan = GreaterThanOrEqual = In = IsNotNull = Filter
+        LessThan = LessThanOrEqual = Not = StringContains = StringEndsWith = Filter
+        StringStartsWith = Filter
+
 
 if TYPE_CHECKING or HAS_LIMITS:
     from pyspark.sql.streaming.datasource import (
@@ -138,7 +117,6 @@ class UnlimitedReader(DataSourceStreamReader):
         return self.reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
-        """The latest offsets of all partitions."""
         return self.reader.latestOffset({}, ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -147,13 +125,10 @@ class UnlimitedReader(DataSourceStreamReader):
         return list(self.reader.partitions(start, end))
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        """Reads a partition, in a task."""
         return self.reader.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Ends a batch."""
         self.reader.commit(end)
 
     def stop(self) -> None:
-        """Ends the query."""
         self.reader.stop()

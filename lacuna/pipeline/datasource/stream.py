@@ -26,7 +26,6 @@ from lacuna.pipeline.datasource.filters import Condition
 from lacuna.pipeline.datasource.limits import Gate, limited
 from lacuna.pipeline.datasource.offsets import (
     Logs,
-    Readers,
     Resolver,
     cut_of,
     ending_at,
@@ -100,12 +99,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
-        """The offsets at which a new query begins."""
         options = self._options
 
         def resolve(metadata: MetadataSource) -> Position:
             cut = cut_of(metadata, options)
-            logs = ending_at(selected_logs(metadata, options.selection, Readers.of(options)), cut)
+            logs = ending_at(selected_logs(metadata, options), cut)
             resolver = Resolver(logs, self._bucket(metadata), is_committed=options.is_committed)
             return Position.in_logs(resolver.offsets(options.starting), logs.values())
 
@@ -170,7 +168,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return list(self._connection.use(plan))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a partition, in a task."""
         from lacuna.pipeline.datasource.reading import read_task
 
         assert isinstance(partition, ReadTask)
@@ -190,7 +187,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._connection.use_now(partial(prolong, pin_id=pin_id, seconds=seconds))
 
     def stop(self) -> None:
-        """Ends the pins and the connection, if there is one."""
         if self._end is not None:
             self._end.set()
         if "_connection" in vars(self):
@@ -214,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         def look(metadata: MetadataSource) -> tuple[Mapping[PartitionKey, int], Logs]:
             cut = cut_of(metadata, self._options)
-            return cut, selected_logs(metadata, self._options.selection, may_miss=True)
+            return cut, selected_logs(metadata, self._options, are_read=False, may_miss=True)
 
         return self._connection.use(look)
 
@@ -269,8 +265,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _ranges(self, metadata: MetadataSource, start: Position, end: Position) -> list[ReadRange]:
         """The range of each partition in `end`. Raises DataLossError if offsets are missing."""
         options = self._options
-        readers = Readers.of(options)
-        logs = selected_logs(metadata, options.selection, readers, may_miss=True, among=end.offsets)
+        logs = selected_logs(metadata, options, may_miss=True, among=end.offsets)
         begin = self._continued(start, logs).offsets
         found = []
         for partition, until in end.offsets.items():

@@ -163,7 +163,7 @@ class BucketDestination:
                 self._show(name, f"{owner} {count}")
 
     def _show(self, name: str, text: str) -> None:
-        with self._errors(name), self.files.open_output_stream(f"{self._root}/{name}") as file:
+        with self.create(name) as file:
             file.write(text.encode())
 
     @contextmanager

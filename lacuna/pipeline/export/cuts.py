@@ -48,7 +48,6 @@ class RunCut:
     holders: tuple[Holder, ...]
 
     def ends_of(self, topic: Topic) -> dict[int, int]:
-        """The ends of a topic, by partition."""
         keys = ((topic.topic_id, number) for number in range(topic.partition_count))
         return {key[1]: self.ends[key] for key in keys if key in self.ends}
 
@@ -101,7 +100,6 @@ class CutReport:
     holders: tuple[Holder, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
-        """The cut in the form of --json."""
         return {
             "id": self.id,
             "at_ms": self.at_ms,
@@ -120,7 +118,6 @@ class CompleteCut:
     states: Mapping[str, int]
 
     def encode(self) -> bytes:
-        """The cut as JSON."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod

@@ -89,7 +89,10 @@ class FileWriter:
         for folder, part in self._divided(rows):
             self._add(folder, part)
         while self._waiting_bytes > self._settings.row_bytes:
-            self._write(max(self._open.values(), key=lambda file: file.waiting_bytes))
+            file = max(self._open.values(), key=lambda each: each.waiting_bytes)
+            self._write_waiting(file)
+            if file.sink.tell() >= self._settings.file_bytes:
+                self._close(file)
 
     def finish(self) -> list[ExportedFile]:
         """Finishes all files, and returns them. Raises DestinationError."""
@@ -139,13 +142,8 @@ class FileWriter:
             )
             return _Open(staged, folder, first_offset, sink, writer, closing.pop_all())
 
-    def _write(self, file: _Open) -> None:
-        """Writes the waiting rows of a file as a row group; closes the file if it is large enough."""
-        self._write_waiting(file)
-        if file.sink.tell() >= self._settings.file_bytes:
-            self._close(file)
-
     def _write_waiting(self, file: _Open) -> None:
+        """Writes the waiting rows of a file as a row group."""
         if file.waiting:
             write_rows(file.writer, pa.Table.from_batches(file.waiting), self._settings.sort_by)
             self._waiting_bytes -= file.waiting_bytes

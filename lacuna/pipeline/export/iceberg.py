@@ -18,12 +18,16 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.errors import ExportRunningError
 from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.files import FileSettings
-from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
-from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.job import (
+    Export,
+    Folders,
+    begin,
+    identity_of,
+    reading_under,
+    write_run,
+)
 from lacuna.pipeline.export.partitioning import check_partitions
-from lacuna.pipeline.export.planning import plan_tasks
-from lacuna.pipeline.export.report import TopicReport, totals
+from lacuna.pipeline.export.report import TopicReport
 from lacuna.pipeline.export.runs import ROWS, TOMBSTONES, RunLog, RunRecord
 from lacuna.pipeline.export.tables import (
     Change,
@@ -34,7 +38,6 @@ from lacuna.pipeline.export.tables import (
     offsets_of,
     snapshot_of,
 )
-from lacuna.pipeline.export.tasks import TaskSettings
 from lacuna.pipeline.export.upserts import Deletes, Upserts
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
@@ -61,16 +64,8 @@ class IcebergRun:
             _delete_leftovers(self.destination, self.log, after, committed.token)
             self.log.prune()
         snapshot = snapshot_of(after, committed.token)
-        return replace(
-            self.report,
-            run=None if snapshot is None else str(snapshot),
-            offsets=committed.moved,
-            skipped=committed.skipped,
-            positions=committed.positions,
-            state=snapshot,
-            seconds=self.report.seconds + time.monotonic() - started,
-            **totals(committed.files),
-        )
+        run = None if snapshot is None else str(snapshot)
+        return self.report.of_run(committed, run, snapshot, time.monotonic() - started)
 
     def _delete_unused(self, after: Table) -> None:
         """Deletes the tombstones of a run, and the deletes of its attempts that another came before."""
@@ -99,7 +94,44 @@ class IcebergTarget:
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
-        return _prepare_run(self, cut)
+        started = time.monotonic()
+        export, topic, found = self.export, self.topic, self.into
+        destination, log = self.destination, self.log
+        report = TopicReport(topic=topic.name, target=found.name)
+        with ReadHold(export.control) as hold:
+            logs = export.logs(topic)
+            current = found.reload()
+            begun = _begin(export, topic, log, current, logs, cut)
+            if begun.positions and not begun.moved:
+                snapshot = current.current_snapshot()
+                return replace(
+                    report,
+                    positions=begun.committed().positions,
+                    state=None if snapshot is None else snapshot.snapshot_id,
+                    seconds=time.monotonic() - started,
+                )
+            log.append(begun)
+            with reading_under(hold):
+                prepared, misfits = _write(export, destination, begun, logs)
+        rows, tombstones = (
+            [f"{current.location()}/{file.staged}" for file in prepared.files if file.kind == kind]
+            for kind in (ROWS, TOMBSTONES)
+        )
+        upserts = None
+        if begun.upserts:
+            upserts = Upserts(
+                key=begun.upserts,
+                rows=rows,
+                tombstones=tombstones,
+                destination=destination,
+                folder=_folders(begun.token)["data"],
+            )
+        return IcebergRun(
+            change=Change(found, prepared, self.schema, rows, cut, upserts),
+            destination=destination,
+            log=log,
+            report=replace(report, misfits=misfits, seconds=time.monotonic() - started),
+        )
 
 
 def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
@@ -115,47 +147,6 @@ def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget
     log = RunLog(destination, topic.name)
     held.enter_context(destination.lock(log.lock_name))
     return IcebergTarget(export, topic, found, schema, destination, log)
-
-
-def _prepare_run(target: IcebergTarget, cut: RunCut) -> IcebergRun | TopicReport:
-    started = time.monotonic()
-    export, topic, found = target.export, target.topic, target.into
-    destination, log = target.destination, target.log
-    report = TopicReport(topic=topic.name, target=found.name)
-    with ReadHold(export.control) as hold:
-        logs = export.logs(topic)
-        current = found.reload()
-        begun = _begin(export, topic, log, current, logs, cut)
-        if begun.positions and not begun.is_new:
-            snapshot = current.current_snapshot()
-            return replace(
-                report,
-                positions=begun.committed().positions,
-                state=None if snapshot is None else snapshot.snapshot_id,
-                seconds=time.monotonic() - started,
-            )
-        log.append(begun)
-        with reading_under(hold):
-            prepared, misfits = _write(export, destination, begun, logs)
-    rows, tombstones = (
-        [f"{current.location()}/{file.staged}" for file in prepared.files if file.kind == kind]
-        for kind in (ROWS, TOMBSTONES)
-    )
-    upserts = None
-    if begun.upserts:
-        upserts = Upserts(
-            key=begun.upserts,
-            rows=rows,
-            tombstones=tombstones,
-            destination=destination,
-            folder=_folders(begun.token)["data"],
-        )
-    return IcebergRun(
-        change=Change(found, prepared, target.schema, rows, cut, upserts),
-        destination=destination,
-        log=log,
-        report=replace(report, misfits=misfits, seconds=time.monotonic() - started),
-    )
 
 
 def _begin(
@@ -186,44 +177,24 @@ def _write(
 
     Returns the record of the prepared run, and the number of records that did not match their schema.
     """
-    settings, folders = export.settings, _folders(begun.token)
-    files = FileSettings(
-        staged=folders["data"],
-        final=folders["data"],
-        partition_by=begun.partition_by,
-        sort_by=settings.layout_of(begun.topic).sort_by,
-        compression=settings.compression,
-        file_bytes=settings.file_bytes,
-    )
-
-    def beside(folder: str) -> FileSettings:
-        return replace(files, staged=folder, final=folder, partition_by=NONE, sort_by=())
-
+    folders = _folders(begun.token)
+    data, quarantine, tombstones = (Folders(folder, folder) for folder in folders.values())
     try:
-        results = export.run(
-            TaskSettings(
-                store=export.store,
-                cluster_id=begun.cluster_id,
-                topic=begun.topic,
-                destination=destination.url,
-                layout=settings.layout_of(begun.topic),
-                files=files,
-                aside=beside(folders["quarantine"]),
-                tombstones=beside(folders["tombstones"]) if settings.upserts else None,
-                on_error=settings.on_error,
-                damage=settings.damage,
-            ),
-            plan_tasks(logs, begun.ranges, settings.task_bytes),
+        prepared, misfits = write_run(
+            export,
+            destination,
+            begun,
+            logs,
+            data=data,
+            quarantine=quarantine,
+            tombstones=tombstones if export.settings.upserts else None,
         )
     except BaseException:
         for folder in folders.values():
             destination.delete_folder(folder)
         raise
-    written = tuple(file for result in results for file in result.files)
-    _delete_lost_attempts(destination, begun.token, {file.staged for file in written})
-    skipped = tuple(each for result in results for each in result.skipped)
-    prepared = replace(begun, kind="prepared", files=written, skipped=skipped)
-    return prepared, sum(one.misfits for one in results)
+    _delete_lost_attempts(destination, begun.token, {file.staged for file in prepared.files})
+    return prepared, misfits
 
 
 def _folders(token: str) -> Mapping[str, str]:
@@ -241,7 +212,7 @@ def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: 
 
     Only safe once this run's snapshot (token `own`) exists, which rejects theirs.
     """
-    for token in {record.token for record in log.unfinished()} - {own}:
+    for token in {record.token for record in log.unfinished().values()} - {own}:
         folders, used = _folders(token), files_of(table, token)
         destination.delete_folder(folders["tombstones"])
         if used or snapshot_of(table, token) is not None:

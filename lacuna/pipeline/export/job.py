@@ -1,22 +1,23 @@
 """The settings of an export, and the parts that exports to Parquet and Iceberg share."""
 
-import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.pipeline.export.damage import ConfirmedDamage
-from lacuna.pipeline.export.files import FILE_BYTES
-from lacuna.pipeline.export.layout import Layout, leaf_columns
-from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges
+from lacuna.pipeline.export.destination import Destination
+from lacuna.pipeline.export.files import FILE_BYTES, FileSettings
+from lacuna.pipeline.export.layout import NONE, Layout, leaf_columns
+from lacuna.pipeline.export.planning import TASK_BYTES, Task, plan_ranges, plan_tasks
 from lacuna.pipeline.export.runs import Identity, RunRecord
 from lacuna.pipeline.export.tasks import FAIL, TaskResult, TaskSettings, run_task
 from lacuna.pipeline.export.typed.registry import Subjects
@@ -81,9 +82,7 @@ class ExportSettings:
         return self.layout
 
     def table_of(self, topic: str) -> tuple[str, str]:
-        """The identifier of a topic's table. Dots separate namespaces, so a dot in a topic's name becomes an
-        underscore.
-        """
+        """The identifier of a topic's table. Dots separate namespaces, so one in the name becomes an underscore."""
         return self.namespace, self.tables.get(topic) or topic.replace(".", "_")
 
 
@@ -167,6 +166,61 @@ def identity_of(export: Export, topic: Topic) -> Identity:
     )
 
 
+class Folders(NamedTuple):
+    """Where a run writes its files of one kind, and where readers find them."""
+
+    staged: str
+    final: str
+
+
+def write_run(
+    export: Export,
+    destination: Destination,
+    begun: RunRecord,
+    logs: Sequence[PartitionLog],
+    data: Folders,
+    quarantine: Folders,
+    tombstones: Folders | None = None,
+) -> tuple[RunRecord, int]:
+    """Writes a run's files, durably. Returns its prepared record, and how many records did not match their schema."""
+    settings = export.settings
+    layout = settings.layout_of(begun.topic)
+    files = FileSettings(
+        staged=data.staged,
+        final=data.final,
+        partition_by=begun.partition_by,
+        sort_by=layout.sort_by,
+        compression=settings.compression,
+        file_bytes=settings.file_bytes,
+    )
+
+    def beside(folders: Folders) -> FileSettings:
+        return replace(files, **folders._asdict(), partition_by=NONE, sort_by=())
+
+    results = export.run(
+        TaskSettings(
+            store=export.store,
+            cluster_id=begun.cluster_id,
+            topic=begun.topic,
+            destination=destination.url,
+            layout=layout,
+            files=files,
+            aside=beside(quarantine),
+            tombstones=None if tombstones is None else beside(tombstones),
+            on_error=settings.on_error,
+            damage=settings.damage,
+        ),
+        plan_tasks(logs, begun.ranges, settings.task_bytes),
+    )
+    prepared = replace(
+        begun,
+        kind="prepared",
+        files=tuple(file for result in results for file in result.files),
+        skipped=tuple(each for result in results for each in result.skipped),
+    )
+    return prepared, sum(result.misfits for result in results)
+
+
 def begin(
     export: Export,
     topic: Topic,
@@ -191,5 +245,5 @@ def begin(
         token=uuid.uuid4().hex,
         positions=positions,
         ranges=plan_ranges(logs, positions, ends, allow_loss=export.settings.allow_loss),
-        began_ms=time.time_ns() // 1_000_000,
+        began_ms=wall_clock_ms(),
     )

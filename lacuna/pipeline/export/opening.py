@@ -20,7 +20,7 @@ def open_destination(url: str) -> Destination:
     destination. Raises DestinationError for other forms.
     """
     if url and "://" not in url:
-        return _folder(url)
+        return FolderDestination(Path(url).resolve())
     parts = urlsplit(url)
     kind = KINDS.get(parts.scheme)
     if kind is None or not kind.takes_exports or not kind.is_store(parts):
@@ -34,9 +34,5 @@ def open_destination(url: str) -> Destination:
             f"{' and '.join(sorted(encrypting))}, and set the bucket's default encryption"
         )
     if kind.folder is not None:
-        return _folder(kind.folder(parts))
+        return FolderDestination(Path(kind.folder(parts)).resolve())
     return BucketDestination(url)
-
-
-def _folder(path: str) -> Destination:
-    return FolderDestination(Path(path).resolve())

@@ -8,7 +8,7 @@
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
@@ -16,14 +16,17 @@ from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.pipeline.errors import DestinationError, ExportRunningError
 from lacuna.pipeline.export.cuts import RunCut
 from lacuna.pipeline.export.destination import Destination
-from lacuna.pipeline.export.files import FileSettings
-from lacuna.pipeline.export.job import Export, begin, identity_of, reading_under
-from lacuna.pipeline.export.layout import NONE
+from lacuna.pipeline.export.job import (
+    Export,
+    Folders,
+    begin,
+    identity_of,
+    reading_under,
+    write_run,
+)
 from lacuna.pipeline.export.opening import open_destination
-from lacuna.pipeline.export.planning import plan_tasks
-from lacuna.pipeline.export.report import TopicReport, totals
+from lacuna.pipeline.export.report import TopicReport
 from lacuna.pipeline.export.runs import RunLog, RunRecord, check_same, run_folder, staging_folder
-from lacuna.pipeline.export.tasks import TaskSettings
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.holding import ReadHold
 
@@ -41,16 +44,8 @@ class ParquetRun:
         """Shows the files to readers, and returns the report of the run."""
         started = time.monotonic()
         committed = _publish(self.destination, self.log, self.prepared)
-        return replace(
-            self.report,
-            run=committed.run,
-            offsets=committed.moved,
-            skipped=committed.skipped,
-            positions=committed.positions,
-            state=committed.run,
-            seconds=self.report.seconds + time.monotonic() - started,
-            **totals(committed.files),
-        )
+        seconds = time.monotonic() - started
+        return self.report.of_run(committed, committed.run, committed.run, seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +62,33 @@ class ParquetTarget:
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
-        return _prepare_run(self, cut.ends_of(self.topic))
+        started = time.monotonic()
+        export, topic, destination, log = self.export, self.topic, self.destination, self.log
+        last = log.last()
+        recovered = last is not None and last.kind == "prepared"
+        if last is not None and recovered:
+            last = _publish(destination, log, last)
+        seen = log.last_committed()
+        if seen is None:
+            _check_unused(destination, topic.name)
+        else:
+            check_same(seen, identity_of(export, topic), export.settings.to)
+        report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
+        with ReadHold(export.control) as hold:
+            logs = export.logs(topic)
+            begun = begin(export, topic, last, logs, cut.ends_of(topic), seen)
+            if seen is not None and not begun.moved:
+                return replace(
+                    report,
+                    positions=begun.committed().positions,
+                    state=seen.run,
+                    seconds=time.monotonic() - started,
+                )
+            log.append(begun)
+            with reading_under(hold):
+                prepared, misfits = _prepare(export, destination, log, begun, logs)
+        report = replace(report, misfits=misfits, seconds=time.monotonic() - started)
+        return ParquetRun(destination, log, prepared, report)
 
 
 def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget:
@@ -78,36 +99,6 @@ def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget
     log = RunLog(destination, topic.name)
     held.enter_context(destination.lock(log.lock_name))
     return ParquetTarget(export, topic, destination, log)
-
-
-def _prepare_run(target: ParquetTarget, ends: Mapping[int, int]) -> ParquetRun | TopicReport:
-    started = time.monotonic()
-    export, topic, destination, log = target.export, target.topic, target.destination, target.log
-    last = log.last()
-    recovered = last is not None and last.kind == "prepared"
-    if last is not None and recovered:
-        last = _publish(destination, log, last)
-    seen = log.last_committed()
-    if seen is None:
-        _check_unused(destination, topic.name)
-    else:
-        check_same(seen, identity_of(export, topic), export.settings.to)
-    report = TopicReport(topic=topic.name, target=destination.uri(""), recovered=recovered)
-    with ReadHold(export.control) as hold:
-        logs = export.logs(topic)
-        begun = begin(export, topic, last, logs, ends, seen)
-        if seen is not None and not begun.is_new:
-            return replace(
-                report,
-                positions=begun.committed().positions,
-                state=seen.run,
-                seconds=time.monotonic() - started,
-            )
-        log.append(begun)
-        with reading_under(hold):
-            prepared, misfits = _prepare(export, destination, log, begun, logs)
-    report = replace(report, misfits=misfits, seconds=time.monotonic() - started)
-    return ParquetRun(destination, log, prepared, report)
 
 
 def _check_unused(destination: Destination, topic: str) -> None:
@@ -129,59 +120,28 @@ def _prepare(
 
     Returns that record, and the number of records that did not match their schema.
     """
-    topic, settings = begun.topic, export.settings
-    destination.delete_folder(staging_folder(topic))  # runs before this one died
-    folder = run_folder(topic, begun.run)
-    files = FileSettings(
-        staged=staging_folder(topic, begun.token),
-        final=folder,
-        partition_by=begun.partition_by,
-        sort_by=settings.layout_of(begun.topic).sort_by,
-        compression=settings.compression,
-        file_bytes=settings.file_bytes,
-    )
+    destination.delete_folder(staging_folder(begun.topic))  # runs before this one died
+    staged = staging_folder(begun.topic, begun.token)
+    final = run_folder(begun.topic, begun.run)
     try:
-        results = export.run(
-            TaskSettings(
-                store=export.store,
-                cluster_id=begun.cluster_id,
-                topic=topic,
-                destination=destination.url,
-                layout=settings.layout_of(begun.topic),
-                files=files,
-                aside=replace(
-                    files,
-                    staged=f"{files.staged}/_quarantine",
-                    final=f"{folder}/_quarantine",
-                    partition_by=NONE,
-                    sort_by=(),
-                ),
-                on_error=settings.on_error,
-                damage=settings.damage,
-            ),
-            plan_tasks(logs, begun.ranges, settings.task_bytes),
-        )
-        written = tuple(file for result in results for file in result.files)
-        skipped = tuple(each for result in results for each in result.skipped)
-        prepared = replace(
+        prepared, misfits = write_run(
+            export,
+            destination,
             begun,
-            sequence=begun.sequence + 1,
-            kind="prepared",
-            files=written,
-            skipped=skipped,
+            logs,
+            data=Folders(staged, final),
+            quarantine=Folders(f"{staged}/_quarantine", f"{final}/_quarantine"),
         )
+        prepared = replace(prepared, sequence=begun.sequence + 1)
         log.append(prepared)
     except BaseException:
-        destination.delete_folder(staging_folder(topic, begun.token))
+        destination.delete_folder(staged)
         raise
-    return prepared, sum(result.misfits for result in results)
+    return prepared, misfits
 
 
 def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
-    """Makes the files of a prepared run visible, and appends and returns its `committed` record.
-
-    It may be repeated after an interruption.
-    """
+    """Makes the files of a prepared run visible, and appends and returns its `committed` record. May be repeated."""
     staging = staging_folder(prepared.topic, prepared.token)
     if prepared.files:
         moves = [file.move for file in prepared.files]

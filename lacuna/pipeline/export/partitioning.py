@@ -47,13 +47,11 @@ class Term:
 
     @property
     def field(self) -> str:
-        """The name of the partition field."""
         kind = self.transform.partition("[")[0]
         column = self.column.replace(".", "_")
         return column if kind == "identity" and column == self.column else f"{column}_{kind}"
 
     def apply(self) -> Transform[Any, Any]:
-        """pyiceberg's transform."""
         return parse_transform(self.transform)
 
 
@@ -105,8 +103,6 @@ def _iceberg_schema(schema: pa.Schema) -> Schema:
 
 
 class Divider:
-    """Divides rows by the partitions that they belong to."""
-
     def __init__(self, partition_by: str, schema: pa.Schema) -> None:
         columns = _iceberg_schema(schema)
         self._terms = [

@@ -1,12 +1,12 @@
 """The report of an export."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from lacuna.pipeline.export.cuts import CutReport
 from lacuna.pipeline.export.damage import Skipped
-from lacuna.pipeline.export.runs import QUARANTINE, ExportedFile
+from lacuna.pipeline.export.runs import QUARANTINE, RunRecord
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,6 @@ class TopicFailure:
     error: Exception
 
     def as_json(self) -> dict[str, Any]:
-        """The failure in the form of --json."""
         return {"topic": self.topic, "error": str(self.error)}
 
 
@@ -49,7 +48,6 @@ class TopicReport:
     seconds: float = 0.0
 
     def as_json(self) -> dict[str, Any]:
-        """The report in the form of --json."""
         return {
             "topic": self.topic,
             "target": self.target,
@@ -78,13 +76,21 @@ class TopicReport:
             "seconds": round(self.seconds, 3),
         }
 
-
-def totals(files: Iterable[ExportedFile]) -> dict[str, Any]:
-    """The totals over the files of a run, by the names of the fields of TopicReport."""
-    found = list(files)
-    return {
-        "records": sum(file.records for file in found if file.kind != QUARANTINE),
-        "quarantined": sum(file.records for file in found if file.kind == QUARANTINE),
-        "files": len(found),
-        "bytes": sum(file.size for file in found),
-    }
+    def of_run(
+        self, committed: RunRecord, run: int | str | None, state: int | None, seconds: float
+    ) -> Self:
+        """The report of a run that is committed; `seconds` is how long that took."""
+        files = committed.files
+        return replace(
+            self,
+            run=run,
+            records=sum(file.records for file in files if file.kind != QUARANTINE),
+            files=len(files),
+            bytes=sum(file.size for file in files),
+            quarantined=sum(file.records for file in files if file.kind == QUARANTINE),
+            offsets=committed.moved,
+            skipped=committed.skipped,
+            positions=committed.positions,
+            state=state,
+            seconds=self.seconds + seconds,
+        )

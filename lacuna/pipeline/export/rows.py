@@ -37,12 +37,7 @@ class RowMaker:
     def rows(self, columns: RecordColumns) -> tuple[pa.RecordBatch, list[Misfit]]:
         """One row for each record, and the misfits. Keys or values that do not match their schema are null."""
         misfits: list[Misfit] = []
-        arrays: list[pa.Array] = [
-            pa.repeat(pa.scalar(self._partition, pa.int32()), columns.count),
-            fixed(pa.int64(), columns.offsets, columns.count),
-            _timestamps(columns),
-            fixed(pa.int32(), columns.timestamp_types, columns.count),
-        ]
+        arrays = _first_columns(columns, self._partition)
         arrays += self._part("key", columns.keys, columns, misfits)
         arrays += self._part("value", columns.values, columns, misfits)
         arrays.append(headers(columns.headers, columns.count, HEADERS))
@@ -75,10 +70,7 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
     rows = pa.array(sorted(by_row), pa.int64())
     names = ("partition", "offset", "timestamp", "timestamp_type", "key", "value", "headers")
     whole = (
-        pa.repeat(pa.scalar(partition, pa.int32()), columns.count),
-        fixed(pa.int64(), columns.offsets, columns.count),
-        _timestamps(columns),
-        fixed(pa.int32(), columns.timestamp_types, columns.count),
+        *_first_columns(columns, partition),
         binary(columns.keys, columns.count),
         binary(columns.values, columns.count),
         headers(columns.headers, columns.count, HEADERS),
@@ -88,8 +80,13 @@ def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) 
     return pa.RecordBatch.from_arrays([*arrays, reasons], names=[*names, "reason"])
 
 
-def _timestamps(columns: RecordColumns) -> pa.Array:
-    return pc.multiply(known_times(columns), 1000).cast(TIMESTAMP)
+def _first_columns(columns: RecordColumns, partition: int) -> list[pa.Array]:
+    return [
+        pa.repeat(pa.scalar(partition, pa.int32()), columns.count),
+        fixed(pa.int64(), columns.offsets, columns.count),
+        pc.multiply(known_times(columns), 1000).cast(TIMESTAMP),
+        fixed(pa.int32(), columns.timestamp_types, columns.count),
+    ]
 
 
 def _misfit(failure: Undecodable, part: str, columns: RecordColumns) -> Misfit:

@@ -247,7 +247,6 @@ def _finish(run: "IcebergRun", committed: "Table | PipelineError") -> TopicRepor
 
 
 def _note(export: Export, cut: CutReport, reports: Mapping[str, TopicReport]) -> None:
-    """Notes a complete cut for readers."""
     states = {name: each.state for name, each in reports.items() if each.state is not None}
     complete = CompleteCut(id=cut.id, at_ms=cut.at_ms, states=states)
     if export.settings.format == ICEBERG:
@@ -282,9 +281,7 @@ def check_report(settings: ExportSettings, cluster_id: str) -> None:
 
 
 def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
-    """Raises PipelineError for a name or pattern that matches no topic, or if the bucket does not belong to the
-    cluster.
-    """
+    """Raises PipelineError for a name or pattern that matches no topic, or for another cluster's bucket."""
     with JobClient(location.require_control()) as control:
         check_store(location.store, control.cluster_id)
         for wanted in topics:
@@ -314,6 +311,6 @@ def check_destination(settings: ExportSettings) -> None:
     if settings.format != ICEBERG:
         open_destination(settings.to).check()
         return
-    from lacuna.pipeline.export.tables import catalog_properties, open_catalog
+    from lacuna.pipeline.export.tables import catalog_of
 
-    open_catalog(settings.catalog_name, catalog_properties(settings.to, settings.catalog))
+    catalog_of(settings)

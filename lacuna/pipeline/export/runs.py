@@ -44,7 +44,6 @@ class ExportedFile:
 
     @property
     def move(self) -> Move:
-        """The renaming that makes the file visible."""
         return Move(self.staged, self.name, self.size)
 
 
@@ -83,17 +82,11 @@ class RunRecord(Identity):
     began_ms: int = 0
 
     @property
-    def is_new(self) -> bool:
-        """Whether there is anything to export."""
-        return bool(self.moved)
-
-    @property
     def moved(self) -> Mapping[int, tuple[int, int]]:
         """The offset ranges of the run that are not empty, by partition."""
         return {key: bounds for key, bounds in self.ranges.items() if bounds[0] < bounds[1]}
 
     def encode(self) -> bytes:
-        """The record as JSON."""
         return json.dumps({"format": _FORMAT, **asdict(self)}, indent=1).encode()
 
     @classmethod
@@ -114,7 +107,6 @@ class RunRecord(Identity):
             raise DestinationError(f"{name} is not a record of an export: {error!r}") from error
 
     def committed(self) -> "RunRecord":
-        """The `committed` record that follows this `prepared` one."""
         ends = {partition: end for partition, (_, end) in self.ranges.items()}
         return replace(
             self,
@@ -134,7 +126,6 @@ class RunLog:
 
     @property
     def lock_name(self) -> str:
-        """The name of the lock that an export of this topic takes."""
         return f"_lacuna/topic={self._topic}/lock"
 
     def last(self) -> RunRecord | None:
@@ -143,9 +134,7 @@ class RunLog:
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest committed record, or None. Later runs that died are ignored, since they do not bind the
-        next one.
-        """
+        """The newest committed record, or None. Later runs that died are ignored: they do not bind the next one."""
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":
@@ -157,14 +146,14 @@ class RunLog:
         records = map(self._find, self._destination.names(self._folder))
         return [record for record in records if record is not None and record.kind == "committed"]
 
-    def unfinished(self) -> list[RunRecord]:
-        """The records before the newest one, back to the previous committed one: runs that were not finished."""
-        begun: list[RunRecord] = []
+    def unfinished(self) -> dict[str, RunRecord]:
+        """The records, by name, between the newest one and the committed one before: runs that were not finished."""
+        begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
             if record.kind == "committed":
                 break
-            begun.append(record)
+            begun[name] = record
         return begun
 
     def append(self, record: RunRecord) -> None:
@@ -179,14 +168,8 @@ class RunLog:
             raise self._overtaken()
 
     def prune(self) -> None:
-        """Deletes the records between the newest record and the committed record before it."""
-        names = self._destination.names(self._folder)[:-1]
-        past: list[str] = []
-        for name in reversed(names):
-            if self._read(name).kind == "committed":
-                break
-            past.append(name)
-        self._destination.delete(past)
+        """Deletes the `unfinished` records."""
+        self._destination.delete(self.unfinished())
 
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(

@@ -27,6 +27,7 @@ from pyiceberg.exceptions import (
 from pyiceberg.io.pyarrow import pyarrow_to_schema
 from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table, TableProperties, Transaction
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.types import NestedField
 
 from lacuna.logstore.objects.directory import DIRECTORY
@@ -191,9 +192,7 @@ def _properties_of(identity: Identity) -> dict[str, str]:
 
 
 def _has_runs(table: Table) -> bool:
-    """Whether anything was ever committed to the table. A failed first run leaves an empty one, which may be
-    adapted.
-    """
+    """Whether anything was ever committed to the table. The empty one of a failed first run may be adapted."""
     return OFFSETS in table.properties or bool(table.snapshots())
 
 
@@ -265,7 +264,6 @@ class Change:
         _append(table, self)
 
     def summary(self) -> dict[str, str]:
-        """The properties of the snapshot."""
         summary = {
             TOKEN: self.run.token,
             OFFSETS: json.dumps(self.run.committed().positions),
@@ -303,7 +301,6 @@ def until_committed(
 
 
 def not_committed(what: str, *, is_unknown: bool) -> DestinationError:
-    """The error after the last attempt to add a snapshot."""
     if is_unknown:
         return DestinationError(
             f"it is not known whether the run is in {what}, because the catalog did not answer in {ATTEMPTS} "
@@ -375,15 +372,13 @@ def offsets_of(table: Table) -> Mapping[int, int]:
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if snapshot.summary is not None and (text := snapshot.summary.get(OFFSETS)):
+        if text := said_in(snapshot, OFFSETS):
             return _offsets(text)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
         if parent is not None and snapshot is None:
             return _offsets(remembered)
-    is_rolled_back = any(
-        other.summary is not None and other.summary.get(OFFSETS) for other in table.snapshots()
-    )
+    is_rolled_back = any(said_in(other, OFFSETS) for other in table.snapshots())
     return {} if is_rolled_back else _offsets(remembered)
 
 
@@ -396,12 +391,15 @@ def _offsets(text: str) -> Mapping[int, int]:
     return {int(key): end for key, end in json.loads(text).items()}
 
 
+def said_in(snapshot: Snapshot | None, name: str) -> str | None:
+    """A property in the summary of a snapshot, or None if there is none."""
+    return None if snapshot is None or snapshot.summary is None else snapshot.summary.get(name)
+
+
 def snapshot_of(table: Table, token: str) -> int | None:
     """The id of the snapshot of the run with this token, or None if the table does not have it."""
-    for snapshot in table.snapshots():
-        if snapshot.summary is not None and snapshot.summary.get(TOKEN) == token:
-            return snapshot.snapshot_id
-    return None
+    found = (each.snapshot_id for each in table.snapshots() if said_in(each, TOKEN) == token)
+    return next(found, None)
 
 
 def files_of(table: Table, token: str) -> set[str]:

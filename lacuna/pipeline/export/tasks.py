@@ -141,7 +141,13 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
     where = (lost.key, settings.topic, part.partition, first, end)
     kind = None if damage is None else damage.kind_of(*where)
     if kind is None:
-        raise type(lost.error)(f"{lost.error}; {_not_confirmed(damage is not None)}")
+        start = (
+            "the given report does not have this damage:" if damage else "if it is lost for good,"
+        )
+        raise type(lost.error)(
+            f"{lost.error}; {start} run `lacuna verify` with --json, and export the remaining records by passing its "
+            "report to --skip-damage"
+        )
     result.skipped.append(
         Skipped(
             partition=part.partition,
@@ -150,17 +156,4 @@ def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -
             key=lost.key,
             kind=kind,
         )
-    )
-
-
-def _not_confirmed(has_report: bool) -> str:
-    """The advice for damage that is not in the report, or if no report was given."""
-    start = (
-        "the given report does not have this damage: run"
-        if has_report
-        else "if it is lost for good, run"
-    )
-    return (
-        f"{start} `lacuna verify` with --json, and export the remaining records by passing its "
-        "report to --skip-damage"
     )

@@ -7,6 +7,7 @@ the snapshots of the newest complete cut from the table of cuts, which is writte
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -21,7 +22,6 @@ from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
     NoSuchTableError,
-    TableAlreadyExistsError,
 )
 from pyiceberg.table import CommitTableRequest, Namespace, Table, TableIdentifier
 from pyiceberg.table.update import TableRequirement, TableUpdate
@@ -33,9 +33,11 @@ from lacuna.pipeline.export.tables import (
     ATTEMPTS,
     TOKEN,
     Change,
+    TopicTable,
     catalog_of,
     iceberg_errors,
     not_committed,
+    said_in,
     snapshot_of,
     until_committed,
 )
@@ -67,7 +69,8 @@ def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
     Together if the catalog can, and otherwise one after another. What takes long is then done before the first commit.
     """
     catalogs = [change.into.catalog for change in changes.values()]
-    if len(changes) > 1 and (catalog := _rest(catalogs[0])) is not None:
+    catalog = catalogs[0] if len(catalogs) > 1 else None
+    if isinstance(catalog, RestCatalog) and _COMMIT_TOGETHER in catalog._supported_endpoints:
         try:
             return _commit_together(catalog, changes)
         except _CannotCommitTogether:
@@ -88,13 +91,6 @@ def _outcome(step: Callable[[], _Result]) -> _Result | PipelineError:
         return step()
     except PipelineError as error:
         return error
-
-
-def _rest(catalog: Catalog) -> RestCatalog | None:
-    """The catalog, if it says that it commits several tables in one step."""
-    if isinstance(catalog, RestCatalog) and _COMMIT_TOGETHER in catalog._supported_endpoints:
-        return catalog
-    return None
 
 
 def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
@@ -148,7 +144,6 @@ class _Staging:
         requirements: tuple[TableRequirement, ...],
         updates: tuple[TableUpdate, ...],
     ) -> None:
-        """Raises the commit."""
         *namespace, name = table.name()
         identifier = TableIdentifier(namespace=Namespace(namespace), name=name)
         raise _Staged(
@@ -234,7 +229,6 @@ class CutsTable:
 
     @property
     def name(self) -> str:
-        """The table's display name."""
         return f"{self.settings.namespace}.{CUTS}"
 
     def note(self, cut: CompleteCut) -> None:
@@ -244,12 +238,7 @@ class CutsTable:
 
         def find() -> tuple[Table, bool]:
             table = self._open()
-            newest = table.current_snapshot()
-            is_same = (
-                newest is not None
-                and newest.summary is not None
-                and newest.summary.get(_STATES) == digest
-            )
+            is_same = said_in(table.current_snapshot(), _STATES) == digest
             return table, is_same or snapshot_of(table, cut.id) is not None
 
         def attempt(table: Table) -> None:
@@ -280,9 +269,7 @@ class CutsTable:
                 table = self.catalog.load_table((self.settings.namespace, CUTS))
             except NoSuchTableError:
                 return []
-            snapshot = table.current_snapshot()
-            summary = None if snapshot is None else snapshot.summary
-            token = summary.get(TOKEN) if summary is not None and newest else None
+            token = said_in(table.current_snapshot(), TOKEN) if newest else None
             scan = table.scan() if token is None else table.scan(row_filter=f"cut = '{token}'")
             rows = scan.to_arrow().to_pylist()
         states: dict[tuple[datetime, str], dict[str, int]] = {}
@@ -297,11 +284,8 @@ class CutsTable:
         """The tables of a cut that still have its snapshot. Raises DestinationError."""
         found = set()
         for name, state in cut.states.items():
-            with iceberg_errors(f"the table {self.settings.namespace}.{name}"):
-                try:
-                    table = self.catalog.load_table((self.settings.namespace, name))
-                except NoSuchTableError:
-                    continue
+            with suppress(NoSuchTableError):
+                table = TopicTable(self.catalog, (self.settings.namespace, name)).load()
                 if table.snapshot_by_id(state) is not None:
                     found.add(name)
         return found
@@ -312,10 +296,9 @@ class CutsTable:
             try:
                 table = self.catalog.load_table(identifier)
             except NoSuchTableError:
-                try:
-                    table = self.catalog.create_table(identifier, _SCHEMA, properties=_PROPERTIES)
-                except TableAlreadyExistsError:
-                    table = self.catalog.load_table(identifier)
+                table = self.catalog.create_table_if_not_exists(
+                    identifier, _SCHEMA, properties=_PROPERTIES
+                )
         if "lacuna.cuts" not in table.properties:
             raise DestinationError(
                 f"the table {self.name} is not a table of cuts: choose another --namespace, or another table for the "
@@ -327,9 +310,7 @@ class CutsTable:
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
     """Adds rows, together with the newest of the others once these are in many files."""
     with table.transaction() as transaction:
-        snapshot = table.current_snapshot()
-        summary_of = {} if snapshot is None or snapshot.summary is None else snapshot.summary
-        if int(summary_of.get("total-data-files") or 0) < _MOST_FILES:
+        if int(said_in(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
             transaction.append(rows, snapshot_properties=dict(summary))
             return
         known = table.scan().to_arrow().sort_by([("at", "descending")])

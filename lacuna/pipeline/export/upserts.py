@@ -220,7 +220,6 @@ class Deletes:
         return found
 
     def paths(self) -> list[str]:
-        """The paths of all delete files."""
         kept = (entry for _, entries in self.manifests for entry in self.left(entries))
         files = [*(entry.data_file for entry in kept), *self.added.values()]
         return [file.file_path for file in files]
@@ -319,7 +318,6 @@ def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
 
 class _DeleteManifestWriter(ManifestWriterV2):
     def content(self) -> ManifestContent:
-        """A manifest of delete files."""
         return ManifestContent.DELETES
 
     @property
@@ -328,9 +326,7 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """The manifests of delete files: those of the snapshot before whose files all stay, unless there are many, and new
-    ones.
-    """
+    """The manifests of delete files: new ones, and earlier ones whose files all stay, unless there are many."""
     found = [
         manifest
         for manifest, entries in deletes.manifests
@@ -406,7 +402,6 @@ class _Merge(_WithDeletes[Any], _OverwriteFiles):
 def upsert(
     transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
 ) -> _MergeAppendFiles:
-    """A snapshot that adds data files, and has these deletes."""
     is_first = transaction.table_metadata.current_snapshot_id is None
     operation = Operation.APPEND if is_first else Operation.OVERWRITE
     found = _Upsert(operation, transaction, io, snapshot_properties=dict(summary))
@@ -417,7 +412,6 @@ def upsert(
 def overwrite(
     transaction: Transaction, io: FileIO, summary: Mapping[str, str], deletes: Deletes
 ) -> _OverwriteFiles:
-    """A snapshot that replaces data files by others, and has these deletes."""
     found = _Merge(Operation.OVERWRITE, transaction, io, snapshot_properties=dict(summary))
     found.deletes = deletes
     return cast("_OverwriteFiles", found)

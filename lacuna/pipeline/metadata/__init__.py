@@ -10,6 +10,7 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import ClusterLocation
+from lacuna.pipeline.stores import check_store
 
 CONTROL: Final = "control"
 BUCKET: Final = "bucket"
@@ -33,19 +34,13 @@ class MetadataSource(Protocol):
         ...
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """The logs of these partitions as they are now, in the order of `keys`.
-
-        Raises StaleMetadataError if a topic was deleted.
-        """
+        """The logs as they are now, in the order of `keys`. Raises StaleMetadataError if a topic was deleted."""
         ...
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same, once the records of all these logs are in the bucket.
-
-        With `is_committed`, only those that read_committed readers get.
-        """
+        """The same, once the records are in the bucket; with `is_committed`, those of read_committed readers."""
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
@@ -78,3 +73,14 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
 
         return StoredMetadata(location.store)
     raise PipelineError(f"metadata={kind!r}: choose {CONTROL!r} or {BUCKET!r}")
+
+
+def open_checked(location: ClusterLocation, kind: str) -> MetadataSource:
+    """The same, of a cluster that the store belongs to. Also raises the errors of `check_store`."""
+    metadata = open_metadata(location, kind)
+    try:
+        check_store(location.store, metadata.cluster_id)
+    except BaseException:
+        metadata.close()
+        raise
+    return metadata

@@ -81,7 +81,6 @@ def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes)
 
 
 def encode_index(index: MetadataIndex) -> bytes:
-    """The index as the bytes of its object."""
     body = compress(Codec.ZSTD, index.SerializeToString())
     return _MAGIC + _CRC.pack(crc32c(body)) + body
 

@@ -29,10 +29,7 @@ _PARTITIONS_AT_ONCE: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A published snapshot, with the number of its partitions and bytes.
-
-    `removed` is the number of expired snapshots that were deleted.
-    """
+    """A published snapshot: its partitions, its bytes, and how many expired snapshots were `removed`."""
 
     name: MetadataName
     partitions: int

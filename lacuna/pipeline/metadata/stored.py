@@ -33,24 +33,13 @@ class StoredMetadata:
     The constructor and the calls raise PipelineError if there is no valid snapshot.
     """
 
+    whose = ""
+
     def __init__(self, store_url: str, now_ms: Callable[[], int] = wall_clock_ms) -> None:
-        self._cluster_id = check_store(store_url)
+        self.cluster_id = check_store(store_url)
         self._store = shared_store(store_url)
         self._now_ms = now_ms
         self._name, self._index = self._newest()
-
-    @property
-    def cluster_id(self) -> str:
-        return self._cluster_id
-
-    @property
-    def whose(self) -> str:
-        return ""
-
-    @property
-    def name(self) -> MetadataName:
-        """The snapshot that answered the last call."""
-        return self._name
 
     def topics(self) -> Mapping[str, Topic]:
         self._refresh()
@@ -127,7 +116,7 @@ class StoredMetadata:
                 "metadata snapshot, because it was created later or deleted: publish a new "
                 "snapshot with `lacuna metadata publish`"
             )
-        part = self._name.part_key(self._cluster_id, found.part)
+        part = self._name.part_key(self.cluster_id, found.part)
         data = bytes(self._store.get(part, found.position, found.size))
         return decode_partition(part, names[key[0]], found, data)
 
@@ -142,7 +131,7 @@ class StoredMetadata:
         If it has expired, an older one is not used instead, because a reader that has seen the newer one would go back
         in time.
         """
-        names = published(self._store, self._cluster_id)
+        names = published(self._store, self.cluster_id)
         name = max(names, default=None)
         if name is None or name.valid_until_ms <= self._now_ms():
             old = "there is none" if name is None else "the last one has expired"
@@ -152,7 +141,7 @@ class StoredMetadata:
             )
         if index is not None and name == known:
             return name, index
-        key = name.index_key(self._cluster_id)
+        key = name.index_key(self.cluster_id)
         try:
             return name, decode_index(key, bytes(self._store.get_all(key)))
         except ObjectNotFoundError as error:

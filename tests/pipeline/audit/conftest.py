@@ -3,33 +3,23 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
-from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.agent.housekeeping import MergeSettings
 from lacuna.logstore.objects import ObjectStore, open_store
-from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.audit import AuditOptions, Report, audit
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.location import ClusterLocation, find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import MERGES, MERGING, control_of, publish_snapshot
 from tests.shared_moto import moto_url
 
-NEVER = 1 << 40
-PARTS = AgentParts(
-    produce=ProduceSettings(hot_bytes=0),
-    housekeeping=HousekeepingSettings(
-        merge_interval_ms=NEVER,
-        collect_interval_ms=NEVER,
-        merge=MergeSettings(min_extents=4, min_age_ms=0),
-    ),
-)
+_MERGE = MergeSettings(min_extents=4, min_age_ms=0)
+PARTS = replace(MERGING, housekeeping=replace(MERGES, merge=_MERGE))
 
 
 @dataclass(slots=True)
@@ -52,10 +42,9 @@ class Bucket:
         return report
 
     def control(self) -> JobClient:
-        return JobClient(self.location.require_control())
+        return control_of(self.cluster)
 
     def segments(self) -> list[str]:
-        """Return the keys of all segments."""
         return [info.key for info in self.store.list() if info.key.endswith(".seg")]
 
     def live_segments(self, topic: str) -> list[str]:
@@ -80,15 +69,12 @@ class Bucket:
         return before
 
     def merge(self) -> None:
-        """Merge everything that is worth merging."""
         for agent in self.cluster.embedded.agents:
             assert agent.housekeeping is not None
             self.cluster.run(agent.housekeeping.merge())
 
     def publish(self) -> None:
-        """Publish a snapshot of metadata that is valid for an hour."""
-        with self.control() as control:
-            publish_metadata(control, self.store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+        publish_snapshot(self.cluster)
 
     def produce(
         self, topic: str, transactions: list[bool], records: int = 4, partitions: int = 2

@@ -1,12 +1,12 @@
 """Tests that an audit of a cluster in use has no finding, and that jobs leave a valid state behind."""
 
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from threading import Event
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
@@ -17,6 +17,7 @@ from lacuna.pipeline.errors import StaleMetadataError
 from lacuna.pipeline.holding import ReadHold
 from lacuna.testing import Cluster
 from tests.pipeline.audit.conftest import PARTS, Bucket, open_bucket
+from tests.pipeline.conftest import at_work, transactional
 
 BUSY = AgentParts(
     housekeeping=HousekeepingSettings(
@@ -34,44 +35,22 @@ class Load:
         self.ended = [0, 0, 0]  # by producer
         self._cluster = cluster
         self._topics = topics
-        self._is_over = threading.Event()
-        self._errors: list[BaseException] = []
-        self._threads = [
-            threading.Thread(target=self._run, args=(number,)) for number in range(len(self.ended))
-        ]
 
-    def __enter__(self) -> "Load":
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        for thread in self._threads:
-            thread.join()
-        assert not self._errors
-
-    def _run(self, number: int) -> None:
-        try:
-            self._produce(number)
-        except BaseException as error:
-            self._errors.append(error)
-            raise
+    def under_way(self) -> AbstractContextManager[None]:
+        return at_work([partial(self._produce, number) for number in range(len(self.ended))])
 
     def await_one_after(self, ended: list[int]) -> None:
         """Wait until each producer has ended more transactions, which shows that the load continued."""
         deadline = time.monotonic() + 60
         while any(now <= then for now, then in zip(self.ended, ended, strict=True)):
-            assert time.monotonic() < deadline, self._errors
+            assert time.monotonic() < deadline
             time.sleep(0.01)
 
-    def _produce(self, number: int) -> None:
-        name = {"bootstrap.servers": self._cluster.bootstrap, "transactional.id": f"load-{number}"}
-        timeout = {"transaction.timeout.ms": 900_000}  # longer than the time that is jumped over
-        producer = Producer({**name, **timeout, "linger.ms": 0})
-        producer.init_transactions(60)
+    def _produce(self, number: int, is_over: Event) -> None:
+        # Its timeout is longer than the time that is jumped over.
+        producer = transactional(self._cluster, f"load-{number}")
         count = 0
-        while not self._is_over.is_set():
+        while not is_over.is_set():
             producer.begin_transaction()
             for topic in self._topics:
                 for partition in range(2):
@@ -88,7 +67,8 @@ def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
     """Producers, merges and collection continue, topics come and go, and time jumps past the grace period."""
     with Cluster(agents=2, parts=BUSY) as cluster, open_bucket(cluster) as bucket:
         topics = [cluster.create_topic(name, partitions=2) for name in ("one", "two")]
-        with Load(cluster, topics) as load:
+        load = Load(cluster, topics)
+        with load.under_way():
             deadline = time.monotonic() + seconds
             rounds = 0
             while time.monotonic() < deadline or rounds < 4:
@@ -112,11 +92,8 @@ def test_a_live_cluster_gives_no_false_alarm(seconds: float) -> None:
 def test_ongoing_transactions_are_undecided_and_no_finding(bucket: Bucket) -> None:
     """Tests rule S3."""
     topic = bucket.cluster.create_topic("ongoing", partitions=2)
-    name = {"bootstrap.servers": bucket.cluster.bootstrap, "linger.ms": 0}
-    first = Producer({**name, "transactional.id": "first"})
-    second = Producer({**name, "transactional.id": "second"})
+    first, second = (transactional(bucket.cluster, name) for name in ("first", "second"))
     for producer in (first, second):
-        producer.init_transactions(60)
         producer.begin_transaction()
         producer.produce(topic, b"open", partition=0)
         producer.flush(60)

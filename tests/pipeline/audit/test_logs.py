@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lacuna.controlplane.shared.extents import FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
+from lacuna.controlplane.shared.extents import COLUMNS, FLAG_TRUE_OFFSETS, DeadRanges, ExtentTable
 from lacuna.pipeline.audit import Finding, Hit, Kind
 from lacuna.pipeline.audit.findings import Findings
 from lacuna.pipeline.audit.logs import check_log, check_outcomes, holes_of
@@ -31,21 +31,10 @@ def log_of(
     table, ranges = ExtentTable(), DeadRanges()
     for number, (base_offset, next_offset, whose) in enumerate(extents):
         transaction = 0 if isinstance(whose, str) else whose
-        producer = transaction + 100 if transaction else -1
-        columns = {
-            "lease_ids": 1,
-            "sequences": number,
-            "positions": 50,
-            "sizes": 10,
-            "base_offsets": base_offset,
-            "next_offsets": next_offset,
-            "max_timestamps": 7,
-            "producer_ids": producer,
-            "producer_epochs": 0 if transaction else -1,
-            "transactions": transaction,
-            "flags": FLAG_TRUE_OFFSETS if whose == "merged" else 0,
-        }
-        for name, value in columns.items():
+        producer = (transaction + 100, 0) if transaction else (-1, -1)
+        flags = FLAG_TRUE_OFFSETS if whose == "merged" else 0
+        row = (1, number, 50, 10, base_offset, next_offset, 7, *producer, transaction, flags)
+        for name, value in zip(COLUMNS, row, strict=True):  # append_row refuses wrong ones
             getattr(table, name).append(value)
     for first, stop in dead:
         ranges.firsts.append(first)

@@ -4,10 +4,10 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from lacuna.controlplane.v1.cluster_pb2 import DeleteTopics
 from lacuna.controlplane.v1.control_pb2 import Command
@@ -16,10 +16,9 @@ from lacuna.pipeline.compaction.job import Compaction
 from lacuna.pipeline.compaction.report import CompactionReport
 from lacuna.pipeline.compaction.settings import CompactionSettings, RewriteSettings
 from lacuna.pipeline.control import JobClient
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Progress, Workers
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import UNMERGED
+from tests.pipeline.conftest import UNMERGED, consumed, control_of
 
 
 class Read(NamedTuple):
@@ -33,7 +32,6 @@ class Read(NamedTuple):
 
 
 def read_record(message: Any) -> Read:
-    """Return a librdkafka message as a value."""
     headers = tuple(message.headers() or ())
     return Read(message.offset(), message.timestamp(), message.key(), message.value(), headers)
 
@@ -61,24 +59,10 @@ def consumer_of(
         consumer.close()
 
 
-_WITH_END: Final = {"enable.partition.eof": True}
-
-
 def read_partition(
     cluster: Cluster, topic: str, partition: int = 0, first: int = OFFSET_BEGINNING
 ) -> list[Read]:
-    """Return all committed records from an offset, read by a fresh consumer."""
-    with consumer_of(cluster, topic, partition, first, **_WITH_END) as consumer:
-        found: list[Read] = []
-        while True:
-            message = consumer.poll(60)
-            assert message is not None, "nothing for 30 seconds"
-            error = message.error()
-            if error is None:
-                found.append(read_record(message))
-                continue
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            return found
+    return [read_record(each) for each in consumed(cluster, topic, [partition], first)]
 
 
 @dataclass(slots=True)
@@ -102,16 +86,13 @@ class Compactor:
         )
 
     def run(self, *topics: str, **settings: Any) -> CompactionReport:
-        """Run once. Return the report."""
         with self.control() as control:
             return self.job(control, **settings).run(topics)
 
     def control(self) -> JobClient:
-        """Return a client of the cluster's control plane."""
-        return JobClient(find_cluster(data=str(self.cluster.data)).require_control())
+        return control_of(self.cluster)
 
     def logs(self, topic: str) -> list[Any]:
-        """Return the metadata of a topic's partitions."""
         with self.control() as control:
             found = control.topics()[topic]
             return control.partition_logs(
@@ -131,13 +112,11 @@ class Meanwhile(Progress):
         self._at_first = at_first
 
     def expect(self, amount: int) -> None:
-        """Receive the plan."""
         work, self._at_begin = self._at_begin, None
         if work is not None:
             work()
 
     def advance(self, amount: int) -> None:
-        """Receive a completed unit."""
         work, self._at_first = self._at_first, None
         if work is not None:
             work()
@@ -145,7 +124,6 @@ class Meanwhile(Progress):
 
 @pytest.fixture(params=["here", pytest.param("spark", marks=pytest.mark.slow)])
 def workers(request: pytest.FixtureRequest) -> Workers:
-    """This process, or Spark."""
     os.environ.update(CREDENTIALS)
     if request.param == "here":
         return Workers()

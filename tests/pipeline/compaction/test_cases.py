@@ -1,12 +1,11 @@
 """Tests which logs are rewritten, and the results."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from random import Random
 from typing import Any, Final
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka import admin as kafka_admin
 
 from lacuna.controlplane.shared.log.pieces import Piece
@@ -19,6 +18,7 @@ from lacuna.pipeline.loading import load_blocks
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, Read, read_partition
+from tests.pipeline.conftest import delete_records, transact
 
 HOUR_MS = 3_600_000
 #: At a time, where there are many transactions.
@@ -34,14 +34,7 @@ def _produce(cluster: Cluster, topic: str, records: list[dict[str, Any]], **sett
         producer.flush(60)
 
 
-def _delete_records(cluster: Cluster, topic: str, offset: int) -> None:
-    client = admin.AdminClient({"bootstrap.servers": cluster.bootstrap})
-    (future,) = client.delete_records([TopicPartition(topic, 0, offset)]).values()
-    future.result(60)
-
-
 def _batches(cluster: Cluster, compactor: Compactor, topic: str) -> list[Any]:
-    """Return the stored batches of partition 0."""
     (log,) = compactor.logs(topic)
     with compactor.control() as control:
         cluster_id = control.cluster_id
@@ -73,7 +66,7 @@ def test_s7_s13_a_log_start_in_the_middle_of_an_extent(
         producer.produce(topic, b"%d" % number, partition=0)
         if number % 10 == 9:
             producer.flush(60)
-    _delete_records(cluster, topic, 15)
+    delete_records(cluster, topic, 15)
     before = read_partition(cluster, topic)
     assert [record.offset for record in before] == list(range(15, 30))
     assert not compactor.run(topic, rewrites_all=True).refused
@@ -135,7 +128,7 @@ def test_s19_a_codec_is_changed(cluster: Cluster, compactor: Compactor) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("aborted", [200, pytest.param(2_000, marks=pytest.mark.slow)])
 def test_metadata_does_not_know_how_many_transactions_aborted(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any], aborted: int
+    cluster: Cluster, compactor: Compactor, aborted: int
 ) -> None:
     """The metadata has the same size with and without aborted transactions."""
     commits = [(True, [(b"k", b"%d" % number)]) for number in range(10)]
@@ -146,7 +139,8 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
     def write(producer: int) -> None:
         own = [[commit] if producer == 0 else [] for commit in commits]
         name = {"transactional.id": f"{topics[1]}-{producer}"}
-        transact(cluster, topics[1], [each for one in own for each in (*aborts, *one)], **name)
+        given = [each for one in own for each in (*aborts, *one)]
+        transact(cluster, topics[1], given, client=name)
 
     with ThreadPoolExecutor(_PRODUCERS) as pool:
         list(pool.map(write, range(_PRODUCERS)))
@@ -158,9 +152,7 @@ def test_metadata_does_not_know_how_many_transactions_aborted(
     assert len(read_partition(cluster, topics[1])) == 10
 
 
-def test_what_is_aborted_whole_goes_without_a_task(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
-) -> None:
+def test_what_is_aborted_whole_goes_without_a_task(cluster: Cluster, compactor: Compactor) -> None:
     """S17: nothing is read or written, and consumers pass the hole."""
     topic = cluster.create_topic("aborted")
     transact(cluster, topic, [(False, [(b"k", b"v" * 1000)] * 20)] * 3)

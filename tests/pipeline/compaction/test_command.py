@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from lacuna.cli.app import app
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Read, read_partition
-from tests.pipeline.conftest import UNMERGED
+from tests.pipeline.conftest import UNMERGED, housekeeping_of, transact
 
 _SPARK = ["--spark", "--conf", "spark.driver.memory=512m"]
 WAIT_SECONDS = 240.0
@@ -68,7 +68,6 @@ def _started(cluster: Cluster, *options: str) -> Iterator[subprocess.Popen[str]]
 
 
 def _segments(cluster: Cluster) -> set[str]:
-    """Return the paths of the segments in the store."""
     objects = Path(cluster.data) / "objects"
     return {str(path) for path in objects.rglob("*.seg")}
 
@@ -91,11 +90,7 @@ _SMALL_TASKS = ("--all", "--task-bytes=1MiB", "--segment-bytes=1MiB")
 
 
 def test_a_run_and_its_reports(
-    tmp_path: Path,
-    transact: Callable[..., Any],
-    quick_python: str,
-    spark: SparkSession,
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, quick_python: str, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A plan changes nothing. A run prints its table and its JSON, and leaves nothing to do.
 
@@ -173,8 +168,7 @@ def test_a_killed_driver_leaves_garbage_and_nothing_else(filled: Cluster) -> Non
     assert ran.returncode == 0, ran.stderr
     assert "2 partitions compacted" in ran.stdout
     assert _read(filled) == before
-    housekeeping = filled.embedded.agents[0].housekeeping
-    assert housekeeping is not None
+    housekeeping = housekeeping_of(filled)
     for _ in range(3):  # the lease ends, then its grace, then what was replaced
         filled.advance(11 * 60_000)
         filled.run(housekeeping.collect())

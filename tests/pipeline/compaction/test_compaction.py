@@ -2,9 +2,7 @@
 
 import random
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
@@ -12,6 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from lacuna.pipeline.audit.logs import check_log
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, Read, consumer_of, read_partition
+from tests.pipeline.conftest import transact
 
 _TRANSACTIONS = [
     (True, [(b"a", b"1" * 100), (b"b", b"2" * 100)]),
@@ -23,7 +22,7 @@ _TRANSACTIONS = [
 
 @pytest.mark.parametrize("cluster", ["moto"], indirect=True)
 def test_s14_s19_a_consumer_reads_the_same_before_and_after(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     """S14, S16, S19: offsets, keys, values, headers and timestamps stay, and aborted payload is not read."""
     topic = cluster.create_topic("same", partitions=3)
@@ -85,7 +84,6 @@ class Writer:
                 self.commit()
 
     def begin(self, keys: int = 8) -> None:
-        """Open a transaction and write to it."""
         self.begun = {}
         self.producer.begin_transaction()
         for _ in range(self.random.randint(1, 12)):
@@ -99,7 +97,6 @@ class Writer:
         self.producer.flush(60)
 
     def commit(self) -> None:
-        """Commit the open transaction."""
         self.producer.commit_transaction(60)
         self.last.update(self.begun)
 

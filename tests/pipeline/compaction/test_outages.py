@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -19,6 +18,7 @@ from lacuna.pipeline.holding import HOLD_SECONDS, JobHold
 from lacuna.pipeline.location import find_cluster
 from lacuna.testing import Cluster
 from tests.pipeline.compaction.conftest import Compactor, read_partition
+from tests.pipeline.conftest import transact
 
 _IMPATIENT = SessionLimits(give_up_after=0.3, first_pause=0.01, longest_pause=0.05)
 
@@ -40,7 +40,6 @@ class _Forgetful(JobClient):
     lost = 2
 
     def call(self, command: Command) -> Reply:
-        """See JobClient."""
         reply = super().call(command)
         if command.HasField("swap_extents") and self.lost:
             self.lost -= 1
@@ -116,7 +115,6 @@ class _TooLate(JobClient):
     is_late = False
 
     def call(self, command: Command) -> Reply:
-        """See JobClient."""
         if command.HasField("swap_extents") and self.is_late:
             expired = Outcomes(error_code=ErrorCode.LEASE_EXPIRED)
             return Reply(extents_swapped=expired)
@@ -171,7 +169,7 @@ def _until_connected(control: JobClient) -> None:
 
 
 def test_a_threshold_leaves_alone_what_is_hardly_worth_it(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topics = [cluster.create_topic(name) for name in ("wasteful", "thrifty")]
     for topic, aborted in zip(topics, (9, 1), strict=True):

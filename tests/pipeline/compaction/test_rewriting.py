@@ -1,6 +1,4 @@
-"""Tests tasks without Spark: a task may be repeated any number of times, and holds only a block and a segment in
-memory.
-"""
+"""Tests tasks without Spark: one may be repeated any number of times, and holds only a block and a segment."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,23 +10,23 @@ from confluent_kafka import Producer
 from lacuna.logstore.segments.paths import lease_prefix
 from lacuna.pipeline.compaction.committing import prepare_swap
 from lacuna.pipeline.compaction.planning import make_units
-from lacuna.pipeline.compaction.rewriting import NothingDropped, RewriteTask, TaskResult, rewrite
+from lacuna.pipeline.compaction.rewriting import RewriteTask, TaskResult, rewrite
 from lacuna.pipeline.compaction.settings import RewriteSettings
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import PipelineError
 from lacuna.pipeline.holding import JobHold
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
 from tests.logstore.segments.samples import check_segment
 from tests.pipeline.compaction.conftest import Compactor
+from tests.pipeline.conftest import control_of
 
 MEBIBYTE = 1 << 20
 
 
 @pytest.fixture
 def control(cluster: Cluster) -> Iterator[JobClient]:
-    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as found:
+    with control_of(cluster) as found:
         yield found
 
 
@@ -43,7 +41,7 @@ def _fill(cluster: Cluster, name: str, partitions: int) -> str:
 
 
 def _run(cluster: Cluster, task: RewriteTask, attempt: int) -> TaskResult:
-    return rewrite(task, shared_store(cluster.store_url), attempt, NothingDropped())
+    return rewrite(task, shared_store(cluster.store_url), attempt)
 
 
 def test_attempts_write_beside_each_other_and_one_is_swapped_in(

@@ -1,10 +1,8 @@
-"""Tests consumers and other users while the log is rewritten, and units that share a Spark job: each is swapped
-separately, independently of the others.
-"""
+"""Tests consumers and other users while the log is rewritten, and units that share a Spark job."""
 
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +10,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
-from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.layout import Codec
-from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.extents import PartitionLog
 from lacuna.pipeline.location import find_cluster
@@ -34,6 +27,7 @@ from tests.pipeline.compaction.conftest import (
     read_partition,
     read_record,
 )
+from tests.pipeline.conftest import MERGING, delete_records, delete_topic, housekeeping_of, transact
 
 SWAPS = 50
 #: A unit a topic.
@@ -53,11 +47,11 @@ def _transactions(count: int) -> list[tuple[bool, list[tuple[bytes | None, bytes
     "cluster", ["directory", pytest.param("moto", marks=pytest.mark.slow)], indirect=True
 )
 def test_s14_s19_consumers_read_on_through_fifty_swaps(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     """S14, S15, S19: one consumer reads slowly and another repeatedly, and each sees every record once, unchanged."""
     topic = cluster.create_topic("fifty")
-    transact(cluster, topic, _transactions(60), **{"compression.type": "lz4"})
+    transact(cluster, topic, _transactions(60), client={"compression.type": "lz4"})
     before = read_partition(cluster, topic)
     assert len(before) == 160
     passes: list[bool] = []
@@ -88,7 +82,7 @@ def test_s14_s19_consumers_read_on_through_fifty_swaps(
 
 
 def test_a_partition_that_changed_meanwhile_is_refused_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topics = [cluster.create_topic(name) for name in ("steady", "moving")]
     for topic in topics:
@@ -105,7 +99,7 @@ def test_a_partition_that_changed_meanwhile_is_refused_alone(
 
 
 def test_what_was_refused_is_planned_and_tried_again(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topics = [cluster.create_topic(name) for name in ("steady-2", "moving-2")]
     for topic in topics:
@@ -119,17 +113,12 @@ def test_what_was_refused_is_planned_and_tried_again(
 
 
 def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topic = cluster.create_topic("front")
     transact(cluster, topic, [(True, [(b"k", bytes(500))])] * 30)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-
-    def delete() -> None:
-        (future,) = admin.delete_records([TopicPartition(topic, 0, 2)]).values()
-        future.result(60)
-
-    report = replace(compactor, progress=Meanwhile(delete)).run(topic, task_bytes=6000, attempts=1)
+    deleting = Meanwhile(lambda: delete_records(cluster, topic, 2))
+    report = replace(compactor, progress=deleting).run(topic, task_bytes=6000, attempts=1)
     assert [(each.topic, each.partition) for each in report.refused] == [(topic, 0)]
     (log,) = compactor.logs(topic)
     assert 4 <= len(log.extents) < 16  # the first piece is as it was
@@ -137,17 +126,14 @@ def test_what_changes_at_one_end_of_a_huge_partition_costs_that_piece_alone(
 
 
 def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     """S6: only the deleted topic is rejected."""
     topics = [cluster.create_topic(name) for name in ("stays", "goes")]
     for topic in topics:
         transact(cluster, topic, _transactions(6))
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    other = replace(
-        compactor, progress=Meanwhile(lambda: admin.delete_topics(["goes"])["goes"].result(60))
-    )
-    report = other.run(*topics)
+    deleting = Meanwhile(lambda: delete_topic(cluster, "goes"))
+    report = replace(compactor, progress=deleting).run(*topics)
     assert [(each.topic, each.reason) for each in report.refused] == [
         ("goes", "its topic was deleted during compaction")
     ]
@@ -157,29 +143,26 @@ def test_a_topic_that_is_deleted_meanwhile_is_refused_alone(
 class _Deleting(JobClient):
     """Deletes a topic before the `at`-th request for partitions."""
 
-    def __init__(self, address: ControlPlace, admin: AdminClient, topic: str, at: int) -> None:
-        super().__init__(address)
-        self._admin, self._topic, self._left = admin, topic, at
+    def __init__(self, cluster: Cluster, topic: str, at: int) -> None:
+        super().__init__(find_cluster(data=str(cluster.data)).require_control())
+        self._cluster, self._topic, self._left = cluster, topic, at
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """See JobClient."""
         self._left -= 1
         if not self._left:
-            self._admin.delete_topics([self._topic])[self._topic].result(60)
+            delete_topic(self._cluster, self._topic)
         return super().partition_logs(keys)
 
 
 @pytest.mark.parametrize("at", [1, 2])
 def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
-    at: int, cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    at: int, cluster: Cluster, compactor: Compactor
 ) -> None:
     """S6: it is deleted before the work, or after it, when the report could be lost."""
     stays, goes = (cluster.create_topic(f"{name}-{at}") for name in ("sized", "unsized"))
     for topic in (stays, goes):
         transact(cluster, topic, _transactions(6))
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    address = find_cluster(data=str(cluster.data)).require_control()
-    with _Deleting(address, admin, goes, at) as control:
+    with _Deleting(cluster, goes, at) as control:
         report = compactor.job(control).run([stays, goes])
     assert report.work.partitions == at
     assert report.total.after.extents == 1
@@ -187,20 +170,12 @@ def test_a_topic_that_is_deleted_while_sizes_are_looked_at_costs_nothing_else(
     assert not report.refused
 
 
-def test_the_embedded_merge_and_a_compaction_at_a_time(
-    workers: Workers, transact: Callable[..., Any]
-) -> None:
+def test_the_embedded_merge_and_a_compaction_at_a_time(workers: Workers) -> None:
     """The second one is rejected, nothing is lost, and everything is compact in the end."""
-    merge = MergeSettings(min_age_ms=0, min_extents=2)
-    parts = AgentParts(
-        produce=ProduceSettings(hot_bytes=0),
-        housekeeping=HousekeepingSettings(merge_interval_ms=3_600_000, merge=merge),
-    )
-    with Cluster(parts=parts) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         compactor = Compactor(cluster, workers)
         topic = cluster.create_topic("both", 2)
-        housekeeping = cluster.embedded.agents[0].housekeeping
-        assert housekeeping is not None
+        housekeeping = housekeeping_of(cluster)
         refused = 0
         for _ in range(3):
             for partition in range(2):
@@ -216,7 +191,7 @@ def test_the_embedded_merge_and_a_compaction_at_a_time(
 
 
 def test_records_that_come_meanwhile_are_no_reason_to_refuse(
-    cluster: Cluster, compactor: Compactor, transact: Callable[..., Any]
+    cluster: Cluster, compactor: Compactor
 ) -> None:
     topic = cluster.create_topic("growing")
     transact(cluster, topic, _transactions(6))

@@ -1,16 +1,18 @@
 """Exports real topics, and reads the results."""
 
+from __future__ import annotations
+
+import dataclasses
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyspark.sql import SparkSession
 
 from lacuna.operating.moto import CREDENTIALS
@@ -25,59 +27,112 @@ from lacuna.pipeline.export.runs import RunLog, RunRecord
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import consumed, transact
 from tests.shared_moto import moto_url
+
+if TYPE_CHECKING:
+    from pyiceberg.catalog import Catalog
+    from pyiceberg.table import Table
 
 #: partition, offset, timestamp in ms, key, value, headers
 Row: TypeAlias = tuple[int, int, int | None, Any, Any, Any]
 
+#: 31 committed records in 41 offsets.
+MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
+
 _numbers = count(1)
 
 
-@pytest.fixture
-def topic(cluster: Cluster) -> Callable[..., str]:
-    """topic(partitions=1, **configs): creates a topic that no other test uses."""
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """Topics of a cluster, and exports of them: to `folder`, unless the test names another place."""
 
-    def make(partitions: int = 1, **configs: str) -> str:
+    cluster: Cluster
+    folder: Path
+    workers: Workers = field(default_factory=Workers)
+
+    def topic(self, partitions: int = 1, **configs: str) -> str:
+        """Create a topic that no other test uses."""
         named = {name.replace("_", "."): value for name, value in configs.items()}
-        return cluster.create_topic(f"exported-{next(_numbers)}", partitions, named)
+        return self.cluster.create_topic(f"exported-{next(_numbers)}", partitions, named)
 
-    return make
+    def written(self, transactions: Iterable[tuple[bool, Any]] = MIXED) -> str:
+        topic = self.topic()
+        self.write(topic, transactions)
+        return topic
 
+    def write(
+        self, topic: str, transactions: Iterable[tuple[bool, Any]], partition: int = 0
+    ) -> None:
+        transact(self.cluster, topic, transactions, partition)
 
-@pytest.fixture
-def export(cluster: Cluster) -> Callable[..., TopicReport]:
-    """export(topic, **settings): runs once in this process. Raises the error of a failed topic."""
-    return exporting(cluster, Workers())
+    def consume(self, topic: str, partitions: int = 1) -> list[Row]:
+        """Return what a read_committed consumer gets, in order."""
+        return sorted(
+            (_row(each) for each in consumed(self.cluster, topic, range(partitions))),
+            key=lambda row: row[:2],
+        )
 
-
-@pytest.fixture
-def export_on_spark(spark: SparkSession, cluster: Cluster) -> Callable[..., TopicReport]:
-    """The same on Spark."""
-    return exporting(cluster, Workers(lambda: spark))
-
-
-@pytest.fixture
-def export_all(cluster: Cluster) -> Callable[..., list[TopicReport | TopicFailure]]:
-    """export_all(topics, **settings): runs once over several topics."""
-
-    def run(names: Sequence[str], **settings: Any) -> list[TopicReport | TopicFailure]:
-        location = find_cluster(data=str(cluster.data))
-        return export_topics(Workers(), location, ExportSettings(**settings), names)
-
-    return run
-
-
-def exporting(cluster: Cluster, workers: Workers) -> Callable[..., TopicReport]:
-    """run(topic, **settings): runs once on these workers."""
-
-    def run(name: str, **settings: Any) -> TopicReport:
-        location = find_cluster(data=str(cluster.data))
-        (found,) = export_topics(workers, location, ExportSettings(**settings), [name])
+    def export(self, topic: str, **settings: Any) -> TopicReport:
+        """Run once. Raises the error of a failed topic."""
+        found: TopicReport | TopicFailure
+        (found,) = self.export_all([topic], **settings)
         if isinstance(found, TopicFailure):
             raise found.error
         return found
 
-    return run
+    def export_all(self, topics: Sequence[str], **settings: Any) -> list[Any]:
+        """Run once over several topics. Return the reports and failures."""
+        location = find_cluster(data=str(self.cluster.data))
+        given = ExportSettings(**{"to": str(self.folder), **settings})
+        return export_topics(self.workers, location, given, topics)
+
+    def kill(
+        self, stage: str, topic: str, to: str = "", kind: str = "parquet", by: str = "day"
+    ) -> None:
+        """Run an export in a process that is killed (SIGKILL) at the stage."""
+        forks = multiprocessing.get_context("forkserver")
+        # Imports take longer than the export.
+        forks.set_forkserver_preload([__name__, "lacuna.pipeline.export.tables"])
+        arguments = (stage, str(self.cluster.data), topic, to or str(self.folder), kind, by)
+        process = forks.Process(target=export_and_die, args=arguments, daemon=True)
+        process.start()
+        process.join(280)
+        assert process.exitcode == -signal.SIGKILL
+
+    def catalog(self) -> Catalog:
+        return catalog_of(self.folder)
+
+    def table(self, topic: str) -> Table:
+        return self.catalog().load_table(("lacuna", topic))
+
+
+def catalog_of(folder: Path) -> Catalog:
+    from pyiceberg.catalog import load_catalog  # which takes as long as the other tests
+
+    uri = f"sqlite:///{folder}/catalog.db"
+    return load_catalog("lacuna", uri=uri, warehouse=f"file://{folder}")
+
+
+def _row(message: Any) -> Row:
+    return (
+        message.partition(),
+        message.offset(),
+        message.timestamp()[1],
+        message.key(),
+        message.value(),
+        tuple(message.headers() or ()),
+    )
+
+
+@pytest.fixture
+def lake(cluster: Cluster, tmp_path: Path) -> Lake:
+    return Lake(cluster, tmp_path)
+
+
+@pytest.fixture
+def export_on_spark(spark: SparkSession, lake: Lake) -> Callable[..., TopicReport]:
+    return dataclasses.replace(lake, workers=Workers(lambda: spark)).export
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +156,6 @@ class Place:
         return [] if table.num_columns == 0 else rows_of(table)
 
     def names(self, folder: str) -> list[str]:
-        """Return all names below."""
         return open_destination(self.url).names(folder)
 
 
@@ -125,77 +179,15 @@ def rows_of(table: Any) -> list[Row]:
 
 @pytest.fixture(scope="session")
 def moto(request: pytest.FixtureRequest) -> str:
-    """The URL of an S3 bucket."""
     return moto_url(request)
 
 
 @pytest.fixture(params=["folder", pytest.param("bucket", marks=pytest.mark.slow)])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    """A destination for exports."""
     if request.param == "folder":
         return Place(str(tmp_path / "lake"))
     bucket, query = request.getfixturevalue("moto").split("?")
     return Place(f"{bucket}/lake-{next(_numbers)}?{query}")
-
-
-@pytest.fixture
-def consume(cluster: Cluster) -> Callable[..., list[Row]]:
-    """consume(topic, partitions=1): returns what a read_committed consumer gets, in order."""
-
-    def read(name: str, partitions: int = 1) -> list[Row]:
-        return sorted(
-            (row for number in range(partitions) for row in _read(cluster, name, number)),
-            key=lambda row: row[:2],
-        )
-
-    return read
-
-
-def _read(cluster: Cluster, topic: str, partition: int) -> Iterator[Row]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "none",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    try:
-        while True:
-            message: Any = consumer.poll(60)
-            assert message is not None
-            if message.error():
-                assert message.error().code() == KafkaError._PARTITION_EOF
-                return
-            yield (
-                partition,
-                message.offset(),
-                message.timestamp()[1],
-                message.key(),
-                message.value(),
-                tuple(message.headers() or ()),
-            )
-    finally:
-        consumer.close()
-
-
-@pytest.fixture
-def killed(cluster: Cluster) -> Callable[..., None]:
-    """killed(stage, topic, **settings): runs an export in a process that is killed (SIGKILL) at the stage."""
-
-    forks = multiprocessing.get_context("forkserver")
-    # Imports take longer than the export.
-    forks.set_forkserver_preload([__name__, "lacuna.pipeline.export.tables"])
-
-    def run(stage: str, topic: str, to: str, format: str = "parquet", by: str = "day") -> None:  # noqa: A002
-        arguments = (stage, str(cluster.data), topic, to, format, by)
-        process = forks.Process(target=export_and_die, args=arguments, daemon=True)
-        process.start()
-        process.join(280)
-        assert process.exitcode == -signal.SIGKILL
-
-    return run
 
 
 # In the process that is killed.
@@ -235,12 +227,10 @@ def replace(where: Any, name: str, new: Any) -> None:
 
 
 def die(*_: object) -> None:
-    """Kill this process."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def dying_append(kind: str) -> Callable[[RunLog, RunRecord], None]:
-    """Die instead of appending a record of the kind."""
     append = RunLog.append
 
     def appending(log: RunLog, record: RunRecord) -> None:

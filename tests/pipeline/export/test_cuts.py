@@ -6,15 +6,15 @@ import json
 import random
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
-from confluent_kafka import Producer
 
 from lacuna.base.errors import UserError
 from lacuna.cli.app import app
@@ -23,10 +23,12 @@ from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.runs import RunLog
 from lacuna.testing import Cluster
-from tests.pipeline.export.conftest import Place
+from tests.pipeline.conftest import at_work, transactional
+from tests.pipeline.export.conftest import Lake, Place, catalog_of
 
 if TYPE_CHECKING:
     from pyiceberg.catalog import Catalog
+    from pyiceberg.table import DataScan
 
     from tests.pipeline.export.rest_catalog import RestCatalogServer
 
@@ -34,25 +36,25 @@ if TYPE_CHECKING:
 class Transfers:
     """Two topics, a producer that moves amounts between them, and one that holds the second topic back."""
 
-    def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
-        self.topics = tuple(topics)
-        self._bootstrap = cluster.bootstrap
-        self._by = self._producer(f"by-{topics[0]}")
-        self._holder = self._producer(f"holds-{topics[0]}")
+    def __init__(self, lake: Lake) -> None:
+        self.topics = (lake.topic(), lake.topic())
+        self.settings: dict[str, Any] = {"format": "iceberg"}
+        self._lake = lake
+        self._by = transactional(lake.cluster, f"by-{self.topics[0]}")
+        self._holder = transactional(lake.cluster, f"holds-{self.topics[0]}")
 
-    def _producer(self, transactional_id: str) -> Producer:
-        producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap,
-                "transactional.id": transactional_id,
-                "transaction.timeout.ms": 300_000,
-            }
-        )
-        producer.init_transactions(60)
-        return producer
+    def export(self, **settings: Any) -> list[Any]:
+        return self._lake.export_all(self.topics, **{**self.settings, **settings})
+
+    def cut(self, **settings: Any) -> Any:
+        """The same. Return the cut."""
+        return _cut_of(self.export(**settings))
+
+    def states(self) -> list[list[list[int]]]:
+        """Return the amounts in the tables at each complete cut, oldest first."""
+        return list(_states(self._lake.catalog(), self.topics))
 
     def move(self, amount: int, key: bytes | None = None) -> None:
-        """Commit one transfer."""
         self._by.begin_transaction()
         for topic, sign in zip(self.topics, (-1, 1), strict=True):
             self._by.produce(topic, json.dumps(sign * amount), key, partition=0)
@@ -65,43 +67,35 @@ class Transfers:
         assert self._holder.flush(60) == 0
 
     def release(self) -> None:
-        """End it."""
         self._holder.commit_transaction(60)
 
 
 @pytest.fixture
-def transfers(cluster: Cluster, topic: Any) -> Transfers:
-    return Transfers(cluster, [topic(), topic()])
+def transfers(lake: Lake) -> Transfers:
+    return Transfers(lake)
 
 
 def _amounts(values: Sequence[bytes]) -> list[int]:
     return sorted(int(value) for value in values)
 
 
-def _catalog(folder: Path) -> Catalog:
-    from pyiceberg.catalog import load_catalog
-
-    return load_catalog(
-        "lacuna", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
-    )
-
-
-def _states(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[list[int]]]:
-    """Yield the amounts in the tables at each complete cut, oldest first, as a reader finds them."""
+def _scans(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[DataScan]]:
+    """Yield scans of the tables at each complete cut, oldest first."""
     cuts = catalog.load_table("lacuna.lacuna_cuts").scan().to_arrow().sort_by("at").to_pylist()
     for cut in dict.fromkeys(row["cut"] for row in cuts):
         snapshots = {row["table_name"]: row["snapshot_id"] for row in cuts if row["cut"] == cut}
         assert all(row["tables"] == len(topics) for row in cuts if row["cut"] == cut)
+        tables = {topic: catalog.load_table(("lacuna", topic)) for topic in topics}
         yield [
-            _amounts(
-                catalog.load_table(("lacuna", topic))
-                .scan(snapshot_id=snapshots[topic], selected_fields=("value",))
-                .to_arrow()
-                .column("value")
-                .to_pylist()
-            )
-            for topic in topics
+            table.scan(snapshot_id=snapshots[topic], selected_fields=("value",))
+            for topic, table in tables.items()
         ]
+
+
+def _states(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[list[int]]]:
+    """Yield the amounts in the tables at each complete cut, oldest first, as a reader finds them."""
+    for scans in _scans(catalog, topics):
+        yield [_amounts(each.to_arrow().column("value").to_pylist()) for each in scans]
 
 
 def _cut_of(outcomes: Sequence[Any]) -> Any:
@@ -111,23 +105,20 @@ def _cut_of(outcomes: Sequence[Any]) -> Any:
 
 
 @pytest.mark.slow
-def test_s3_tables_of_a_run_have_whole_transactions(
-    transfers: Transfers, export_all: Any, tmp_path: Path
-) -> None:
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+def test_s3_tables_of_a_run_have_whole_transactions(transfers: Transfers, lake: Lake) -> None:
     transfers.move(5)
-    assert _cut_of(export_all(transfers.topics, **to)).holders == ()
+    assert transfers.cut().holders == ()
     transfers.hold()
     transfers.move(10)
-    cut = _cut_of(export_all(transfers.topics, **to))
+    cut = transfers.cut()
     assert cut.is_complete
     (holder,) = cut.holders
     assert (holder.transactional_id, holder.partitions) == (f"holds-{transfers.topics[0]}", 2)
-    catalog = _catalog(tmp_path)
-    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]], "there is nothing new to note"
+    catalog = lake.catalog()
+    assert transfers.states() == [[[-5], [5]]], "there is nothing new to note"
     transfers.release()
-    last = _cut_of(export_all(transfers.topics, **to))
-    states = list(_states(catalog, transfers.topics))
+    last = transfers.cut()
+    states = transfers.states()
     assert states == [[[-5], [5]], [[-10, -5], [0, 5, 10]]]
     for name in transfers.topics:
         snapshot = catalog.load_table(("lacuna", name)).current_snapshot()
@@ -140,16 +131,14 @@ def test_s3_tables_of_a_run_have_whole_transactions(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
-def test_runs_of_files_have_whole_transactions(
-    transfers: Transfers, export_all: Any, place: Place
-) -> None:
+def test_runs_of_files_have_whole_transactions(transfers: Transfers, place: Place) -> None:
     transfers.move(5)
-    export_all(transfers.topics, to=place.url)
+    transfers.export(format="parquet", to=place.url)
     transfers.hold()
     transfers.move(10)
-    export_all(transfers.topics, to=place.url)
+    transfers.export(format="parquet", to=place.url)
     transfers.release()
-    export_all(transfers.topics, to=place.url)
+    transfers.export(format="parquet", to=place.url)
     first, last = CutLog(open_destination(place.url)).complete()
     assert first.states == dict.fromkeys(transfers.topics, 1)
     assert last.states == dict.fromkeys(transfers.topics, 2)
@@ -158,27 +147,21 @@ def test_runs_of_files_have_whole_transactions(
 
 
 @pytest.mark.slow
-def test_a_cut_that_a_topic_has_not_reached_is_not_noted(
-    transfers: Transfers, export_all: Any, tmp_path: Path
-) -> None:
+def test_a_cut_that_a_topic_has_not_reached_is_not_noted(transfers: Transfers, lake: Lake) -> None:
     """One topic was exported further alone, or fails. Readers keep the cut before."""
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
     transfers.move(5)
-    export_all(transfers.topics, **to)
+    transfers.export()
     transfers.hold()
     transfers.move(10)
-    (alone,) = export_all(transfers.topics[:1], **to)
-    assert alone.records == 1
-    outcomes = export_all(transfers.topics, **to)
-    assert not _cut_of(outcomes).is_complete
-    catalog = _catalog(tmp_path)
-    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]]
+    assert lake.export(transfers.topics[0], **transfers.settings).records == 1
+    assert not transfers.cut().is_complete
+    assert transfers.states() == [[[-5], [5]]]
     transfers.release()
-    *_, missing = export_all([*transfers.topics, "missing"], **to)
+    *_, missing = lake.export_all([*transfers.topics, "missing"], **transfers.settings)
     assert "there is no topic 'missing'" in str(missing.error)
-    assert len(list(_states(catalog, transfers.topics))) == 1
-    assert _cut_of(export_all(transfers.topics, **to)).is_complete
-    assert list(_states(catalog, transfers.topics))[1:] == [[[-10, -5], [0, 5, 10]]]
+    assert len(transfers.states()) == 1
+    assert transfers.cut().is_complete
+    assert transfers.states()[1:] == [[[-10, -5], [0, 5, 10]]]
 
 
 @pytest.mark.slow
@@ -189,7 +172,7 @@ def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(together, "_MOST_FILES", 3)
     monkeypatch.setattr(together, "MOST_CUTS", 5)
     cuts = together.CutsTable.of(ExportSettings(to=str(tmp_path), format="iceberg"))
-    _catalog(tmp_path).create_namespace("lacuna")
+    catalog_of(tmp_path).create_namespace("lacuna")
     assert cuts.complete() == []
     for number in range(9):
         states = {"a": number, "b": number // 2}
@@ -200,7 +183,7 @@ def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.M
     assert [each.id for each in found] == [f"cut {number}" for number in range(9)][-len(found) :]
     assert 5 <= len(found) < 5 + 3
     assert together.CutsTable.with_newest(cuts.settings)[1] == {"a": 8, "b": 4}
-    snapshot = _catalog(tmp_path).load_table("lacuna.lacuna_cuts").current_snapshot()
+    snapshot = catalog_of(tmp_path).load_table("lacuna.lacuna_cuts").current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None
     assert int(snapshot.summary["total-data-files"] or 0) <= 3
@@ -208,18 +191,14 @@ def test_the_table_of_cuts_keeps_few_files(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("kind", ["parquet", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_the_status_names_what_to_read(
-    kind: str,
-    cluster: Cluster,
-    transfers: Transfers,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
+    kind: str, lake: Lake, transfers: Transfers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     place = ("--to", str(tmp_path), "--format", kind)
     with pytest.raises(UserError, match="name the topics to export"):
         _lacuna("export", *place)
     _lacuna("export", "--status", *place)
     assert "no cut is complete" in capsys.readouterr().out
-    data = ("--data", str(cluster.data))
+    data = ("--data", str(lake.cluster.data))
     transfers.move(5)
     _lacuna("export", *transfers.topics, *place, *data)
     assert "2 topics, cut at" in capsys.readouterr().out
@@ -249,10 +228,12 @@ def _lacuna(*arguments: str) -> None:
 
 
 @pytest.fixture
-def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
+def rest(lake: Lake, transfers: Transfers) -> Iterator[RestCatalogServer]:
+    """A REST catalog, which `transfers` exports to."""
     from tests.pipeline.export.rest_catalog import RestCatalogServer  # pyiceberg
 
-    server = RestCatalogServer(_catalog(tmp_path))
+    server = RestCatalogServer(lake.catalog())
+    transfers.settings["catalog"] = {"uri": server.uri}
     yield server
     server.close()
 
@@ -270,24 +251,18 @@ def rest(tmp_path: Path) -> Iterator[RestCatalogServer]:
     ids=str,
 )
 def test_a_rest_catalog_shows_all_tables_in_one_step(
-    faults: list[str],
-    together: bool,
-    rest: RestCatalogServer,
-    transfers: Transfers,
-    export_all: Any,
-    tmp_path: Path,
+    faults: list[str], together: bool, rest: RestCatalogServer, transfers: Transfers
 ) -> None:
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
     transfers.move(5)
-    export_all(transfers.topics, **to)
+    transfers.export()
     transfers.move(10)
     rest.commits.clear()
     rest.faults = list(faults)
-    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert transfers.cut().is_complete
     names = set(transfers.topics)
     tables = [names] if together else [{name} for name in transfers.topics]
     assert rest.commits == [*tables, {"lacuna_cuts"}], "each commit was done once"
-    states = list(_states(rest.catalog, transfers.topics))
+    states = transfers.states()
     assert states == [[[-5], [5]], [[-10, -5], [5, 10]]]
     for name in names:
         assert len(rest.catalog.load_table(("lacuna", name)).snapshots()) == 2
@@ -296,12 +271,7 @@ def test_a_rest_catalog_shows_all_tables_in_one_step(
 @pytest.mark.slow
 @pytest.mark.parametrize("is_joint", [True, False])
 def test_tables_by_key_are_shown_together(
-    is_joint: bool,
-    rest: RestCatalogServer,
-    transfers: Transfers,
-    export_all: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    is_joint: bool, rest: RestCatalogServer, transfers: Transfers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without a joint commit, the rows to delete are found before the first table is committed."""
     from lacuna.pipeline.export import tables, upserts
@@ -321,31 +291,25 @@ def test_tables_by_key_are_shown_together(
     noted(tables, "_append")
     if not is_joint:
         rest.endpoints.pop()
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
     for amount in (5, 10):
         transfers.move(amount, b"account")
-        assert _cut_of(export_all(transfers.topics, **to, upserts=True)).is_complete
+        assert transfers.cut(upserts=True).is_complete
     assert rest.commits.count(set(transfers.topics)) == (2 if is_joint else 0)
     if not is_joint:
         assert steps == ["_find", "_find", "_append", "_append"] * 2
-    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]], [[-10], [10]]]
+    assert transfers.states() == [[[-5], [5]], [[-10], [10]]]
 
 
 @pytest.mark.slow
 def test_what_one_table_lacks_costs_this_table_only(
-    rest: RestCatalogServer,
-    transfers: Transfers,
-    export_all: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    rest: RestCatalogServer, transfers: Transfers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lacuna.pipeline.export import together
 
     first = transfers.topics[0]
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
     transfers.move(5)
     rest.faults = ["403"]
-    refused = export_all(transfers.topics, **to)
+    refused = transfers.export()
     assert ["the catalog answered 403" in str(each.error) for each in refused] == [True, True]
     commit_all = together.commit_all
 
@@ -361,7 +325,7 @@ def test_what_one_table_lacks_costs_this_table_only(
     for fault, reason in ((without_file, first), (without_table, "was dropped during the run")):
         monkeypatch.setattr(together, "commit_all", fault)
         transfers.move(5)
-        failed, exported = export_all(transfers.topics, **to)
+        failed, exported = transfers.export()
         assert isinstance(failed, TopicFailure)
         assert reason in str(failed.error)
         assert isinstance(exported, TopicReport)
@@ -370,33 +334,28 @@ def test_what_one_table_lacks_costs_this_table_only(
 
 @pytest.mark.slow
 def test_a_catalog_that_promises_no_joint_commit_is_not_asked_for_one(
-    rest: RestCatalogServer, transfers: Transfers, export_all: Any, tmp_path: Path
+    rest: RestCatalogServer, transfers: Transfers
 ) -> None:
     rest.endpoints.pop()
     rest.faults = ["500"]
     transfers.move(5)
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
-    assert _cut_of(export_all(transfers.topics, **to)).is_complete
+    assert transfers.cut().is_complete
     assert rest.faults == ["500"]
-    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]]]
+    assert transfers.states() == [[[-5], [5]]]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", ["second-snapshot", "noting"])
-def test_a_killed_export_of_several_tables(
-    stage: str, transfers: Transfers, export_all: Any, killed: Any, tmp_path: Path
-) -> None:
+def test_a_killed_export_of_several_tables(stage: str, transfers: Transfers, lake: Lake) -> None:
     """Readers of complete cuts see none of the run, and the next run has each record once."""
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
     transfers.move(5)
-    export_all(transfers.topics, **to)
+    transfers.export()
     transfers.move(10)
-    killed(stage, ",".join(transfers.topics), str(tmp_path), "iceberg", "none")
-    catalog = _catalog(tmp_path)
-    assert list(_states(catalog, transfers.topics)) == [[[-5], [5]]]
+    lake.kill(stage, ",".join(transfers.topics), kind="iceberg", by="none")
+    assert transfers.states() == [[[-5], [5]]]
     transfers.move(20)
-    assert _cut_of(export_all(transfers.topics, **to)).is_complete
-    assert list(_states(catalog, transfers.topics))[1:] == [[[-20, -10, -5], [5, 10, 20]]]
+    assert transfers.cut().is_complete
+    assert transfers.states()[1:] == [[[-20, -10, -5], [5, 10, 20]]]
 
 
 @pytest.mark.slow
@@ -405,8 +364,7 @@ def test_a_zombie_export_adds_nothing(
     is_joint: bool,
     rest: RestCatalogServer,
     transfers: Transfers,
-    export_all: Any,
-    tmp_path: Path,
+    lake: Lake,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It wakes up with its files, after another export of one of its topics has taken over its place."""
@@ -415,9 +373,8 @@ def test_a_zombie_export_adds_nothing(
 
     if not is_joint:
         rest.endpoints.pop()
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "catalog": {"uri": rest.uri}}
     transfers.move(5)
-    export_all(transfers.topics, **to)
+    transfers.export()
     transfers.move(10)
     commit_all = together.commit_all
 
@@ -425,42 +382,38 @@ def test_a_zombie_export_adds_nothing(
         monkeypatch.setattr(together, "commit_all", commit_all)
         with monkeypatch.context() as patch:
             patch.setattr(FolderDestination, "lock", lambda *_: nullcontext())
-            export_all(transfers.topics[1:], **to)
+            lake.export(transfers.topics[1], **transfers.settings)
         return commit_all(changes)
 
     monkeypatch.setattr(together, "commit_all", overtaken)
-    first, second = export_all(transfers.topics, **to)
+    first, second = transfers.export()
     assert isinstance(first, TopicReport)
     assert "another export ran at the same time" in str(second.error)
-    assert list(_states(rest.catalog, transfers.topics)) == [[[-5], [5]]]
-    assert _cut_of(export_all(transfers.topics, **to)).is_complete
-    assert list(_states(rest.catalog, transfers.topics))[1:] == [[[-10, -5], [5, 10]]]
+    assert transfers.states() == [[[-5], [5]]]
+    assert transfers.cut().is_complete
+    assert transfers.states()[1:] == [[[-10, -5], [5, 10]]]
 
 
 @pytest.mark.slow
 def test_old_snapshots_are_deleted_but_not_those_of_the_newest_cut(
-    transfers: Transfers, export_all: Any, tmp_path: Path
+    transfers: Transfers, lake: Lake, tmp_path: Path
 ) -> None:
     from lacuna.pipeline.export.job import ExportSettings
     from lacuna.pipeline.export.together import CutsTable
 
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
     for amount in (1, 2, 3):
         transfers.move(amount)
-        export_all(transfers.topics, **to)
+        transfers.export()
     transfers.hold()
     transfers.move(4)
     first, second = transfers.topics
-    export_all([first], **to)  # it passes the cut
-    assert len(_cut_of(export_all(transfers.topics, **to, expire_ms=0)).holders) == 1
-    catalog = _catalog(tmp_path)
-    assert [len(catalog.load_table(("lacuna", name)).snapshots()) for name in (first, second)] == [
-        2,
-        1,
-    ]
-    cut = CutsTable.of(ExportSettings(**to)).complete()[-1]
+    lake.export(first, **transfers.settings)  # it passes the cut
+    assert len(transfers.cut(expire_ms=0).holders) == 1
+    assert [len(lake.table(name).snapshots()) for name in (first, second)] == [2, 1]
+    settings = ExportSettings(to=str(tmp_path), format="iceberg")
+    cut = CutsTable.of(settings).complete()[-1]
     for name, amounts in ((first, [-3, -2, -1]), (second, [1, 2, 3])):
-        table = catalog.load_table(("lacuna", name))
+        table = lake.table(name)
         rows = table.scan(snapshot_id=cut.states[name], selected_fields=("value",)).to_arrow()
         assert _amounts(rows.column("value").to_pylist()) == amounts
         used = {
@@ -478,30 +431,15 @@ class Load:
     def __init__(self, cluster: Cluster, topics: Sequence[str]) -> None:
         self._cluster = cluster
         self._topics = topics
-        self._end = threading.Event()
         self.committed = 0
-        self._threads = [threading.Thread(target=self._move, args=(each,)) for each in range(8)]
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
+    def under_way(self) -> AbstractContextManager[None]:
+        return at_work([partial(self._move, number) for number in range(8)])
 
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        for thread in self._threads:
-            thread.join()
-
-    def _move(self, number: int) -> None:
+    def _move(self, number: int, is_over: Event) -> None:
         chance = random.Random(number)
-        producer = Producer(
-            {
-                "bootstrap.servers": self._cluster.bootstrap,
-                "transactional.id": f"load-{self._topics[0]}-{number}",
-            }
-        )
-        producer.init_transactions(60)
-        while not self._end.is_set():
+        producer = transactional(self._cluster, f"load-{self._topics[0]}-{number}")
+        while not is_over.is_set():
             producer.begin_transaction()
             amount = chance.randint(1, 1_000)
             for topic, sign in zip(self._topics, (-1, 1), strict=True):
@@ -509,7 +447,7 @@ class Load:
                 producer.produce(topic, json.dumps(sign * amount), partition=partition)
             if chance.random() < 0.3:  # some are open for longer than others
                 producer.flush(60)
-                self._end.wait(chance.random() * 0.5)
+                is_over.wait(chance.random() * 0.5)
             if chance.random() < 0.5:
                 producer.abort_transaction(60)
             else:
@@ -521,39 +459,30 @@ class Load:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", ["files", "SQL catalog", "REST catalog"])
 def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
-    kind: str, cluster: Cluster, topic: Any, export_all: Any, tmp_path: Path, request: Any
+    kind: str, lake: Lake, tmp_path: Path, request: Any
 ) -> None:
-    topics = [topic(4), topic(4)]
-    to: dict[str, Any] = {"to": str(tmp_path)}
-    command = [
-        "export",
-        *topics,
-        "--data",
-        str(cluster.data),
-        "--to",
-        str(tmp_path),
-        "--watch",
-        "1s",
-    ]
+    topics = [lake.topic(4), lake.topic(4)]
+    to: dict[str, Any] = {}
+    command = ["export", *topics, "--data", str(lake.cluster.data)]
+    command += ["--to", str(tmp_path), "--watch", "1s"]
     if kind != "files":
         to["format"] = "iceberg"
         command += ["--format", "iceberg"]
     if kind == "REST catalog":
         to["catalog"] = {"uri": request.getfixturevalue("rest").uri}
         command += ["--catalog-uri", to["catalog"]["uri"]]
-    with Load(cluster, topics) as load:
+    load = Load(lake.cluster, topics)
+    with load.under_way():
         process = subprocess.Popen(
             [sys.executable, "-m", "lacuna", *command], stdout=subprocess.DEVNULL
         )
-        threading.Event().wait(5)  # some runs; the kill comes at any moment of one
+        Event().wait(5)  # some runs; the kill comes at any moment of one
         process.kill()
         process.wait()
-        export_all(topics, **to)
-    assert _cut_of(export_all(topics, **to)).is_complete
+        lake.export_all(topics, **to)
+    assert _cut_of(lake.export_all(topics, **to)).is_complete
     states = list(
-        _file_states(str(tmp_path), topics)
-        if kind == "files"
-        else _states(_catalog(tmp_path), topics)
+        _file_states(str(tmp_path), topics) if kind == "files" else _states(lake.catalog(), topics)
     )
     assert states, "at least that of the last run"
     for taken, given in states:
@@ -563,7 +492,7 @@ def test_s3_sums_are_equal_at_every_cut_whatever_is_killed(
     paths = (
         _paths_of_runs(str(tmp_path), topics)
         if kind == "files"
-        else _paths_of_snapshots(_catalog(tmp_path), topics)
+        else _paths_of_snapshots(lake.catalog(), topics)
     )
     for (debits, credits_), (taken, given) in zip(paths, states, strict=True):
         names = debits + credits_
@@ -598,11 +527,5 @@ def _paths_of_runs(to: str, topics: Sequence[str]) -> Iterator[list[list[str]]]:
 
 def _paths_of_snapshots(catalog: Catalog, topics: Sequence[str]) -> Iterator[list[list[str]]]:
     """Yield the files of each table at each complete cut, oldest first."""
-    cuts = catalog.load_table("lacuna.lacuna_cuts").scan().to_arrow().sort_by("at").to_pylist()
-    for cut in dict.fromkeys(row["cut"] for row in cuts):
-        states = {row["table_name"]: row["snapshot_id"] for row in cuts if row["cut"] == cut}
-        tables = {name: catalog.load_table(("lacuna", name)) for name in topics}
-        yield [
-            [each.file.file_path for each in table.scan(snapshot_id=states[name]).plan_files()]
-            for name, table in tables.items()
-        ]
+    for scans in _scans(catalog, topics):
+        yield [[file.file.file_path for file in each.plan_files()] for each in scans]

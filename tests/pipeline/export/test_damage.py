@@ -17,6 +17,7 @@ from lacuna.pipeline.export.runs import RunLog
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.export.conftest import Lake
 
 Damage = Callable[[Cluster, bytes], str]
 
@@ -54,14 +55,14 @@ def _confirmed(cluster: Cluster, path: Path) -> Path:
 
 
 @pytest.fixture
-def broken(topic: Any, transact: Any, cluster: Cluster) -> Callable[[Damage], tuple[str, str]]:
+def broken(lake: Lake) -> Callable[[Damage], tuple[str, str]]:
     """broken(damage) -> (topic, key): three transactions of two records. The second is unreadable."""
 
     def make(damage: Damage) -> tuple[str, str]:
-        name = topic()
+        name = lake.topic()
         for value in (b"before", b"in-the-middle-" + name.encode(), b"after"):
-            transact(cluster, name, [(True, [(b"k", value)] * 2)])
-        return name, damage(cluster, b"in-the-middle-" + name.encode())
+            lake.write(name, [(True, [(b"k", value)] * 2)])
+        return name, damage(lake.cluster, b"in-the-middle-" + name.encode())
 
     return make
 
@@ -79,19 +80,18 @@ def test_what_verify_has_confirmed_is_left_out_and_recorded(
     damage: Damage,
     error: type[Exception],
     kind: str,
-    cluster: Cluster,
+    lake: Lake,
     broken: Any,
-    export: Any,
     place: Any,
     tmp_path: Path,
 ) -> None:
     name, key = broken(damage)
-    earlier = ConfirmedDamage(cluster.embedded.control.cluster.cluster_id, {})
+    earlier = ConfirmedDamage(lake.cluster.embedded.control.cluster.cluster_id, {})
     for given, advice in ((None, "if it is lost for good, run"), (earlier, "does not have this")):
         with pytest.raises(error, match=rf"{key}.*{advice}.*lacuna verify.*--skip-damage"):
-            export(name, to=place.url, damage=given)
-    confirmed = ConfirmedDamage.of_report(_confirmed(cluster, tmp_path / "report.json"))
-    report = export(name, to=place.url, damage=confirmed)
+            lake.export(name, to=place.url, damage=given)
+    confirmed = ConfirmedDamage.of_report(_confirmed(lake.cluster, tmp_path / "report.json"))
+    report = lake.export(name, to=place.url, damage=confirmed)
     lost = Skipped(partition=0, first_offset=2, end_offset=4, key=key, kind=kind)
     assert report.skipped == (lost,)
     assert report.as_json()["skipped"] == [
@@ -102,18 +102,16 @@ def test_what_verify_has_confirmed_is_left_out_and_recorded(
     recorded = RunLog(open_destination(place.url), name).last()
     assert recorded is not None
     assert recorded.skipped == (lost,)
-    assert export(name, to=place.url).run is None  # behind the damage, nothing more is asked
+    assert lake.export(name, to=place.url).run is None  # behind the damage, nothing more is asked
 
 
 @pytest.mark.slow
-def test_a_snapshot_of_a_table_records_it_too(
-    cluster: Cluster, broken: Any, export: Any, tmp_path: Path
-) -> None:
+def test_a_snapshot_of_a_table_records_it_too(lake: Lake, broken: Any, tmp_path: Path) -> None:
     from pyiceberg.catalog import load_catalog
 
     name, key = broken(_lose)
-    confirmed = ConfirmedDamage.of_report(_confirmed(cluster, tmp_path / "report.json"))
-    report = export(name, to=str(tmp_path / "lake"), format="iceberg", damage=confirmed)
+    confirmed = ConfirmedDamage.of_report(_confirmed(lake.cluster, tmp_path / "report.json"))
+    report = lake.export(name, to=str(tmp_path / "lake"), format="iceberg", damage=confirmed)
     catalog = load_catalog("lacuna", uri=f"sqlite:///{tmp_path}/lake/catalog.db")
     snapshot = catalog.load_table(("lacuna", name)).current_snapshot()
     assert snapshot is not None
@@ -126,18 +124,24 @@ def test_a_snapshot_of_a_table_records_it_too(
 
 @pytest.mark.slow
 def test_other_topics_are_exported_and_watching_goes_on(
-    cluster: Cluster,
-    topic: Any,
+    lake: Lake,
     broken: Any,
-    transact: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lost, _ = broken(_lose)
-    sound = topic()
-    transact(cluster, sound, [(True, [(b"k", b"v")] * 3)])
-    arguments = ["export", lost, sound, "--data", str(cluster.data), "--to", str(tmp_path / "lake")]
+    sound = lake.topic()
+    lake.write(sound, [(True, [(b"k", b"v")] * 3)])
+    arguments = [
+        "export",
+        lost,
+        sound,
+        "--data",
+        str(lake.cluster.data),
+        "--to",
+        str(tmp_path / "lake"),
+    ]
     arguments += ["--no-spark", "--json"]
 
     def run(*more: str) -> tuple[int, list[Any], str]:
@@ -158,7 +162,7 @@ def test_other_topics_are_exported_and_watching_goes_on(
         pauses.append(seconds)
         if len(pauses) == 2:
             raise KeyboardInterrupt
-        transact(cluster, sound, [(True, [(b"k", b"v")] * 4)])
+        lake.write(sound, [(True, [(b"k", b"v")] * 4)])
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
     with pytest.raises(PipelineError, match="stopped"):
@@ -166,13 +170,13 @@ def test_other_topics_are_exported_and_watching_goes_on(
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [each.get("records", "failed") for each in found] == ["failed", 0, "failed", 4]
 
-    report = _confirmed(cluster, tmp_path / "report.json")
+    report = _confirmed(lake.cluster, tmp_path / "report.json")
     code, (mended, _), _ = run("--skip-damage", str(report))
     assert code == 0
     assert mended["records"] == 4
 
 
-def test_reports_that_do_not_fit(export: Any, topic: Any, tmp_path: Path) -> None:
+def test_reports_that_do_not_fit(lake: Lake, tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     with pytest.raises(PipelineError, match=r"report\.json cannot be read: No such file"):
         ConfirmedDamage.of_report(path)
@@ -182,7 +186,7 @@ def test_reports_that_do_not_fit(export: Any, topic: Any, tmp_path: Path) -> Non
             ConfirmedDamage.of_report(path)
     path.write_text('{"cluster_id": "elsewhere", "findings": []}')
     with pytest.raises(PipelineError, match="a report of the cluster elsewhere"):
-        export(topic(), to=str(tmp_path), damage=ConfirmedDamage.of_report(path))
+        lake.export(lake.topic(), to=str(tmp_path), damage=ConfirmedDamage.of_report(path))
 
 
 @pytest.mark.parametrize(

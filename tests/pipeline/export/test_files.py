@@ -18,7 +18,7 @@ from lacuna.pipeline.export import files
 from lacuna.pipeline.export.bucket import BucketDestination
 from lacuna.pipeline.export.files import FileSettings, FileWriter
 from lacuna.pipeline.export.folder import FolderDestination
-from lacuna.pipeline.export.layout import Layout, time_folder
+from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.planning import plan_ranges, plan_tasks
 from lacuna.pipeline.export.rows import RowMaker
@@ -223,20 +223,8 @@ def _log(partition: int, extents: int, *, size: int = 100, start: int = 0) -> Pa
     """Return extents of ten offsets each."""
     table = ExtentTable()
     for number in range(extents):
-        for name, value in {
-            "lease_ids": 1,
-            "sequences": number,
-            "positions": 0,
-            "sizes": size,
-            "base_offsets": number * 10,
-            "next_offsets": number * 10 + 10,
-            "max_timestamps": 0,
-            "producer_ids": 0,
-            "producer_epochs": 0,
-            "transactions": 0,
-            "flags": 0,
-        }.items():
-            getattr(table, name).append(value)
+        base = number * 10
+        table.append_row((1, number, 0, size, base, base + 10, 0, 0, 0, 0, 0))
     return PartitionLog(
         topic="t",
         topic_id=b"t" * 16,
@@ -291,20 +279,6 @@ def test_ranges_begin_where_the_last_run_ended() -> None:
     assert plan_ranges(logs, {}, _ends(logs), allow_loss=False)[1] == (5, 20)
     cut = plan_ranges(logs, {0: 10, 1: 15}, {0: 20, 1: 10}, allow_loss=False)
     assert cut == {0: (10, 20), 1: (15, 15), 2: (0, 0)}, "it has passed this cut, or is not in it"
-
-
-@pytest.mark.parametrize(
-    ("by", "hour", "folder"),
-    [
-        ("none", 5, ""),
-        ("day", 0, "day=1970-01-01/"),
-        ("day", -1, "day=1969-12-31/"),
-        ("hour", 25, "day=1970-01-02/hour=01/"),
-        ("day", None, "day=__HIVE_DEFAULT_PARTITION__/"),
-    ],
-)
-def test_folders(by: str, hour: int | None, folder: str) -> None:
-    assert time_folder(by, hour) == folder
 
 
 def test_columns_that_changed() -> None:

@@ -21,22 +21,12 @@ from lacuna.pipeline.export.job import Export
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.registry import Registry
 from lacuna.pipeline.export.typed.schema import TypedSchema
-from lacuna.testing import Cluster
+from tests.pipeline.export.conftest import MIXED, Lake, catalog_of
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
 
-_MIXED = [(True, [(b"a", b"1")] * 30), (False, [(b"x", b"never")] * 10), (True, [(b"b", None)])]
 _DAYS = {"format": "iceberg", "layout": Layout(partition_by="day")}
-
-
-def _table(folder: Path, topic: str) -> Table:
-    from pyiceberg.catalog import load_catalog
-
-    catalog = load_catalog(
-        "lacuna", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
-    )
-    return catalog.load_table(("lacuna", topic))
 
 
 def _rows(table: Table) -> list[Any]:
@@ -50,96 +40,72 @@ def _expected(rows: list[Any]) -> list[Any]:
     return [(row[0], row[1], row[3], row[4]) for row in rows]
 
 
-def test_three_runs_are_three_snapshots(
-    cluster: Cluster,
-    topic: Any,
-    export_on_spark: Any,
-    consume: Any,
-    transact: Any,
-    tmp_path: Path,
-) -> None:
+def test_three_runs_are_three_snapshots(lake: Lake, export_on_spark: Any) -> None:
     from lacuna.pipeline.export import tables
 
-    name = topic(2)
+    name = lake.topic(2)
     for count in (1, 2, 3):
-        transact(cluster, name, _MIXED)
-        transact(cluster, name, _MIXED[2:], partition=1)
-        report = export_on_spark(name, to=str(tmp_path), **_DAYS)
-        table = _table(tmp_path, name)
+        lake.write(name, MIXED)
+        lake.write(name, MIXED[2:], partition=1)
+        report = export_on_spark(name, **_DAYS)
+        table = lake.table(name)
         assert report.records == 32
         assert report.target == f"lacuna.{name}"
         assert len(table.snapshots()) == count
-        assert _rows(table) == _expected(consume(name, 2))
+        assert _rows(table) == _expected(lake.consume(name, 2))
         assert tables.offsets_of(table) == {0: 41 * count, 1: count}
     assert [field.name for field in table.spec().fields] == ["timestamp_day"]
-    assert export_on_spark(name, to=str(tmp_path), **_DAYS).run is None
-    assert len(_table(tmp_path, name).snapshots()) == 3
+    assert export_on_spark(name, **_DAYS).run is None
+    assert len(lake.table(name).snapshots()) == 3
 
 
-def test_a_topic_without_records_is_exported_and_goes_on(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_a_topic_without_records_is_exported_and_goes_on(lake: Lake) -> None:
     """A run without files gives a snapshot without files to list."""
     from lacuna.pipeline.export import tables
 
-    name = topic()
-    transact(cluster, name, _MIXED[1:2])
-    assert export(name, to=str(tmp_path), **_DAYS).records == 0
-    table = _table(tmp_path, name)
+    name = lake.written(MIXED[1:2])
+    assert lake.export(name, **_DAYS).records == 0
+    table = lake.table(name)
     assert table.properties["write.metadata.delete-after-commit.enabled"] == "true"
     assert tables.offsets_of(table) == {0: 10}
     assert tables.files_of(table, "that of a run that died") == set()
-    transact(cluster, name, _MIXED)
-    assert export(name, to=str(tmp_path), **_DAYS).records == 31
-    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+    lake.write(name, MIXED)
+    assert lake.export(name, **_DAYS).records == 31
+    assert _rows(lake.table(name)) == _expected(lake.consume(name))
 
 
 @pytest.mark.parametrize("stage", ["snapshot", "committed"])
-def test_a_killed_export_to_a_table(
-    stage: str,
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    killed: Any,
-    tmp_path: Path,
-) -> None:
+def test_a_killed_export_to_a_table(stage: str, lake: Lake) -> None:
     """The kill comes between the files and the snapshot, or after it."""
-    name = topic()
-    transact(cluster, name, _MIXED)
-    export(name, to=str(tmp_path), **_DAYS)
-    before = _rows(_table(tmp_path, name))
-    transact(cluster, name, _MIXED)
-    whole = _expected(consume(name))
-    killed(stage, name, str(tmp_path), "iceberg")
-    assert _rows(_table(tmp_path, name)) == (whole if stage == "committed" else before)
-    again = export(name, to=str(tmp_path), **_DAYS)
+    name = lake.written()
+    lake.export(name, **_DAYS)
+    before = _rows(lake.table(name))
+    lake.write(name, MIXED)
+    whole = _expected(lake.consume(name))
+    lake.kill(stage, name, kind="iceberg")
+    assert _rows(lake.table(name)) == (whole if stage == "committed" else before)
+    again = lake.export(name, **_DAYS)
     assert (again.run is None) == (stage == "committed")
-    transact(cluster, name, _MIXED)
-    export(name, to=str(tmp_path), **_DAYS)
-    table = _table(tmp_path, name)
-    assert _rows(table) == _expected(consume(name))
+    lake.write(name, MIXED)
+    lake.export(name, **_DAYS)
+    table = lake.table(name)
+    assert _rows(table) == _expected(lake.consume(name))
     known = set(table.inspect.data_files().column("file_path").to_pylist())
-    there = {f"file://{path}" for path in (tmp_path / "lacuna" / name).rglob("*.parquet")}
-    assert there == known
+    assert _files(lake, name) == known
 
 
-def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(lake: Lake) -> None:
     from lacuna.pipeline.export import tables
 
-    name = topic()
-    transact(cluster, name, _MIXED)
-    export(name, to=str(tmp_path), **_DAYS)
-    transact(cluster, name, _MIXED)
+    name = lake.written()
+    lake.export(name, **_DAYS)
+    lake.write(name, MIXED)
     append = tables._append
 
     def after_another(offsets: dict[str, str]) -> Any:
         def appending(table: Table, *rest: Any) -> None:
             tables._append = append
-            with _table(tmp_path, name).transaction() as other:
+            with lake.table(name).transaction() as other:
                 other.add_files([], snapshot_properties=offsets)
             append(table, *rest)
 
@@ -147,44 +113,36 @@ def test_a_commit_of_others_in_between_is_no_conflict_an_export_is(
 
     try:
         tables._append = after_another({})
-        export(name, to=str(tmp_path), **_DAYS)
-        assert _rows(_table(tmp_path, name)) == _expected(consume(name))
-        transact(cluster, name, _MIXED)
+        lake.export(name, **_DAYS)
+        assert _rows(lake.table(name)) == _expected(lake.consume(name))
+        lake.write(name, MIXED)
         tables._append = after_another({tables.OFFSETS: json.dumps({"0": 100})})
         with pytest.raises(
             ExportRunningError, match="another export ran at the same time in the table"
         ):
-            export(name, to=str(tmp_path), **_DAYS)
+            lake.export(name, **_DAYS)
     finally:
         tables._append = append
-    assert len(_rows(_table(tmp_path, name))) == 62
+    assert len(_rows(lake.table(name))) == 62
 
 
-def test_a_column_that_is_new_is_added(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_a_column_that_is_new_is_added(lake: Lake) -> None:
     def typed(**properties: Any) -> dict[str, Any]:
-        schema = {
-            "type": "object",
-            "properties": {key: {"type": kind} for key, kind in properties.items()},
-        }
-        value = TypedSchema("json", json.dumps(schema).encode())
-        return {"to": str(tmp_path), "format": "iceberg", "layout": Layout(value=value)}
+        return {"format": "iceberg", "layout": _typed("none", **properties)}
 
-    name = topic()
-    transact(cluster, name, [(True, [(None, b'{"a": 1}')])])
-    export(name, **typed(a="integer"))
-    transact(cluster, name, [(True, [(None, b'{"a": 2, "b": "x"}')])])
-    export(name, **typed(a="integer", b="string"))
-    found = _table(tmp_path, name).scan().to_arrow()
+    name = lake.written([(True, [(None, b'{"a": 1}')])])
+    lake.export(name, **typed(a="integer"))
+    lake.write(name, [(True, [(None, b'{"a": 2, "b": "x"}')])])
+    lake.export(name, **typed(a="integer", b="string"))
+    found = lake.table(name).scan().to_arrow()
     assert sorted(found.column("value").to_pylist(), key=str) == [
         {"a": 1, "b": None},
         {"a": 2, "b": "x"},
     ]
-    transact(cluster, name, [(True, [(None, b'{"a": "y"}')])])
+    lake.write(name, [(True, [(None, b'{"a": "y"}')])])
     with pytest.raises(DestinationError, match=r"has other columns: .* value\.a: long -> string"):
-        export(name, **typed(a="string"))
-    assert _table(tmp_path, name).scan().to_arrow().num_rows == 2
+        lake.export(name, **typed(a="string"))
+    assert lake.table(name).scan().to_arrow().num_rows == 2
 
 
 def _typed(by: str, *, is_flat: bool = False, **properties: str) -> Layout:
@@ -199,34 +157,27 @@ def _typed(by: str, *, is_flat: bool = False, **properties: str) -> Layout:
     pytest.param(Layout(partition_by="hour"), id="none"),
 ])  # fmt: skip
 def test_a_first_run_that_failed_binds_nobody(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    wrong: Layout,
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, wrong: Layout
 ) -> None:
     """The empty table that it left takes and keeps the columns and partitions of the run that succeeds."""
-    name = topic()
-    transact(cluster, name, [(True, [(b"k", b'{"a": "x", "b": 1}')])])
-    settings = {"to": str(tmp_path), "format": "iceberg"}
+    name = lake.written([(True, [(b"k", b'{"a": "x", "b": 1}')])])
+    settings = {"format": "iceberg"}
     with monkeypatch.context() as patched:
         patched.setattr(Export, "run", _failing)
         with pytest.raises(ValueError, match="of no use"):
-            export(name, layout=wrong, **settings)
+            lake.export(name, layout=wrong, **settings)
     mended = _typed("hour", a="string", b="integer")
-    assert export(name, layout=mended, **settings).records == 1
-    table = _table(tmp_path, name)
+    assert lake.export(name, layout=mended, **settings).records == 1
+    table = lake.table(name)
     assert table.scan().to_arrow().column("value").to_pylist() == [{"a": "x", "b": 1}]
     assert {field.name for field in table.schema().fields} == set(mended.schema().names)
     assert [field.name for field in table.spec().fields] == ["timestamp_hour"]
-    transact(cluster, name, [(True, [(b"k", b'{"a": "y", "b": 2}')])])
+    lake.write(name, [(True, [(b"k", b'{"a": "y", "b": 2}')])])
     with pytest.raises(DestinationError, match="is partitioned by hour"):
-        export(name, layout=_typed("day", a="string", b="integer"), **settings)
+        lake.export(name, layout=_typed("day", a="string", b="integer"), **settings)
     with pytest.raises(DestinationError, match="has other columns"):
-        export(name, layout=_typed("hour", a="integer"), **settings)
-    assert export(name, layout=mended, **settings).records == 1
+        lake.export(name, layout=_typed("hour", a="integer"), **settings)
+    assert lake.export(name, layout=mended, **settings).records == 1
 
 
 def _failing(*_: Any) -> None:
@@ -235,21 +186,14 @@ def _failing(*_: Any) -> None:
 
 @pytest.mark.parametrize("is_done", [True, False])
 def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_done: bool,
+    lake: Lake, monkeypatch: pytest.MonkeyPatch, is_done: bool
 ) -> None:
     """This includes the last attempt. Only a certain failure is reported as "nothing added"."""
     from pyiceberg.exceptions import CommitStateUnknownException
 
     from lacuna.pipeline.export import tables
 
-    name = topic()
-    transact(cluster, name, _MIXED)
+    name = lake.written()
     append = tables._append
     tried: list[int] = []
 
@@ -262,71 +206,57 @@ def test_what_the_catalog_did_not_say_is_looked_at_in_the_table(
     with monkeypatch.context() as patched:
         patched.setattr(tables, "_append", unanswered)
         if is_done:
-            assert export(name, to=str(tmp_path), **_DAYS).records == 31
+            assert lake.export(name, **_DAYS).records == 31
         else:
-            with pytest.raises(
-                DestinationError,
-                match="because the catalog did not answer",
-            ):
-                export(name, to=str(tmp_path), **_DAYS)
+            with pytest.raises(DestinationError, match="because the catalog did not answer"):
+                lake.export(name, **_DAYS)
     assert len(tried) == tables.ATTEMPTS
-    export(name, to=str(tmp_path), **_DAYS)
-    assert len(_rows(_table(tmp_path, name))) == 31
+    lake.export(name, **_DAYS)
+    assert len(_rows(lake.table(name))) == 31
 
 
-def test_hours_are_partitions(cluster: Cluster, topic: Any, export: Any, tmp_path: Path) -> None:
-    name = topic(retention_ms="-1")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+def test_hours_are_partitions(lake: Lake) -> None:
+    name = lake.topic(retention_ms="-1")
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
     for hour in (0, 1, 2, 1, -1):
         producer.produce(name, b"%d" % hour, timestamp=1_700_000_000_000 + hour * 3_600_000)
         assert producer.flush(60) == 0
-    export(name, to=str(tmp_path), format="iceberg", layout=Layout(partition_by="hour"))
-    table = _table(tmp_path, name)
+    lake.export(name, format="iceberg", layout=Layout(partition_by="hour"))
+    table = lake.table(name)
     partitions = table.inspect.partitions().to_pylist()
     assert sorted(row["record_count"] for row in partitions) == [1, 1, 1, 2]
     found = table.scan(row_filter="timestamp < '2023-11-14T22:00:00+00:00'").to_arrow()
     assert found.column("value").to_pylist() == [b"-1"]
 
 
-def test_a_rollback_of_the_table_rolls_the_export_back(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
+def test_a_rollback_of_the_table_rolls_the_export_back(lake: Lake) -> None:
+    name = lake.topic()
     for _ in range(2):
-        transact(cluster, name, _MIXED)
-        export(name, to=str(tmp_path), **_DAYS)
-    table = _table(tmp_path, name)
+        lake.write(name, MIXED)
+        lake.export(name, **_DAYS)
+    table = lake.table(name)
     first = table.snapshots()[0].snapshot_id
     table.manage_snapshots().rollback_to_snapshot(first).commit()
-    assert len(_rows(_table(tmp_path, name))) == 31
-    assert export(name, to=str(tmp_path), **_DAYS).offsets == {0: (41, 82)}
-    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+    assert len(_rows(lake.table(name))) == 31
+    assert lake.export(name, **_DAYS).offsets == {0: (41, 82)}
+    assert _rows(lake.table(name)) == _expected(lake.consume(name))
 
 
-def test_offsets_outlive_their_snapshot(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_offsets_outlive_their_snapshot(lake: Lake) -> None:
     """Other tools may compact a table and expire earlier snapshots."""
-    name = topic()
-    transact(cluster, name, _MIXED)
-    export(name, to=str(tmp_path), **_DAYS)
-    table = _table(tmp_path, name)
+    name = lake.written()
+    lake.export(name, **_DAYS)
+    table = lake.table(name)
     ours = table.snapshots()[0].snapshot_id
     table.add_files([])
     table.maintenance.expire_snapshots().by_id(ours).commit()
-    transact(cluster, name, _MIXED)
-    assert export(name, to=str(tmp_path), **_DAYS).offsets == {0: (41, 82)}
-    assert _rows(_table(tmp_path, name)) == _expected(consume(name))
+    lake.write(name, MIXED)
+    assert lake.export(name, **_DAYS).offsets == {0: (41, 82)}
+    assert _rows(lake.table(name)) == _expected(lake.consume(name))
 
 
 def test_transforms_of_columns_partition_a_table(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each file has the rows of one partition, so a reader that looks for a key opens the files of its bucket only."""
     from pyiceberg.expressions import EqualTo
@@ -334,106 +264,94 @@ def test_transforms_of_columns_partition_a_table(
     from lacuna.pipeline.export import maintaining
 
     monkeypatch.setattr(maintaining, "LEAST_FILES", 2)
-    name = topic()
-    keys = [
-        *(b"%d" % number for number in range(40)),
-        bytes(5_000),
-    ]  # Parquet has no statistics of the last one
+    name = lake.topic()
+    # Parquet has no statistics of the last one.
+    keys = [*(b"%d" % number for number in range(40)), bytes(5_000)]
     layout = Layout(partition_by="bucket(4, key), truncate(1, value), month(timestamp)")
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "layout": layout}
+    to: dict[str, Any] = {"format": "iceberg", "layout": layout}
     for _ in range(2):
-        transact(cluster, name, [(True, [(key, key) for key in keys]), (True, [(None, b"none")])])
-        export(name, **to)
-    table = _table(tmp_path, name)
+        lake.write(name, [(True, [(key, key) for key in keys]), (True, [(None, b"none")])])
+        lake.export(name, **to)
+    table = lake.table(name)
     fields = [field.name for field in table.spec().fields]
     assert fields == ["key_bucket", "value_truncate", "timestamp_month"]
-    assert _rows(table) == _expected(consume(name))
+    assert _rows(table) == _expected(lake.consume(name))
     merged = maintaining.merge_small_files(table, 1 << 27, "zstd")
     assert merged > 8
-    table = _table(tmp_path, name)
-    assert _rows(table) == _expected(consume(name))
+    table = lake.table(name)
+    assert _rows(table) == _expected(lake.consume(name))
     found = table.scan(row_filter=EqualTo("key", b"7"))  # type: ignore[call-arg, arg-type]
     assert len(list(found.plan_files())) == 1
     assert found.to_arrow().column("value").to_pylist() == [b"7", b"7"]
     buckets = {each.file.partition[0] for each in table.scan().plan_files()}
     assert buckets == {None, 0, 1, 2, 3}
     with pytest.raises(PipelineError, match="there is no column 'region'"):
-        export(name, **{**to, "layout": Layout(partition_by="identity(region)")})
+        lake.export(name, **{**to, "layout": Layout(partition_by="identity(region)")})
     with pytest.raises(PipelineError, match="which hour does not take"):
-        export(name, **{**to, "layout": Layout(partition_by="hour(key)")})
+        lake.export(name, **{**to, "layout": Layout(partition_by="hour(key)")})
     with pytest.raises(DestinationError, match="is partitioned by bucket"):
-        export(name, **{**to, "layout": Layout(partition_by="day")})
+        lake.export(name, **{**to, "layout": Layout(partition_by="day")})
 
 
-def _files(folder: Path, topic: str) -> tuple[set[str], set[str]]:
-    """Return the data files that snapshots of a table have, and those in its folder."""
-    table = _table(folder, topic)
-    known = set(table.inspect.all_data_files().column("file_path").to_pylist())
-    there = (folder / "lacuna" / topic / "data").rglob("*.parquet")
-    return known, {f"file://{path}" for path in there}
+def _files(lake: Lake, topic: str) -> set[str]:
+    there = (lake.folder / "lacuna" / topic).rglob("*.parquet")
+    return {f"file://{path}" for path in there}
+
+
+def _known(table: Table) -> set[str]:
+    """Return the data files that snapshots of a table have."""
+    return set(table.inspect.all_data_files().column("file_path").to_pylist())
 
 
 def test_small_files_are_merged_and_the_old_ones_deleted(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from lacuna.pipeline.export import maintaining, tables
 
     monkeypatch.setattr(maintaining, "LEAST_FILES", 3)
-    name = topic()
-    settings: dict[str, Any] = {"to": str(tmp_path), **_DAYS, "merges": True}
+    name = lake.topic()
+    settings: dict[str, Any] = {**_DAYS, "merges": True}
     for number in range(1, 6):
-        transact(cluster, name, _MIXED[2:])
+        lake.write(name, MIXED[2:])
         if number == 3:
-            (*_, last) = _table(tmp_path, name).snapshots()
+            (*_, last) = lake.table(name).snapshots()
             folder = f"data/merged/{last.snapshot_id}-dead"
             orphan = tmp_path / "lacuna" / name / folder / "00000.parquet"
             orphan.parent.mkdir(parents=True)
             orphan.write_bytes(b"the merge died")
-        export(name, **settings)
-    table = _table(tmp_path, name)
-    assert _rows(table) == _expected(consume(name))
+        lake.export(name, **settings)
+    table = lake.table(name)
+    assert _rows(table) == _expected(lake.consume(name))
     assert tables.offsets_of(table) == {0: 5}
     # Three files became one, and that one another with two more.
     assert table.inspect.data_files().num_rows == 1
     assert len(table.snapshots()) == 7
     assert not orphan.exists()
-    known, there = _files(tmp_path, name)
-    assert known == there
-    transact(cluster, name, _MIXED[2:])
-    export(name, **settings, expire_ms=0)
-    table = _table(tmp_path, name)
+    assert _known(table) == _files(lake, name)
+    lake.write(name, MIXED[2:])
+    lake.export(name, **settings, expire_ms=0)
+    table = lake.table(name)
     assert len(table.snapshots()) == 1
-    assert _rows(table) == _expected(consume(name))
-    known, there = _files(tmp_path, name)
-    assert known == there
-    assert len(there) == 2
+    assert _rows(table) == _expected(lake.consume(name))
+    assert _known(table) == _files(lake, name)
+    assert len(_known(table)) == 2
     current = table.current_snapshot()
     assert current is not None
     late = tmp_path / "lacuna" / name / f"data/merged/{current.snapshot_id}-x/00000.parquet"
     late.parent.mkdir(parents=True)
     late.write_bytes(b"the commit may be on its way")
-    assert export(name, **settings, expire_ms=0).run is None  # the offsets are still known
+    assert lake.export(name, **settings, expire_ms=0).run is None  # the offsets are still known
     assert late.exists()
-    transact(cluster, name, _MIXED[2:])
-    export(name, **settings)
+    lake.write(name, MIXED[2:])
+    lake.export(name, **settings)
     assert not late.exists()
 
 
 def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where files of a partition are many, or lack the column to sort by."""
-    from pyiceberg.catalog import load_catalog
-
     from lacuna.pipeline.export import maintaining
 
-    catalog = load_catalog(
-        "lacuna", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=str(tmp_path)
-    )
+    catalog = catalog_of(tmp_path)
     catalog.create_namespace("lacuna")
     rows = pa.table({"offset": pa.array([1, 2], pa.int64()), "value": [b"b", b"a"]})
     table = catalog.create_table("lacuna.many", rows.schema)
@@ -459,27 +377,20 @@ def test_a_merge_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.slow
-def test_a_merge_keeps_what_others_did(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_merge_keeps_what_others_did(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that others deleted stay deleted, and a commit of others that comes first prevents the merge."""
     from pyiceberg.table import Transaction
 
     from lacuna.pipeline.export import maintaining
 
-    name = topic()
+    name = lake.topic()
     for _ in range(8):
-        transact(cluster, name, _MIXED[2:])
-        export(name, to=str(tmp_path), **_DAYS)
-    _table(tmp_path, name).delete("offset = 2")
-    before = _rows(_table(tmp_path, name))
+        lake.write(name, MIXED[2:])
+        lake.export(name, **_DAYS)
+    lake.table(name).delete("offset = 2")
+    before = _rows(lake.table(name))
     assert len(before) == 7
-    table, first = _table(tmp_path, name), _table(tmp_path, name)
+    table, first = lake.table(name), lake.table(name)
     commit = Transaction.commit_transaction
 
     def after_another(transaction: Transaction) -> Table:
@@ -493,58 +404,43 @@ def test_a_merge_keeps_what_others_did(
         assert maintaining.merge_small_files(table, 1 << 27, "zstd") == 0
     finally:
         Transaction.commit_transaction = commit  # type: ignore[method-assign]
-    assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
-    table = _table(tmp_path, name)
+    assert _rows(lake.table(name)) == [row for row in before if row[1] != 4]
+    table = lake.table(name)
     monkeypatch.setattr(maintaining, "LEAST_FILES", 6)
     assert maintaining.merge_small_files(table, 1 << 27, "zstd") == 6
-    assert _rows(_table(tmp_path, name)) == [row for row in before if row[1] != 4]
+    assert _rows(lake.table(name)) == [row for row in before if row[1] != 4]
 
 
-def test_tables_that_are_not_this_topics(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    from pyiceberg.catalog import load_catalog
-
-    name = topic()
-    transact(cluster, name, _MIXED)
-    catalog = load_catalog(
-        "lacuna", uri=f"sqlite:///{tmp_path}/catalog.db", warehouse=f"file://{tmp_path}"
-    )
+def test_tables_that_are_not_this_topics(lake: Lake) -> None:
+    name = lake.written()
+    catalog = lake.catalog()
     catalog.create_namespace("lacuna")
     catalog.create_table(("lacuna", name), pa.schema([pa.field("a", pa.int64())]))
     with pytest.raises(DestinationError, match="was not created by an export"):
-        export(name, to=str(tmp_path), **_DAYS)
-    export(name, to=str(tmp_path), namespace="other", **_DAYS)
+        lake.export(name, **_DAYS)
+    lake.export(name, namespace="other", **_DAYS)
     with pytest.raises(DestinationError, match="is partitioned by day: continue with"):
-        export(name, to=str(tmp_path), namespace="other", format="iceberg")
+        lake.export(name, namespace="other", format="iceberg")
     layout = _typed("day", a="integer")
     with pytest.raises(DestinationError, match="has other columns"):
-        export(name, to=str(tmp_path), namespace="other", format="iceberg", layout=layout)
+        lake.export(name, namespace="other", format="iceberg", layout=layout)
 
 
-def test_a_table_in_a_bucket(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    consume: Any,
-    transact: Any,
-    moto: str,
-    tmp_path: Path,
-) -> None:
+def test_a_table_in_a_bucket(lake: Lake, moto: str, tmp_path: Path) -> None:
     from pyiceberg.catalog import load_catalog
 
     from lacuna.pipeline.export import tables
 
-    name = topic()
+    name = lake.topic()
     bucket, query = moto.split("?")
     catalog = {"uri": f"sqlite:///{tmp_path}/catalog.db"}
     for _ in range(2):
-        transact(cluster, name, _MIXED)
-        export(name, to=f"{bucket}/tables?{query}", catalog=catalog, **_DAYS)
+        lake.write(name, MIXED)
+        lake.export(name, to=f"{bucket}/tables?{query}", catalog=catalog, **_DAYS)
     properties = tables.catalog_properties(f"{bucket}/tables?{query}", catalog)
     table = load_catalog("lacuna", **properties).load_table(("lacuna", name))
     assert table.location() == f"{bucket}/tables/lacuna/{name}"
-    assert _rows(table) == _expected(consume(name))
+    assert _rows(table) == _expected(lake.consume(name))
 
 
 def _keyed(table: Table) -> dict[bytes, bytes]:
@@ -565,11 +461,7 @@ def _keyed(table: Table) -> dict[bytes, bytes]:
 
 
 def test_a_table_by_key_has_the_newest_row_of_each(
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Tombstones delete rows. A run that dies after it has written its deletes leaves no trace."""
     from lacuna.pipeline.export import upserts
@@ -577,9 +469,9 @@ def test_a_table_by_key_has_the_newest_row_of_each(
     monkeypatch.setattr(upserts, "_KEY_ROWS", 7)  # so that a run and a file are compared in parts
     monkeypatch.setattr(upserts, "_MOST_MANIFESTS", 2)
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-    name, rng, expected = topic(2), random.Random(34), dict[bytes, bytes]()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "upserts": True}
+    name, rng, expected = lake.topic(2), random.Random(34), dict[bytes, bytes]()
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
+    to: dict[str, Any] = {"format": "iceberg", "upserts": True}
     for run in range(9):
         for number in range(40):
             key = b"%d" % rng.randrange(25)
@@ -594,10 +486,12 @@ def test_a_table_by_key_has_the_newest_row_of_each(
             with monkeypatch.context() as patch:
                 patch.setattr("lacuna.pipeline.export.tables.upsert", _failing)
                 with pytest.raises(DestinationError, match="of no use"):
-                    export(name, **to)
-        export(name, **to, task_bytes=1, merges=run % 3 == 2, expire_ms=0 if run == 8 else None)
-        assert _keyed(_table(tmp_path, name)) == expected
-    table = _table(tmp_path, name)
+                    lake.export(name, **to)
+        lake.export(
+            name, **to, task_bytes=1, merges=run % 3 == 2, expire_ms=0 if run == 8 else None
+        )
+        assert _keyed(lake.table(name)) == expected
+    table = lake.table(name)
     known = set(upserts.Deletes.of(table).paths())
     assert len(known) <= table.inspect.data_files().num_rows, "at most one for each data file"
     for snapshot in table.snapshots():
@@ -609,7 +503,7 @@ def test_a_table_by_key_has_the_newest_row_of_each(
 
 
 def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
-    cluster: Cluster, topic: Any, export: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has only a tombstone, and its first attempt was rejected. The next run deletes what no snapshot uses."""
     from pyiceberg.exceptions import CommitFailedException
@@ -618,9 +512,9 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
     from lacuna.pipeline.export import iceberg, tables
     from lacuna.pipeline.export.upserts import upsert
 
-    name = topic()
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg", "upserts": True}
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    name = lake.topic()
+    to: dict[str, Any] = {"format": "iceberg", "upserts": True}
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
 
     def produce(*pairs: tuple[bytes, bytes | None]) -> None:
         for key, value in pairs:
@@ -628,7 +522,7 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
         assert producer.flush(60) == 0
 
     produce((b"a", b"1"), (b"b", b"2"))
-    export(name, **to)
+    lake.export(name, **to)
     produce((b"a", None))
 
     def rejected(*_: object) -> None:
@@ -639,11 +533,11 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
         patch.setattr(tables, "upsert", rejected)
         patch.setattr(iceberg.IcebergRun, "finish", _failing)
         with pytest.raises(ValueError, match="of no use"):
-            export(name, **to)
+            lake.export(name, **to)
     assert list(tmp_path.rglob("_tombstones/**/*.parquet"))
     produce((b"c", b"3"))
-    export(name, **to)
-    table = _table(tmp_path, name)
+    lake.export(name, **to)
+    table = lake.table(name)
     found = table.scan().to_arrow().select(["key", "value"]).to_pylist()
     assert {row["key"]: row["value"] for row in found} == {b"b": b"2", b"c": b"3"}
     before, after = (
@@ -652,14 +546,12 @@ def test_a_run_by_key_that_dies_after_its_snapshot_keeps_its_deletes(
     )
     assert len(before) == 1
     assert after == before, "the manifest of deletes is not written again"
-    known = set(table.inspect.all_files().column("file_path").to_pylist())
-    there = {f"file://{path}" for path in (tmp_path / "lacuna" / name).rglob("*.parquet")}
-    assert there == known
+    assert _files(lake, name) == set(table.inspect.all_files().column("file_path").to_pylist())
 
 
-def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path: Path) -> None:
+def test_only_tables_with_simple_keys_are_exported_by_key(lake: Lake) -> None:
     with pytest.raises(PipelineError, match="add --format iceberg"):
-        export("any", to=str(tmp_path), upserts=True)
+        lake.export("any", upserts=True)
     single, several = (
         _typed("none", a="integer").value,
         _typed("none", a="integer", b="string").value,
@@ -673,21 +565,19 @@ def test_only_tables_with_simple_keys_are_exported_by_key(export: Any, tmp_path:
         (Layout(key=registered), "export without --registry"),
     ):
         with pytest.raises(DestinationError, match=remedy):
-            export("any", to=str(tmp_path), format="iceberg", upserts=True, layout=layout)
+            lake.export("any", format="iceberg", upserts=True, layout=layout)
 
 
-def test_the_column_of_the_key_of_a_table_by_key_stays(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    to: dict[str, Any] = {"to": str(tmp_path), "format": "iceberg"}
+def test_the_column_of_the_key_of_a_table_by_key_stays(lake: Lake) -> None:
+    name = lake.topic()
+    to: dict[str, Any] = {"format": "iceberg"}
     key = _typed("none", a="integer").value
-    transact(cluster, name, [(True, [(b'{"a": 1}', b"1")])])
-    export(name, **to, upserts=True)
+    lake.write(name, [(True, [(b'{"a": 1}', b"1")])])
+    lake.export(name, **to, upserts=True)
     with pytest.raises(DestinationError, match="'key', but the key would be in the column 'key_a'"):
-        export(name, **to, upserts=True, layout=Layout(key=key, is_flat=True))
+        lake.export(name, **to, upserts=True, layout=Layout(key=key, is_flat=True))
     with pytest.raises(DestinationError, match="a row for each key: add --upsert"):
-        export(name, **to)
-    export(name, **to, namespace="other")
+        lake.export(name, **to)
+    lake.export(name, **to, namespace="other")
     with pytest.raises(DestinationError, match="a row for each record: leave out --upsert"):
-        export(name, **to, namespace="other", upserts=True)
+        lake.export(name, **to, namespace="other", upserts=True)

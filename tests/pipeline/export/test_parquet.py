@@ -1,6 +1,5 @@
 """Tests that Parquet files hold what a read_committed consumer gets, each record once, over several runs."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +11,8 @@ from pyspark.sql import SparkSession
 from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.opening import open_destination
 from lacuna.pipeline.export.runs import committed_files
-from lacuna.testing import Cluster
+from tests.pipeline.conftest import pins_of, transactional
+from tests.pipeline.export.conftest import Lake
 
 _MIXED = [
     (True, [(b"a", b"1"), (None, b"2"), (b"c", None)]),
@@ -23,36 +23,29 @@ _MIXED = [
 
 
 @pytest.mark.slow
-def test_s14_three_runs_hold_what_a_consumer_gets(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, transact: Any, place: Any
-) -> None:
+def test_s14_three_runs_hold_what_a_consumer_gets(lake: Lake, place: Any) -> None:
     """S13, S14, S16: the next run exports records that were produced between two runs."""
-    name = topic(2)
+    name = lake.topic(2)
     offsets = []
     for _ in range(3):
-        transact(cluster, name, _MIXED)
-        transact(cluster, name, _MIXED[2:], partition=1)
-        report = export(name, to=place.url)
+        lake.write(name, _MIXED)
+        lake.write(name, _MIXED[2:], partition=1)
+        report = lake.export(name, to=place.url)
         assert report.records == 5
-        assert place.rows(name) == consume(name, 2)
+        assert place.rows(name) == lake.consume(name, 2)
         offsets.append(report.offsets)
     assert offsets == [{0: (n * 45, n * 45 + 45), 1: (n * 2, n * 2 + 2)} for n in range(3)]
     assert len(place.rows(name)) == 15
-    again = export(name, to=place.url)
+    again = lake.export(name, to=place.url)
     assert (again.run, again.records, again.offsets) == (None, 0, {})
     assert place.names("_staging") == []
 
 
 def test_spark_reads_what_a_consumer_gets(
-    cluster: Cluster,
-    spark: SparkSession,
-    topic: Any,
-    export_on_spark: Any,
-    consume: Any,
-    tmp_path: Any,
+    lake: Lake, spark: SparkSession, export_on_spark: Any, tmp_path: Any
 ) -> None:
-    name = topic(retention_ms="-1")
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+    name = lake.topic(retention_ms="-1")
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
     moments = [1, 1_700_000_000_000, 1_700_000_000_001, 1_700_080_000_000, -86_400_001]
     for number, moment in enumerate(moments):
         headers: Any = [("h", b"1"), ("h", None)] if number == 1 else None
@@ -65,7 +58,7 @@ def test_spark_reads_what_a_consumer_gets(
     assert [
         (row.offset, row.timestamp_type, row.value, tuple(map(tuple, row.headers or ())))
         for row in found
-    ] == [(row[1], 0, row[4], row[5]) for row in consume(name)]
+    ] == [(row[1], 0, row[4], row[5]) for row in lake.consume(name)]
     assert [row.topic for row in found] == [name] * 5
     assert [str(row.day) for row in found] == [
         str(datetime.fromtimestamp(moment / 1000, UTC).date()) for moment in moments
@@ -74,45 +67,34 @@ def test_spark_reads_what_a_consumer_gets(
     assert [row.ms for row in columns.orderBy("offset").collect()] == moments
 
 
-def test_s3_an_open_transaction_holds_the_export_back(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, place: Any
-) -> None:
+def test_s3_an_open_transaction_holds_the_export_back(lake: Lake, place: Any) -> None:
     """S3, S13: a run exports up to the last stable offset, and the next run continues."""
-    name = topic()
-    plain = Producer({"bootstrap.servers": cluster.bootstrap})
-    open_one = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "transactional.id": f"{name}-open",
-            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
-        }
-    )
+    name = lake.topic()
+    plain = Producer({"bootstrap.servers": lake.cluster.bootstrap})
+    open_one = transactional(lake.cluster, f"{name}-open")
     plain.produce(name, b"before")
     assert plain.flush(60) == 0
-    open_one.init_transactions(60)
     open_one.begin_transaction()
     open_one.produce(name, b"open")
     open_one.flush(60)
     plain.produce(name, b"behind")
     assert plain.flush(60) == 0
-    assert export(name, to=place.url).offsets == {0: (0, 1)}
+    assert lake.export(name, to=place.url).offsets == {0: (0, 1)}
     assert [row[4] for row in place.rows(name)] == [b"before"]
     open_one.commit_transaction(60)
-    assert export(name, to=place.url).offsets == {0: (1, 3)}
-    assert place.rows(name) == consume(name)
+    assert lake.export(name, to=place.url).offsets == {0: (1, 3)}
+    assert place.rows(name) == lake.consume(name)
     assert [row[4] for row in place.rows(name)] == [b"before", b"open", b"behind"]
 
 
-def test_a_huge_partition_is_split_in_tasks_and_files(
-    cluster: Cluster, topic: Any, export: Any, consume: Any, tmp_path: Any
-) -> None:
-    name = topic()
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "linger.ms": 50})
+def test_a_huge_partition_is_split_in_tasks_and_files(lake: Lake, tmp_path: Any) -> None:
+    name = lake.topic()
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap, "linger.ms": 50})
     for number in range(300):
         producer.produce(name, bytes([number % 256]) * 1000)
         if number % 50 == 49:
             assert producer.flush(60) == 0
-    split = export(name, to=str(tmp_path), task_bytes=50_000)
+    split = lake.export(name, task_bytes=50_000)
     assert split.files >= 5
     files = committed_files(str(tmp_path), name)
     assert len(files) == split.files
@@ -120,12 +102,10 @@ def test_a_huge_partition_is_split_in_tasks_and_files(
     ends = [(-1, -1), *spans]
     assert all(first == end + 1 for (_, end), (first, _) in zip(ends, spans, strict=False))
     rows = sum(pq.ParquetFile(file).metadata.num_rows for file in files)
-    assert rows == 300 == len(consume(name))
+    assert rows == 300 == len(lake.consume(name))
 
 
-def test_a_task_that_fails_is_done_again_without_traces(
-    cluster: Cluster, topic: Any, consume: Any, transact: Any, place: Any
-) -> None:
+def test_a_task_that_fails_is_done_again_without_traces(lake: Lake, place: Any) -> None:
     """Two attempts of every task have written, and readers see one."""
     from lacuna.pipeline.control import JobClient
     from lacuna.pipeline.export.job import Export, ExportSettings
@@ -135,8 +115,7 @@ def test_a_task_that_fails_is_done_again_without_traces(
     from lacuna.pipeline.location import find_cluster
     from lacuna.pipeline.workers import Workers
 
-    name = topic()
-    transact(cluster, name, _MIXED)
+    name = lake.written(_MIXED)
 
     class Twice(Export):
         """Replaces workers, which cannot be made to fail."""
@@ -146,38 +125,32 @@ def test_a_task_that_fails_is_done_again_without_traces(
                 run_task(settings, task, 0)  # its answer is lost
             return [run_task(settings, task, 1) for task in tasks]
 
-    location = find_cluster(data=str(cluster.data))
+    location = find_cluster(data=str(lake.cluster.data))
     with JobClient(location.require_control()) as control:
         settings = ExportSettings(to=place.url)
         twice = Twice(workers=Workers(), control=control, store=location.store, settings=settings)
         (report,) = run_export(twice, [name])
         assert isinstance(report, TopicReport)
         assert report.files == 1
-    assert place.rows(name) == consume(name)
+    assert place.rows(name) == lake.consume(name)
     assert place.names("_staging") == []
 
 
 @pytest.mark.parametrize("place", ["folder"], indirect=True)
-def test_an_aborted_topic_moves_on_without_files(
-    cluster: Cluster, topic: Any, export: Callable[..., Any], transact: Any, place: Any
-) -> None:
-    name = topic()
-    transact(cluster, name, _MIXED[1:2])
-    report = export(name, to=place.url)
+def test_an_aborted_topic_moves_on_without_files(lake: Lake, place: Any) -> None:
+    name = lake.written(_MIXED[1:2])
+    report = lake.export(name, to=place.url)
     assert (report.run, report.files, report.offsets) == (1, 0, {0: (0, 40)})
-    assert export(name, to=place.url).run is None
+    assert lake.export(name, to=place.url).run is None
     assert open_destination(place.url).names(f"topic={name}") == []
 
 
-def test_what_is_read_is_pinned(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Any, monkeypatch: Any
-) -> None:
+def test_what_is_read_is_pinned(lake: Lake, monkeypatch: Any) -> None:
     """Replaced objects stay in the bucket while tasks run, and no longer."""
     from lacuna.pipeline.export.job import Export
 
-    name = topic()
-    transact(cluster, name, _MIXED)
-    pins = cluster.embedded.running.runtime._state.segments.pins
+    name = lake.written(_MIXED)
+    pins = pins_of(lake.cluster)
     seen = []
     run = Export.run
 
@@ -187,5 +160,5 @@ def test_what_is_read_is_pinned(
 
     before = len(pins)
     monkeypatch.setattr(Export, "run", looking)
-    export(name, to=str(tmp_path))
+    lake.export(name)
     assert (seen, len(pins)) == ([before + 1], before)

@@ -22,6 +22,7 @@ from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.session import spark_session
 from lacuna.pipeline.workers import Workers
 from lacuna.testing import Cluster
+from tests.pipeline.export.conftest import Lake
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,26 +40,24 @@ def _produce(cluster: Cluster, topic: str, count: int) -> None:
     assert producer.flush(60) == 0
 
 
-def test_tasks_that_die_once(cluster: Cluster, topic: Any, consume: Any, place: Any) -> None:
-    name = topic()
-    _produce(cluster, name, 600)
+def test_tasks_that_die_once(lake: Lake, place: Any) -> None:
+    name = lake.topic()
+    _produce(lake.cluster, name, 600)
     script = str(Path(__file__))
     subprocess.run(
-        [sys.executable, script, str(cluster.data), name, place.url],
+        [sys.executable, script, str(lake.cluster.data), name, place.url],
         check=True,
         timeout=280,
         capture_output=True,
     )
-    assert place.rows(name) == consume(name)
+    assert place.rows(name) == lake.consume(name)
     assert place.names("_staging") == []
 
 
-def test_a_command_that_is_killed_while_spark_writes(
-    cluster: Cluster, topic: Any, consume: Any, place: Any
-) -> None:
-    name = topic()
-    _produce(cluster, name, 4000)
-    command = [sys.executable, "-m", "lacuna", "export", name, "--data", str(cluster.data)]
+def test_a_command_that_is_killed_while_spark_writes(lake: Lake, place: Any) -> None:
+    name = lake.topic()
+    _produce(lake.cluster, name, 4000)
+    command = [sys.executable, "-m", "lacuna", "export", name, "--data", str(lake.cluster.data)]
     command += ["--to", place.url, "--spark", "--master", "local[1]", "--task-mib", "1"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     waiting = threading.Event()
@@ -75,7 +74,7 @@ def test_a_command_that_is_killed_while_spark_writes(
     assert place.rows(name) == []
     done = subprocess.run([*command, "--json"], check=True, timeout=280, capture_output=True)
     assert b'"records": 4000' in done.stdout
-    assert place.rows(name) == consume(name)
+    assert place.rows(name) == lake.consume(name)
 
 
 class FailingExport(Export):

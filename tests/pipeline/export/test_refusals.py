@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow.dataset as pads
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from lacuna.cli.app import app
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
@@ -28,7 +27,8 @@ from lacuna.pipeline.export.running import export_topics
 from lacuna.pipeline.holding import ReadHold, hold_lost
 from lacuna.pipeline.spark_errors import job_errors
 from lacuna.pipeline.stores import shared_store
-from lacuna.testing import Cluster
+from tests.pipeline.conftest import delete_records, delete_topic, pins_of
+from tests.pipeline.export.conftest import Lake
 
 _SOME = [(True, [(b"a", b"1")] * 3)]
 
@@ -38,73 +38,56 @@ def _lacuna(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("kind", ["parquet", "iceberg"])
-def test_s6_a_topic_that_was_made_again(
-    kind: str, cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(cluster, name, _SOME)
-    export(name, to=str(tmp_path), format=kind)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([name])[name].result(60)
-    cluster.create_topic(name)
-    transact(cluster, name, _SOME)
+def test_s6_a_topic_that_was_made_again(kind: str, lake: Lake) -> None:
+    name = lake.written(_SOME)
+    lake.export(name, format=kind)
+    delete_topic(lake.cluster, name)
+    lake.cluster.create_topic(name)
+    lake.write(name, _SOME)
     with pytest.raises(DestinationError, match=f"{name} was deleted and recreated"):
-        export(name, to=str(tmp_path), format=kind)
+        lake.export(name, format=kind)
 
 
-def test_retention_has_overtaken_the_export(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, consume: Any, place: Any
-) -> None:
-    from confluent_kafka import TopicPartition
-
-    name = topic()
-    transact(cluster, name, _SOME)
-    export(name, to=place.url)
-    transact(cluster, name, _SOME * 2)
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_records([TopicPartition(name, 0, 5)])[TopicPartition(name, 0)].result(60)
+def test_retention_has_overtaken_the_export(lake: Lake, place: Any) -> None:
+    name = lake.written(_SOME)
+    lake.export(name, to=place.url)
+    lake.write(name, _SOME * 2)
+    delete_records(lake.cluster, name, 5)
     with pytest.raises(DataLossError, match=r"partitions 0 \(3 to 4\); continue .* --allow-loss"):
-        export(name, to=place.url)
+        lake.export(name, to=place.url)
     assert len(place.rows(name)) == 3
-    report = export(name, to=place.url, allow_loss=True)
+    report = lake.export(name, to=place.url, allow_loss=True)
     assert report.offsets == {0: (5, 9)}
     assert [row[1] for row in place.rows(name)] == [0, 1, 2, 5, 6, 7, 8]
 
 
 @pytest.mark.slow
-def test_another_partitioning_or_place(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path, moto: str
-) -> None:
-    name = topic()
-    transact(cluster, name, _SOME)
-    export(name, to=str(tmp_path))
+def test_another_partitioning_or_place(lake: Lake, tmp_path: Path, moto: str) -> None:
+    name = lake.written(_SOME)
+    lake.export(name)
     with pytest.raises(DestinationError, match="is partitioned by none: continue with"):
-        export(name, to=str(tmp_path), layout=Layout(partition_by="day"))
+        lake.export(name, layout=Layout(partition_by="day"))
     file = tmp_path / "file"
     file.write_bytes(b"")
     with pytest.raises(
         DestinationError, match="file is not a folder, or is below a file: choose another"
     ):
-        export(name, to=str(file))
+        lake.export(name, to=str(file))
     with pytest.raises(DestinationError, match="is not a destination: write a folder"):
-        export(name, to="ftp://host/path")
+        lake.export(name, to="ftp://host/path")
     nowhere = re.sub("s3://[^/?]+", "s3://no-such-bucket", moto)
     with pytest.raises(
         Exception, match=r"'no-such-bucket'.* does not exist: create it, or name another$"
     ):
-        export(name, to=nowhere)
+        lake.export(name, to=nowhere)
 
 
-def test_a_damaged_object_in_the_middle_of_a_job(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
-) -> None:
-    """One message names the object and its offsets. Output of parallel tasks stays invisible, and the next run removes
-    it.
-    """
-    name = topic(2)
-    transact(cluster, name, _SOME)
-    transact(cluster, name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)
-    store = shared_store(cluster.store_url)
+def test_a_damaged_object_in_the_middle_of_a_job(lake: Lake, place: Any) -> None:
+    """One message names the object and its offsets. Output of other tasks is invisible until a run removes it."""
+    name = lake.topic(2)
+    lake.write(name, _SOME)
+    lake.write(name, [(True, [(b"k", b"damage " + name.encode())])], partition=1)
+    store = shared_store(lake.cluster.store_url)
     key, data = next(
         (found.key, data)
         for found in store.list()
@@ -113,11 +96,11 @@ def test_a_damaged_object_in_the_middle_of_a_job(
     store.delete([key])
     store.put(key, [data.replace(b"damage ", b"damagee")])
     with pytest.raises(DamagedDataError, match=f"object '{key}' is damaged"), job_errors():
-        export(name, to=place.url, task_bytes=1)
+        lake.export(name, to=place.url, task_bytes=1)
     assert place.rows(name) == []
     store.delete([key])
     store.put(key, [data])
-    assert export(name, to=place.url).records == 4
+    assert lake.export(name, to=place.url).records == 4
     assert place.names("_staging") == []
 
 
@@ -151,18 +134,16 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISTAKES)
-def test_options_that_do_not_fit(
-    arguments: tuple[str, ...], message: str, cluster: Cluster, topic: Any
-) -> None:
+def test_options_that_do_not_fit(arguments: tuple[str, ...], message: str, lake: Lake) -> None:
     from lacuna.cli.errors import MENDABLE
 
     with pytest.raises(MENDABLE, match=re.escape(message)):
-        _lacuna("export", topic(), "--data", str(cluster.data), *arguments)
+        _lacuna("export", lake.topic(), "--data", str(lake.cluster.data), *arguments)
 
 
-def test_a_topic_that_is_not_there_is_told_before_spark_starts(cluster: Cluster) -> None:
+def test_a_topic_that_is_not_there_is_told_before_spark_starts(lake: Lake) -> None:
     with pytest.raises(PipelineError, match="there is no topic 'nothing'"):
-        _lacuna("export", "nothing", "--data", str(cluster.data), "--to", "x")
+        _lacuna("export", "nothing", "--data", str(lake.cluster.data), "--to", "x")
 
 
 def shown_by(printed: str) -> tuple[list[str], list[str]]:
@@ -175,23 +156,17 @@ def shown_by(printed: str) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.slow
-def test_the_command(
-    cluster: Cluster,
-    topic: Any,
-    transact: Any,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    names = [topic(), topic()]
+def test_the_command(lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = [lake.topic(), lake.topic()]
     for name in names:
-        transact(cluster, name, _SOME)
-    arguments = ["export", *names, "--data", str(cluster.data), "--to", str(tmp_path)]
+        lake.write(name, _SOME)
+    arguments = ["export", *names, "--data", str(lake.cluster.data), "--to", str(tmp_path)]
     _lacuna(*arguments, "--json")
     reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [report["topic"] for report in reports] == names
     assert reports[0]["offsets"] == {"0": {"from": 0, "to": 3}}
     assert reports[0]["records"] == 3
-    transact(cluster, names[1], _SOME)
+    lake.write(names[1], _SOME)
     _lacuna(*arguments)
     moved, (nothing, some, cut) = shown_by(capsys.readouterr().out)
     assert moved == ["topic\tpartition\tfrom\tto", f"{names[1]}\t0\t3\t6"]
@@ -206,27 +181,25 @@ def test_the_command(
 def test_watching_goes_on_from_run_to_run(
     option: list[str],
     expected: list[float],
-    cluster: Cluster,
-    topic: Any,
-    transact: Any,
+    lake: Lake,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = topic()
+    name = lake.topic()
     pauses = []
 
     def pause(seconds: float) -> None:
         pauses.append(seconds)
         if len(pauses) == 3:
             raise KeyboardInterrupt
-        transact(cluster, name, _SOME)
+        lake.write(name, _SOME)
 
     monkeypatch.setattr("lacuna.cli.export.sleep", pause)
     # Runs of 12 s, of 40 s and of 12 s again.
     times = iter([0.0, 12.0, 30.0, 70.0, 70.0, 82.0])
     monkeypatch.setattr("lacuna.cli.export.monotonic", lambda: next(times))
-    arguments = ["export", name, "--data", str(cluster.data), "--to", str(tmp_path), "--json"]
+    arguments = ["export", name, "--data", str(lake.cluster.data), "--to", str(tmp_path), "--json"]
     with pytest.raises(PipelineError, match="stopped"):
         _lacuna(*arguments, *option)
     reports = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
@@ -246,15 +219,13 @@ def test_watching_goes_on_from_run_to_run(
 )
 def test_watching_outlives_what_fails_a_run(
     failure: Exception | TopicFailure,
-    cluster: Cluster,
-    topic: Any,
-    transact: Any,
+    lake: Lake,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The report covers what was exported before the outage, and the run after the next pause continues."""
-    names = [topic(), topic()]
+    names = [lake.topic(), lake.topic()]
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -262,7 +233,7 @@ def test_watching_outlives_what_fails_a_run(
         if len(pauses) == 3:
             raise KeyboardInterrupt
         for name in names:
-            transact(cluster, name, _SOME)
+            lake.write(name, _SOME)
 
     def export_then_fail(*arguments: Any) -> Iterator[TopicReport | TopicFailure]:
         for report in export_topics(*arguments):
@@ -277,7 +248,14 @@ def test_watching_outlives_what_fails_a_run(
     monkeypatch.setattr("lacuna.pipeline.export.running.export_topics", export_then_fail)
     with pytest.raises(PipelineError, match="stopped"):
         _lacuna(
-            "export", *names, "--data", str(cluster.data), "--to", str(tmp_path), "--watch", "1m"
+            "export",
+            *names,
+            "--data",
+            str(lake.cluster.data),
+            "--to",
+            str(tmp_path),
+            "--watch",
+            "1m",
         )
     shown = capsys.readouterr()
     moved, sentences = shown_by(shown.out)
@@ -296,51 +274,43 @@ def test_watching_outlives_what_fails_a_run(
 @pytest.mark.parametrize("is_held", [True, False])
 @pytest.mark.parametrize("kind", ["parquet", "iceberg"])
 def test_objects_that_went_with_the_hold_are_no_loss(
-    kind: str,
-    is_held: bool,
-    cluster: Cluster,
-    topic: Any,
-    export: Any,
-    transact: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    kind: str, is_held: bool, lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Objects that a job misses after a long disconnection are left to the next run."""
-    name = topic()
-    transact(cluster, name, _SOME)
-    pins = cluster.embedded.running.runtime._state.segments.pins
+    name = lake.written(_SOME)
+    pins = pins_of(lake.cluster)
     before = set(pins)
 
     def collected(*_: Any) -> None:
         if not is_held:
             for pin_id in set(pins) - before:
                 unpinned = Command(unpin_reads=UnpinReads(pin_id=pin_id))
-                cluster.run(cluster.embedded.control.call(unpinned))
+                lake.cluster.run(lake.cluster.embedded.control.call(unpinned))
         raise DataLossError("an object is gone")
 
     with monkeypatch.context() as patched:
         patched.setattr(Export, "run", collected)
         expected = DataLossError if is_held else StaleMetadataError
         with pytest.raises(expected, match="is gone" if is_held else "has lost its pin"):
-            export(name, to=str(tmp_path), format=kind)
-    assert export(name, to=str(tmp_path), format=kind).records == 3
+            lake.export(name, format=kind)
+    assert lake.export(name, format=kind).records == 3
 
 
 @pytest.mark.slow
 def test_topics_by_pattern_and_a_schema_for_each(
-    cluster: Cluster, transact: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lake: Lake, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Names override patterns, which override settings for all topics."""
     names = ["chosen.plain", "chosen.bills", "chosen.bills.old", "chosen-by-name"]
     for name in names:
-        cluster.create_topic(name)
-        transact(cluster, name, [(True, [(b"k", b'{"id": 1, "due": 2}')])])
+        lake.cluster.create_topic(name)
+        lake.write(name, [(True, [(b"k", b'{"id": 1, "due": 2}')])])
     for name, properties in (("bills", ("id", "due")), ("old", ("id",)), ("other", ("due",))):
         fields = {each: {"type": "integer"} for each in properties}
         document = {"type": "object", "properties": fields}
         (tmp_path / f"{name}.json").write_text(json.dumps(document))
     arguments = ["export", "chosen.*", "chosen-by-name", "chosen.plain", "--json", "--no-spark"]
-    arguments += ["--data", str(cluster.data), "--to", str(tmp_path / "lake")]
+    arguments += ["--data", str(lake.cluster.data), "--to", str(tmp_path / "lake")]
     arguments += ["--value-schema", f"chosen.bills*={tmp_path}/bills.json"]
     arguments += ["--value-schema", f"chosen.bills.old={tmp_path}/old.json"]
     arguments += ["--value-schema", f"{tmp_path}/other.json"]
@@ -363,24 +333,22 @@ def test_topics_by_pattern_and_a_schema_for_each(
 
 
 @pytest.mark.slow
-def test_the_table_of_a_topic_with_dots(
-    cluster: Cluster, export: Any, transact: Any, tmp_path: Path
-) -> None:
+def test_the_table_of_a_topic_with_dots(lake: Lake, tmp_path: Path) -> None:
     """The recipe of docs/export.md finds it, and two topics never share a table by accident."""
     from pyiceberg.catalog import load_catalog
 
     for name in ("shop.bills", "shop-bills"):
-        cluster.create_topic(name)
-        transact(cluster, name, _SOME)
-    settings = {"to": str(tmp_path), "format": "iceberg", "namespace": "raw"}
-    assert export("shop.bills", **settings).target == "raw.shop_bills"
+        lake.cluster.create_topic(name)
+        lake.write(name, _SOME)
+    settings = {"format": "iceberg", "namespace": "raw"}
+    assert lake.export("shop.bills", **settings).target == "raw.shop_bills"
     catalog = load_catalog("lacuna", uri=f"sqlite:///{tmp_path}/catalog.db")
     assert catalog.load_table("raw.shop_bills").scan().to_arrow().num_rows == 3
     with pytest.raises(
         DestinationError, match=r"holds the topic shop\.bills: .* --table shop-bills="
     ):
-        export("shop-bills", **settings, tables={"shop-bills": "shop_bills"})
-    other = export("shop-bills", **settings, tables={"shop-bills": "bills"})
+        lake.export("shop-bills", **settings, tables={"shop-bills": "shop_bills"})
+    other = lake.export("shop-bills", **settings, tables={"shop-bills": "bills"})
     assert other.target == "raw.bills"
     with pytest.raises(PipelineError, match="where the name has no dot"):
-        export("shop-bills", **settings, tables={"shop-bills": "a.b"})
+        lake.export("shop-bills", **settings, tables={"shop-bills": "a.b"})

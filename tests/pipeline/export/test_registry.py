@@ -6,7 +6,7 @@ import base64
 import io
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from socketserver import StreamRequestHandler, TCPServer
 from typing import Any
@@ -22,39 +22,13 @@ from lacuna.pipeline.errors import PipelineError, UndecodableRecordError
 from lacuna.pipeline.export.report import TopicFailure, TopicReport
 from lacuna.pipeline.export.typed.registry import Registry, RegistryUnavailable, Subjects
 from lacuna.pipeline.export.typed.schema import NotOfSchemaError, decoder_of
-from lacuna.testing import Cluster
 from tests.lacuna.console.test_decoding import CUSTOMER, described, with_id
 from tests.lacuna.console.test_decoding import Registry as Served
+from tests.pipeline.export.conftest import Lake
 
 #: Five versions of a record, each of which resolves to the last one.
-AVRO: list[list[dict[str, Any]]] = [
-    [{"name": "id", "type": "int"}],
-    [{"name": "id", "type": "int"}, {"name": "note", "type": "string", "default": "none"}],
-    [{"name": "id", "type": "long"}, {"name": "note", "type": "string", "default": "none"}],
-    [
-        {"name": "number", "aliases": ["id"], "type": "long"},
-        {"name": "dropped", "type": "int", "default": 0},
-    ],
-    [
-        {"name": "number", "aliases": ["id"], "type": "long"},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "customer", "type": ["null", "shop.Customer"], "default": None},
-    ],
-]
-AVRO_VALUES: list[dict[str, Any]] = [
-    {"id": 1},
-    {"id": 2, "note": "two"},
-    {"id": 3, "note": "three"},
-    {"number": 4, "dropped": 9},
-    {"number": 5, "note": "five", "customer": {"name": "Zoë"}},
-]
-AVRO_ROWS: list[dict[str, Any]] = [
-    {"number": 1, "note": None, "customer": None},
-    {"number": 2, "note": "two", "customer": None},
-    {"number": 3, "note": "three", "customer": None},
-    {"number": 4, "note": None, "customer": None},
-    {"number": 5, "note": "five", "customer": {"name": "Zoë"}},
-]
+VERSIONS = json.loads(Path(__file__).with_name("schemas.json").read_text())["versions"]
+AVRO_ROWS = [each["row"] for each in VERSIONS]
 _FOLDER = [{"name": ".", "subject": "other", "version": 1}]
 _CUSTOMER = [{"name": "shop.Customer", "subject": "shop/customer", "version": 3}]
 
@@ -66,12 +40,12 @@ def served() -> Iterator[Served]:
     found.close()
 
 
-def add_avro(served: Served, subject: str, first_id: int = 1) -> list[bytes]:
+def add_avro(served: Served, subject: str) -> list[bytes]:
     """Adds the five versions of a subject, and returns a value of each."""
     served.answers["/subjects/shop%2Fcustomer/versions/3"] = {"schema": json.dumps(CUSTOMER)}
     values = []
-    for number, (fields, value) in enumerate(zip(AVRO, AVRO_VALUES, strict=True), first_id):
-        schema = {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
+    for number, each in enumerate(VERSIONS, 1):
+        schema = {"type": "record", "name": "Order", "namespace": "shop", "fields": each["fields"]}
         answer = {"id": number, "schema": json.dumps(schema), "references": _CUSTOMER}
         served.answers[f"/schemas/ids/{number}"] = answer
         served.answers[f"/subjects/{subject}/versions/latest"] = answer
@@ -79,13 +53,13 @@ def add_avro(served: Served, subject: str, first_id: int = 1) -> list[bytes]:
         fastavro.parse_schema(CUSTOMER, named_schemas=named)
         target = io.BytesIO()
         parsed = fastavro.parse_schema(schema, named_schemas=named)
-        fastavro.schemaless_writer(target, parsed, value)
+        fastavro.schemaless_writer(target, parsed, each["value"])
         values.append(with_id(number, target.getvalue()))
     return values
 
 
-def produce(cluster: Cluster, topic: str, values: list[bytes]) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
+def produce(lake: Lake, topic: str, values: list[bytes]) -> None:
+    producer = Producer({"bootstrap.servers": lake.cluster.bootstrap})
     for value in values:
         producer.produce(topic, value)
     assert producer.flush(60) == 0
@@ -97,21 +71,15 @@ def rows(to: Path, topic: str) -> list[Any]:
 
 
 @pytest.mark.slow
-def test_each_record_is_read_by_its_own_schema(
-    cluster: Cluster,
-    topic: Callable[..., str],
-    export_all: Callable[..., list[TopicReport | TopicFailure]],
-    served: Served,
-    tmp_path: Path,
-) -> None:
-    orders, plain, other = topic(), topic(), topic()
+def test_each_record_is_read_by_its_own_schema(lake: Lake, served: Served, tmp_path: Path) -> None:
+    orders, plain, other = lake.topic(), lake.topic(), lake.topic()
     values = add_avro(served, f"{orders}-value")
-    produce(cluster, orders, [*values, with_id(99, b"?"), b"no prefix"])
-    produce(cluster, plain, [b"bytes"])
-    produce(cluster, other, values[:1])
+    produce(lake, orders, [*values, with_id(99, b"?"), b"no prefix"])
+    produce(lake, plain, [b"bytes"])
+    produce(lake, other, values[:1])
     subjects = Subjects(registry=Registry(served.url), values={other: "shop.Missing"})
-    settings: dict[str, Any] = {"to": str(tmp_path), "subjects": subjects}
-    failed, exported, missing = export_all([orders, plain, other], **settings)
+    settings: dict[str, Any] = {"subjects": subjects}
+    failed, exported, missing = lake.export_all([orders, plain, other], **settings)
     # A record that does not match its schema, or a subject that is missing, costs its topic only.
     assert isinstance(failed, TopicFailure)
     assert isinstance(failed.error, UndecodableRecordError)
@@ -120,7 +88,7 @@ def test_each_record_is_read_by_its_own_schema(
     assert str(missing.error) == "subject shop.Missing: the registry does not have it"
     assert isinstance(exported, TopicReport)
     assert rows(tmp_path, plain) == [b"bytes"]
-    (report,) = export_all([orders], **settings, on_error="null")
+    (report,) = lake.export_all([orders], **settings, on_error="null")
     assert isinstance(report, TopicReport)
     assert report.misfits == 2
     assert rows(tmp_path, orders) == [*AVRO_ROWS, None, None]

@@ -24,67 +24,17 @@ from lacuna.pipeline.export.layout import Layout
 from lacuna.pipeline.export.typed.avro import check_depth
 from lacuna.pipeline.export.typed.naming import load_schema
 from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
-from lacuna.testing import Cluster
+from tests.pipeline.export.conftest import Lake
 
 _INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
 
-JSON_SCHEMA: dict[str, Any] = {
-    "$defs": {
-        "line": {"type": "object", "properties": {"sku": {"type": "string"}}, "required": ["sku"]}
-    },
-    "type": "object",
-    "properties": {
-        "id": {"type": "integer"},
-        "price": {"type": ["number", "null"]},
-        "paid": {"type": "boolean"},
-        "at": {"type": "string", "format": "date-time"},
-        "on": {"type": "string", "format": "date"},
-        "state": {"enum": ["new", "sent"]},
-        "lines": {"type": "array", "items": {"$ref": "#/$defs/line"}},
-        "tags": {"type": "object", "additionalProperties": {"type": "integer"}},
-        "maybe": {"anyOf": [{"$ref": "#/$defs/line"}, {"type": "null"}]},
-        "either": {"type": ["string", "integer"]},
-        "any": {},
-        "tree": {"$ref": "#"},
-    },
-    "required": ["id"],
-}
-JSON_VALUE: dict[str, Any] = {
-    "id": 7.0,
-    "price": None,
-    "paid": True,
-    "at": "2026-01-02T03:04:05.678Z",
-    "on": "2026-01-02",
-    "state": "new",
-    "lines": [{"sku": "a"}, {"sku": "b"}],
-    "tags": {"x": 1},
-    "maybe": {"sku": "c"},
-    "either": 5,
-    "any": {"deep": [1]},
-    "tree": {"id": 8},
-    "not in the schema": 1,
-}
-
-AVRO_SCHEMA: dict[str, Any] = {
-    "type": "record",
-    "name": "Order",
-    "namespace": "shop",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {
-            "name": "amount",
-            "type": {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2},
-        },
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
-        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "SENT"]}},
-        {"name": "before", "type": ["null", "State"], "default": None},
-        {"name": "tags", "type": {"type": "map", "values": "int"}},
-        {"name": "raw", "type": {"type": "array", "items": "bytes"}},
-        {"name": "either", "type": ["string", "long"]},
-        {"name": "next", "type": ["null", "Order"], "default": None},
-    ],
-}
+_HERE = Path(__file__).parent
+_SCHEMAS: dict[str, Any] = json.loads((_HERE / "schemas.json").read_text())
+JSON_SCHEMA = _SCHEMAS["json"]["schema"]
+JSON_VALUE = _SCHEMAS["json"]["value"]
+AVRO_SCHEMA = _SCHEMAS["avro"]
+_BY_JSON = TypedSchema("json", json.dumps(JSON_SCHEMA).encode())
+_BY_AVRO = TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode())
 AVRO_VALUE: dict[str, Any] = {
     "id": 7,
     "amount": decimal.Decimal("12.34"),
@@ -97,30 +47,6 @@ AVRO_VALUE: dict[str, Any] = {
     "either": 5,
     "next": None,
 }
-
-PROTO = """
-syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-import "google/protobuf/wrappers.proto";
-import "google/protobuf/struct.proto";
-enum State { NEW = 0; SENT = 1; }
-message Line { string sku = 1; }
-message Order {
-  int64 id = 1;
-  optional string note = 2;
-  google.protobuf.Timestamp at = 3;
-  State state = 4;
-  repeated Line lines = 5;
-  map<string, int32> tags = 6;
-  google.protobuf.Int32Value maybe = 7;
-  uint64 big = 8;
-  bytes raw = 9;
-  oneof choice { string text = 10; double number = 11; }
-  google.protobuf.Struct free = 12;
-  Order next = 13;
-}
-"""
 
 
 def _json(**properties: Any) -> TypedSchema:
@@ -141,8 +67,7 @@ def _decode(schema: TypedSchema, *values: bytes | None) -> tuple[list[Any], list
 
 
 def test_json_by_its_schema() -> None:
-    schema = TypedSchema("json", json.dumps(JSON_SCHEMA).encode())
-    assert _decode(schema, None, json.dumps(JSON_VALUE).encode()) == (
+    assert _decode(_BY_JSON, None, json.dumps(JSON_VALUE).encode()) == (
         [
             None,
             {
@@ -180,8 +105,7 @@ def test_json_by_its_schema() -> None:
     ],
 )
 def test_json_that_does_not_fit(value: bytes, reason: str) -> None:
-    schema = TypedSchema("json", json.dumps(JSON_SCHEMA).encode())
-    found, failures = _decode(schema, b'{"id": 1}', value, b'{"id": 2}')
+    found, failures = _decode(_BY_JSON, b'{"id": 1}', value, b'{"id": 2}')
     assert [row and row["id"] for row in found] == [1, None, 2]
     ((row, said),) = failures
     assert row == 1
@@ -196,15 +120,16 @@ def test_a_json_number_beyond_a_double_is_a_misfit() -> None:
 
 
 def test_avro_by_its_schema() -> None:
-    schema = TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode())
     inner = {**AVRO_VALUE, "id": 8}
-    found, failures = _decode(schema, _avro(AVRO_VALUE), None, _avro({**AVRO_VALUE, "next": inner}))
+    found, failures = _decode(
+        _BY_AVRO, _avro(AVRO_VALUE), None, _avro({**AVRO_VALUE, "next": inner})
+    )
     assert failures == []
     expected = {**AVRO_VALUE, "tags": [("x", 1)], "either": "5"}
     assert found[:2] == [expected, None]
     assert json.loads(found[2]["next"])["amount"] == "12.34"
     data = _avro(AVRO_VALUE)
-    found, failures = _decode(schema, data[:-2], data + b"x", b"")
+    found, failures = _decode(_BY_AVRO, data[:-2], data + b"x", b"")
     assert found == [None] * 3
     assert [row for row, _ in failures] == [0, 1, 2]
     assert failures[1].reason == "1 bytes remain after the value described by the Avro schema"
@@ -272,19 +197,7 @@ def test_avro_that_nests_too_deeply_is_a_misfit(levels: int, next_of: Any) -> No
     assert (row, reason) == (0, "it nests too deeply")
 
 
-_NESTED: Any = {
-    "type": "record",
-    "name": "Node",
-    "fields": [
-        {"name": "next", "type": ["null", "Node"]},
-        {"name": "all", "type": {"type": "array", "items": "Node"}},
-        {"name": "by", "type": {"type": "map", "values": ["string", "Node"]}},
-        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["A", "B"]}},
-        {"name": "id", "type": {"type": "fixed", "name": "Id", "size": 4}},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-        {"name": "ratio", "type": ["double", "float", "boolean", "int", "bytes"]},
-    ],
-}
+_NESTED: Any = _SCHEMAS["nested"]
 
 
 def _nested(levels: int) -> dict[str, Any]:
@@ -330,8 +243,7 @@ def test_any_bytes_are_passed_over_in_bounded_time(noise: bytes, at: int) -> Non
 
 @pytest.mark.slow
 def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
-    source = tmp_path / "order.proto"
-    source.write_text(PROTO)
+    source = _HERE / "order.proto"
     with pytest.raises(
         PipelineError, match=r"several messages: name one \(shop.Line, shop.Order\)"
     ):
@@ -369,7 +281,7 @@ def test_protobuf_by_source_and_descriptors(tmp_path: Path) -> None:
 
 def _serialized(folder: Path) -> bytes:
     """Return a message as another program writes it: with generated code, in a separate process."""
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}"]
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{_HERE}", f"--python_out={folder}"]
     subprocess.run([*command, "order.proto"], check=True, timeout=280)
     script = (
         "import sys, order_pb2 as p; o = p.Order(id=7, state=1, lines=[p.Line(sku='a')], "
@@ -386,7 +298,7 @@ def _serialized(folder: Path) -> bytes:
 @given(st.data())
 def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
     """Valid values with a byte changed, removed or added, and noise."""
-    schema = data.draw(st.sampled_from(_SCHEMAS))
+    schema = data.draw(st.sampled_from(_SAMPLES))
     raw = bytearray(_avro(AVRO_VALUE) if schema.kind == "avro" else json.dumps(JSON_VALUE).encode())
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     cut = raw[: data.draw(st.integers(0, len(raw)))]
@@ -397,9 +309,9 @@ def test_any_bytes_are_a_value_or_a_reason(data: st.DataObject) -> None:
         assert reason
 
 
-_SCHEMAS = [
-    TypedSchema("avro", json.dumps(AVRO_SCHEMA).encode()),
-    TypedSchema("json", json.dumps(JSON_SCHEMA).encode()),
+_SAMPLES = [
+    _BY_AVRO,
+    _BY_JSON,
     TypedSchema("avro", b'["null", "double", {"type": "array", "items": "float"}]'),
     TypedSchema("avro", b'"string"'),
     TypedSchema("json", b"true"),
@@ -434,19 +346,14 @@ def test_columns_of_one_name_are_refused() -> None:
         ).schema()
 
 
-def test_fields_become_columns(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(
-        cluster, name, [(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])]
-    )
+def test_fields_become_columns(lake: Lake, tmp_path: Path) -> None:
+    name = lake.written([(True, [(b'{"k": 1}', b'{"a": "x", "offset": 5}'), (b'{"k": 2}', None)])])
     layout = Layout(
         key=_json(k={"type": "integer"}),
         value=_json(a={"type": "string"}, offset={"type": "integer"}),
         is_flat=True,
     )
-    export(name, to=str(tmp_path), layout=layout)
+    lake.export(name, layout=layout)
     import pyarrow.dataset as pads  # and with it pandas, which every worker would import
 
     table = pads.dataset(tmp_path / f"topic={name}").to_table(
@@ -463,12 +370,10 @@ _SOME_WRONG = [
 ]
 
 
-def test_a_record_that_does_not_fit_fails_the_export(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
-) -> None:
+def test_a_record_that_does_not_fit_fails_the_export(lake: Lake, place: Any) -> None:
     """One message names it, nothing is visible, and the corrected run exports everything."""
-    name = topic(2)
-    transact(cluster, name, _SOME_WRONG, partition=1)
+    name = lake.topic(2)
+    lake.write(name, _SOME_WRONG, partition=1)
     layout = Layout(value=_json(a={"type": "integer"}))
     from lacuna.pipeline.spark_errors import job_errors
 
@@ -478,52 +383,46 @@ def test_a_record_that_does_not_fit_fails_the_export(
         ),
         job_errors(),
     ):
-        export(name, to=place.url, layout=layout)
+        lake.export(name, to=place.url, layout=layout)
     assert place.rows(name) == []
     assert place.names("_staging") == []
-    report = export(name, to=place.url, layout=layout, on_error="null")
+    report = lake.export(name, to=place.url, layout=layout, on_error="null")
     assert (report.records, report.misfits) == (4, 2)
     assert [row[4] for row in place.rows(name)] == [{"a": 1}, None, {"a": 3}, None]
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_binds_nobody(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any
-) -> None:
-    """Its message asks for a corrected schema, which may have other columns and partitions because nothing
-    was visible.
-    """
-    name = topic()
-    transact(cluster, name, [(True, [(b"k", b'{"a": "x"}')])])
+def test_a_run_that_failed_binds_nobody(lake: Lake, place: Any) -> None:
+    """A corrected schema may have other columns and partitions, because nothing was visible."""
+    name = lake.written([(True, [(b"k", b'{"a": "x"}')])])
     wrong = Layout(value=_json(a={"type": "integer"}), partition_by="day")
     mended = Layout(value=_json(a={"type": "string"}), partition_by="hour")
     for _ in range(2):
         with pytest.raises(Exception, match="correct the schema"):
-            export(name, to=place.url, layout=wrong)
-    assert export(name, to=place.url, layout=mended).records == 1
+            lake.export(name, to=place.url, layout=wrong)
+    assert lake.export(name, to=place.url, layout=mended).records == 1
     assert [row[4] for row in place.rows(name)] == [{"a": "x"}]
-    transact(cluster, name, [(True, [(b"k", b'{"a": "y", "b": "z"}')])])
+    lake.write(name, [(True, [(b"k", b'{"a": "y", "b": "z"}')])])
     added = Layout(value=_json(a={"type": "string"}, b={"type": "integer"}), partition_by="hour")
     with pytest.raises(Exception, match="correct the schema"):
-        export(name, to=place.url, layout=added)
+        lake.export(name, to=place.url, layout=added)
     with pytest.raises(DestinationError, match="has other columns"):
-        export(name, to=place.url, layout=replace(wrong, partition_by="hour"))
+        lake.export(name, to=place.url, layout=replace(wrong, partition_by="hour"))
     added = Layout(value=_json(a={"type": "string"}, b={"type": "string"}), partition_by="hour")
-    assert export(name, to=place.url, layout=added).records == 1
+    assert lake.export(name, to=place.url, layout=added).records == 1
 
 
 @pytest.mark.slow
-def test_quarantine_keeps_records_as_they_came(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, place: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(cluster, name, _SOME_WRONG)
+def test_quarantine_keeps_records_as_they_came(lake: Lake, place: Any, tmp_path: Path) -> None:
+    name = lake.written(_SOME_WRONG)
     layout = Layout(value=_json(a={"type": "integer"}))
-    report = export(name, to=place.url, layout=layout, on_error="quarantine")
+    report = lake.export(name, to=place.url, layout=layout, on_error="quarantine")
     assert (report.records, report.misfits, report.quarantined) == (2, 2, 2)
     assert [row[4] for row in place.rows(name)] == [{"a": 1}, {"a": 3}]
     (hidden,) = place.names(f"topic={name}/run=000001/_quarantine")
-    export(name, to=str(tmp_path / "table"), format="iceberg", layout=layout, on_error="quarantine")
+    lake.export(
+        name, to=str(tmp_path / "table"), format="iceberg", layout=layout, on_error="quarantine"
+    )
     (beside,) = (tmp_path / "table").glob("lacuna/*/_quarantine/**/*.parquet")
     files = [beside]
     if not place.url.startswith("s3"):
@@ -534,26 +433,18 @@ def test_quarantine_keeps_records_as_they_came(
         assert kept[1]["reason"] == "value: $.a: 'x' is not of type 'integer'"
 
 
-def test_quarantine_of_all_records(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
-    transact(cluster, name, [(True, [(b"k", b"no")] * 3)])
+def test_quarantine_of_all_records(lake: Lake) -> None:
+    name = lake.written([(True, [(b"k", b"no")] * 3)])
     layout = Layout(value=_json(a={"type": "object", "additionalProperties": {"type": "integer"}}))
-    report = export(name, to=str(tmp_path), layout=layout, on_error="quarantine")
+    report = lake.export(name, layout=layout, on_error="quarantine")
     assert (report.records, report.misfits, report.quarantined) == (0, 3, 3)
 
 
-def test_confluent_prefixed_avro(
-    cluster: Cluster, topic: Any, export: Any, transact: Any, tmp_path: Path
-) -> None:
-    name = topic()
+def test_confluent_prefixed_avro(lake: Lake, tmp_path: Path) -> None:
+    name = lake.topic()
     head = struct.pack(">bi", 0, 17)
-    transact(cluster, name, [(True, [(None, head + _avro(AVRO_VALUE))])])
-    document = json.dumps(AVRO_SCHEMA).encode()
-    export(
-        name, to=str(tmp_path), layout=Layout(value=TypedSchema("avro", document, has_prefix=True))
-    )
+    lake.write(name, [(True, [(None, head + _avro(AVRO_VALUE))])])
+    lake.export(name, layout=Layout(value=replace(_BY_AVRO, has_prefix=True)))
     import pyarrow.dataset as pads
 
     (row,) = pads.dataset(tmp_path / f"topic={name}").to_table().to_pylist()

@@ -2,7 +2,6 @@
 
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,12 @@ from lacuna.logstore.objects import DirectoryStore
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments import metadata_prefix
 from lacuna.operating.moto import CREDENTIALS
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.errors import DamagedDataError, PipelineError, StaleMetadataError
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata import open_metadata
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.metadata.stored import StoredMetadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import control_of, housekeeping_of, transact
 
 HOUR_MS = 3_600_000
 
@@ -30,21 +27,20 @@ HOUR_MS = 3_600_000
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_a_snapshot_says_what_the_control_plane_says(
-    cluster: Cluster, transact: Callable[..., object], monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in CREDENTIALS.items():
         monkeypatch.setenv(name, value)
     topic = cluster.create_topic("snapshot", partitions=3)
     transact(cluster, topic, [(True, [(b"k", b"v")]), (False, [(b"k", b"w")] * 20)], 1)
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
+    with control_of(cluster) as control:
         done = publish_metadata(
-            control, shared_store(location.store), keep_ms=HOUR_MS, now_ms=wall_clock_ms()
+            control, shared_store(cluster.store_url), keep_ms=HOUR_MS, now_ms=wall_clock_ms()
         )
         topic_id = control.topics()[topic].topic_id
         expected = control.partition_logs([(topic_id, partition) for partition in range(3)])
     assert done.partitions >= 3
-    stored = open_metadata(location, "bucket")
+    stored = StoredMetadata(cluster.store_url)
     assert stored.topics()[topic].partition_count == 3
     found = stored.partition_logs([(topic_id, partition) for partition in range(3)])
     for log, wanted in zip(found, expected, strict=True):
@@ -63,13 +59,12 @@ def test_a_snapshot_says_what_the_control_plane_says(
 def test_what_lacuna_never_wrote_stands_in_nobodys_way(lacuna_private_cluster: Cluster) -> None:
     """A foreign object beside the snapshots is skipped and stays."""
     cluster = lacuna_private_cluster
-    location = find_cluster(data=str(cluster.data))
-    store = shared_store(location.store)
-    with JobClient(location.require_control()) as control:
+    store = shared_store(cluster.store_url)
+    with control_of(cluster) as control:
         stray = metadata_prefix(control.cluster_id) + "notes.txt"
         store.put(stray, [b"not ours"])
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
-    assert open_metadata(location, "bucket").topics() == {}
+    assert StoredMetadata(cluster.store_url).topics() == {}
     assert bytes(store.get_all(stray)) == b"not ours"
 
 
@@ -78,51 +73,46 @@ def test_the_newest_valid_snapshot_counts_and_old_ones_are_removed(
 ) -> None:
     cluster = lacuna_private_cluster
     cluster.create_topic("early")
-    location = find_cluster(data=str(cluster.data))
-    store = shared_store(location.store)
+    store = shared_store(cluster.store_url)
     now_ms = wall_clock_ms()
     with pytest.raises(PipelineError, match="there is none: publish one"):
-        open_metadata(location, "bucket")
-    with JobClient(location.require_control()) as control:
+        StoredMetadata(cluster.store_url)
+    with control_of(cluster) as control:
         publish_metadata(control, store, keep_ms=1000, now_ms=now_ms - 5000)
         with pytest.raises(PipelineError, match="the last one has expired"):
-            StoredMetadata(location.store)
+            StoredMetadata(cluster.store_url)
         first = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms)
         assert first.removed == 1
-        reader = StoredMetadata(location.store, lambda: now_ms)
+        reader = StoredMetadata(cluster.store_url, lambda: now_ms)
         assert set(reader.topics()) == {"early"}
         cluster.create_topic("late")
         second = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms + 1)
         cluster_id = control.cluster_id
     assert set(reader.topics()) == {"early", "late"}
-    assert reader.name == second.name
+    assert reader._name == second.name
     assert len({info.key.split("/")[2] for info in store.list(metadata_prefix(cluster_id))}) == 2
 
 
 def test_nobody_goes_back_to_an_older_snapshot(lacuna_private_cluster: Cluster) -> None:
     """With an older snapshot, a stream would mistake its topics for others, or read records again."""
     cluster = lacuna_private_cluster
-    location = find_cluster(data=str(cluster.data))
-    store = shared_store(location.store)
+    store = shared_store(cluster.store_url)
     now_ms = wall_clock_ms()
-    with JobClient(location.require_control()) as control:
+    with control_of(cluster) as control:
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=now_ms - 2000)
         publish_metadata(control, store, keep_ms=3000, now_ms=now_ms - 1000)
     moments = iter([now_ms, now_ms + 5000])
-    reader = StoredMetadata(location.store, lambda: next(moments))
+    reader = StoredMetadata(cluster.store_url, lambda: next(moments))
     with pytest.raises(PipelineError, match="the last one has expired"):
         reader.topics()
 
 
-def test_what_a_valid_snapshot_speaks_of_is_not_collected(
-    lacuna_private_cluster: Cluster, transact: Callable[..., object]
-) -> None:
+def test_what_a_valid_snapshot_speaks_of_is_not_collected(lacuna_private_cluster: Cluster) -> None:
     cluster = lacuna_private_cluster
     topic = cluster.create_topic("kept")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
+    with control_of(cluster) as control:
+        store = shared_store(cluster.store_url)
         publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
         topic_id = control.topics()[topic].topic_id
         (log,) = control.partition_logs([(topic_id, 0)])
@@ -140,9 +130,8 @@ def test_what_a_valid_snapshot_speaks_of_is_not_collected(
 def test_each_flipped_byte_is_found(lacuna_private_cluster: Cluster) -> None:
     cluster = lacuna_private_cluster
     cluster.create_topic("flipped", partitions=2)
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
+    with control_of(cluster) as control:
+        store = shared_store(cluster.store_url)
         assert isinstance(store, DirectoryStore)
         done = publish_metadata(control, store, keep_ms=HOUR_MS, now_ms=wall_clock_ms())
         topic_id = control.topics()["flipped"].topic_id
@@ -153,7 +142,7 @@ def test_each_flipped_byte_is_found(lacuna_private_cluster: Cluster) -> None:
         for position in range(len(sound)):
             path.write_bytes(_flip(sound, position))
             with pytest.raises(DamagedDataError, match=key):
-                StoredMetadata(location.store).partition_logs([(topic_id, 0), (topic_id, 1)])
+                StoredMetadata(cluster.store_url).partition_logs([(topic_id, 0), (topic_id, 1)])
         path.write_bytes(sound)
 
 
@@ -217,9 +206,7 @@ def _flip(data: bytes, position: int) -> bytes:
 
 
 def _collect(cluster: Cluster) -> None:
-    housekeeping = cluster.embedded.agents[0].housekeeping
-    assert housekeeping is not None
-    cluster.run(housekeeping.collect())
+    cluster.run(housekeeping_of(cluster).collect())
 
 
 def _delete_topic(topic_id: bytes) -> Command:

@@ -1,11 +1,11 @@
 """Reads a topic as a DataFrame, without Spark, and with a Kafka client."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import Filter
 from pyspark.sql.types import StructType
@@ -13,7 +13,10 @@ from pyspark.sql.types import StructType
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.planning import ReadTask
+from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.source import LacunaDataSource
+from lacuna.pipeline.datasource.spark_api import UnlimitedReader
+from lacuna.pipeline.datasource.stream import Json, StreamReader
 from lacuna.testing import Cluster
 
 Load = Callable[..., DataFrame]
@@ -25,6 +28,24 @@ def options_of(cluster: Cluster, topic: str, **options: Any) -> dict[str, str]:
     if not {"assign", "subscribePattern", "subscribe"} & options.keys():
         found["subscribe"] = topic
     return found
+
+
+@contextmanager
+def stream_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamReader]:
+    """Yield a reader of a stream, by default from the earliest offset, and stop it at the end."""
+    given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
+    reader = StreamReader(Options(given), RECORD_COLUMNS)
+    try:
+        yield reader
+    finally:
+        reader.stop()
+
+
+def values_of(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> list[bytes]:
+    """Return the values of a micro-batch."""
+    tasks = reader.partitions(start, end)
+    batches = [batch for task in tasks for batch in reader.read(task)]
+    return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
 @pytest.fixture
@@ -86,27 +107,3 @@ def plan(cluster: Cluster) -> Callable[..., Planned]:
         return Planned(options_of(cluster, topic, **options), list(filters))
 
     return plan_topic
-
-
-def consume(cluster: Cluster, topic: str, partition: int) -> list[Any]:
-    """Return the committed messages that librdkafka reads."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "reading",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0)])
-    found: list[Any] = []
-    try:
-        while True:
-            message = consumer.poll(60)
-            assert message is not None, "no answer for 30 s"
-            if message.error() is not None:
-                return found
-            found.append(message)
-    finally:
-        consumer.close()

@@ -9,17 +9,11 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.pipeline.control import JobClient
-from lacuna.pipeline.datasource.options import Options
-from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.spark_api import ReadAllAvailable
-from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import PipelineError
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
-from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.reading.conftest import Load, Planned, consume, options_of
+from tests.pipeline.conftest import consumed, publish_snapshot, transact, transactional
+from tests.pipeline.reading.conftest import Load, Planned, stream_reader, values_of
 
 Plan = Callable[..., Planned]
 
@@ -99,7 +93,7 @@ def test_s14_the_frame_is_what_a_read_committed_consumer_gets(cluster: Cluster, 
         _row_of(message)
         for topic, partitions in topics.items()
         for partition in range(partitions)
-        for message in consume(cluster, topic, partition)
+        for message in consumed(cluster, topic, [partition])
     ]
     assert len(expected) == 3 * 5 * (2 * len(_RECORDS) + 4)
     assert sorted(found, key=lambda row: row[:3]) == expected
@@ -117,12 +111,7 @@ def _next_second() -> int:
 def _transfers(cluster: Cluster, name: str) -> tuple[str, Producer, Callable[[], None]]:
     """Two topics, of which an open transaction holds the second back. Return them, its producer, and a transfer."""
     topics = [cluster.create_topic(f"{name}-{side}", 1) for side in ("debit", "credit")]
-    holder, mover = (
-        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"{name}-{role}"})
-        for role in ("holds", "moves")
-    )
-    for producer in (holder, mover):
-        producer.init_transactions(60)
+    holder, mover = (transactional(cluster, f"{name}-{role}") for role in ("holds", "moves"))
 
     def move() -> None:
         mover.begin_transaction()
@@ -146,10 +135,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
 
     assert values() == [b"moved"]
     assert values(cut="transactions") == []
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     then = str(_next_second())
     holder.commit_transaction(60)
     assert sorted(values(cut="transactions")) == [b"held", b"moved", b"moved"]
@@ -163,9 +149,7 @@ def test_s3_a_batch_with_a_cut_splits_no_transaction(cluster: Cluster, plan: Pla
 
 def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster) -> None:
     topics, holder, move = _transfers(cluster, "cut-stream")
-    given = options_of(cluster, topics, cut="transactions", startingOffsets="earliest")
-    reader = StreamReader(Options(given), RECORD_COLUMNS)
-    try:
+    with stream_reader(cluster, topics, cut="transactions") as reader:
         start = reader.initialOffset()
         move()
         held = reader.latestOffset(start, ReadAllAvailable())
@@ -173,15 +157,7 @@ def test_s3_each_micro_batch_with_a_cut_has_whole_transactions(cluster: Cluster)
         holder.commit_transaction(60)
         end = reader.latestOffset(held, ReadAllAvailable())
         assert [parts["0"] for parts in end.values()] == [2, 1]
-        rows = [
-            value
-            for task in reader.partitions(held, end)
-            for batch in reader.read(task)
-            for value in batch.column("value").to_pylist()
-        ]
-        assert sorted(rows) == [b"held", b"moved", b"moved"]
-    finally:
-        reader.stop()
+        assert sorted(values_of(reader, held, end)) == [b"held", b"moved", b"moved"]
 
 
 def test_a_past_time_shows_what_a_consumer_could_see(
@@ -190,14 +166,10 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     """The later outcome of open transactions does not matter. A snapshot of the metadata gives the same result."""
     topic = cluster.create_topic("past", 2)
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
-    open_ones = [
-        Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"past-{end}"})
-        for end in ("commits", "aborts")
-    ]
+    open_ones = [transactional(cluster, f"past-{end}") for end in ("commits", "aborts")]
     plain.produce(topic, b"before", partition=0)
     plain.flush(60)
     for producer in open_ones:
-        producer.init_transactions(60)
         producer.begin_transaction()
         for partition in range(2):
             producer.produce(topic, b"open", partition=partition)
@@ -225,10 +197,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     ):
         values(asOf="2020-01-01T00:00Z")
 
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
-        store = shared_store(location.store)
-        publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+    publish_snapshot(cluster)
     plain.produce(topic, b"later", partition=0)
     plain.flush(60)
     later = _next_second()
@@ -253,7 +222,7 @@ def test_a_past_time_shows_what_a_consumer_could_see(
     ],
 )
 def test_s18_aborted_records_are_not_read(
-    cluster: Cluster, plan: Plan, transact: Any, outcomes: list[bool], request: Any
+    cluster: Cluster, plan: Plan, outcomes: list[bool], request: Any
 ) -> None:
     """Tests rules S14, S16 and S18."""
     topic = cluster.create_topic("holes" + "".join("AC"[each] for each in outcomes))
@@ -273,8 +242,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
     """Tests rules S3 and S13."""
     topic = cluster.create_topic("ongoing")
     plain = Producer({"bootstrap.servers": cluster.bootstrap})
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": "ongoing"})
-    producer.init_transactions(60)
+    producer = transactional(cluster, "ongoing")
 
     def produce(by: Producer, value: bytes) -> None:
         by.produce(topic, value)
@@ -291,7 +259,7 @@ def test_s13_an_ongoing_transaction_is_not_passed(cluster: Cluster, plan: Plan) 
     assert plan(topic).offsets() == [0, 1, 2]
 
 
-def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_some_columns_alone(cluster: Cluster, load: Load) -> None:
     """A user's schema is a projection in its order. Omitted columns are not decoded."""
     topic = cluster.create_topic("columns")
     transact(cluster, topic, [(True, [(b"k", b"v"), (None, b"w")])])
@@ -309,7 +277,7 @@ def test_some_columns_alone(cluster: Cluster, load: Load, transact: Any) -> None
 
 
 @pytest.mark.slow
-def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan) -> None:
     for name in ("pattern-a", "pattern-b", "pattern-other"):
         topic = cluster.create_topic(name, 2)
         for partition in range(2):
@@ -322,7 +290,7 @@ def test_subscribe_pattern_and_assign(cluster: Cluster, plan: Plan, transact: An
     assert plan("", subscribePattern="nothing.*").rows() == []
 
 
-def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact: Any) -> None:
+def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan) -> None:
     """minPartitions and maxRecordsPerPartition both divide the offsets evenly, also within an extent."""
     topic = cluster.create_topic("split", 2)
     records = [(b"k", b"v" * 500)] * 20
@@ -344,9 +312,7 @@ def test_a_partition_is_split(cluster: Cluster, load: Load, plan: Plan, transact
     assert frame.count() == 320
 
 
-def test_a_plain_session_reads_too(
-    spark: SparkSession, cluster: Cluster, load: Load, transact: Any
-) -> None:
+def test_a_plain_session_reads_too(spark: SparkSession, cluster: Cluster, load: Load) -> None:
     """Without spark.sql.python.filterPushdown.enabled, Spark rejects a reader with pushFilters."""
     topic = cluster.create_topic("plain")
     transact(cluster, topic, [(True, [(b"k", b"%d" % i) for i in range(10)])])

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,7 +15,7 @@ from lacuna.pipeline.datasource.bounds import TopicPartition
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import UNMERGED
+from tests.pipeline.conftest import UNMERGED, transact
 from tests.pipeline.reading.conftest import Load, options_of
 from tests.pipeline.reading.sinks import Sink
 
@@ -37,9 +36,7 @@ def copies(cluster: Cluster) -> int:
     return sum(is_hot_key(info.key) for info in shared_store(cluster.store_url).list())
 
 
-def test_a_batch_and_the_count_of_keys(
-    cluster: Cluster, transact: Any, load: Load, spark: SparkSession
-) -> None:
+def test_a_batch_and_the_count_of_keys(cluster: Cluster, load: Load, spark: SparkSession) -> None:
     topic = cluster.create_topic("hot-batch")
     written = transact(cluster, topic, [(each, [(b"a", b"1")]) for each in (True, False, True)])
     rows = {row.offset: (bytes(row.key), bytes(row.value)) for row in load(topic).collect()}
@@ -54,7 +51,7 @@ def test_a_batch_and_the_count_of_keys(
 
 
 def test_a_stream_copies_each_segment_once(
-    cluster: Cluster, transact: Any, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, spark: SparkSession, tmp_path: Path
 ) -> None:
     topic, sink = cluster.create_topic("hot-stream"), Sink(spark, tmp_path)
     committed: dict[int, tuple[bytes | None, bytes | None]] = {}

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
@@ -14,41 +13,18 @@ from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource import stream as stream_module
 from lacuna.pipeline.datasource.connection import Connection
-from lacuna.pipeline.datasource.options import Options
-from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
 from lacuna.pipeline.datasource.spark_api import UnlimitedReader
-from lacuna.pipeline.datasource.stream import Json, StreamReader
 from lacuna.pipeline.errors import DataLossError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.testing import Cluster
-from tests.pipeline.reading.conftest import Planned, options_of
-
-
-def _deleted(cluster: Cluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
+from tests.pipeline.conftest import delete_topic, pins_of, transact
+from tests.pipeline.reading.conftest import Planned, options_of, stream_reader, values_of
 
 
 def _made_anew(cluster: Cluster, topic: str) -> None:
-    _deleted(cluster, topic)
+    delete_topic(cluster, topic)
     cluster.create_topic(topic)
-
-
-@contextmanager
-def _reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[StreamReader]:
-    given = options_of(cluster, topic, **{"startingOffsets": "earliest", **options})
-    reader = StreamReader(Options(given), RECORD_COLUMNS)
-    try:
-        yield reader
-    finally:
-        reader.stop()
-
-
-def _values(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> list[bytes]:
-    tasks = reader.partitions(start, end)
-    batches = [batch for task in tasks for batch in reader.read(task)]
-    return [value for batch in batches for value in batch.column("value").to_pylist()]
 
 
 @pytest.mark.parametrize(
@@ -62,19 +38,19 @@ def _values(reader: StreamReader | UnlimitedReader, start: Json, end: Json) -> l
     ],
 )
 def test_a_topic_that_was_made_anew(
-    cluster: Cluster, transact: Any, records: int, limit: ReadLimit, ends: list[int]
+    cluster: Cluster, records: int, limit: ReadLimit, ends: list[int]
 ) -> None:
     """It counts as loss, whatever its offsets are. If loss is allowed, the stream reads the whole new topic."""
     topic = cluster.create_topic(f"anew-{records}-{len(ends)}")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 5)])
-    with _reader(cluster, topic) as reader:
+    with stream_reader(cluster, topic) as reader:
         start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     assert start[topic]["0"] == 5
     _made_anew(cluster, topic)
     values = [b"%d" % number for number in range(records)]
     transact(cluster, topic, [(True, [(b"k", value) for value in values])])
 
-    with _reader(cluster, topic) as failing:
+    with stream_reader(cluster, topic) as failing:
         message = f"topic {topic} was deleted and recreated"
         with pytest.raises(DataLossError, match=message):
             failing.latestOffset(start, limit)
@@ -82,70 +58,64 @@ def test_a_topic_that_was_made_anew(
             failing.partitions(start, {topic: {**start[topic], "0": 7}})
 
     found: list[bytes] = []
-    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+    with stream_reader(cluster, topic, failOnDataLoss="false") as reader:
         for offset in ends:
             end = reader.latestOffset(start, limit)
             assert end[topic]["0"] == offset
-            found += _values(reader, start, end)
+            found += values_of(reader, start, end)
             start = end
     assert found == values
 
 
-def test_a_topic_that_is_made_anew_before_its_batch_is_planned(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_a_topic_that_is_made_anew_before_its_batch_is_planned(cluster: Cluster) -> None:
     """The batch's offsets belong to the deleted topic, so it contains nothing of the new one."""
     topic = cluster.create_topic("anew-planned")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
-    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+    with stream_reader(cluster, topic, failOnDataLoss="false") as reader:
         start = reader.initialOffset()
         end = reader.latestOffset(start, ReadAllAvailable())
         _made_anew(cluster, topic)
         transact(cluster, topic, [(True, [(b"k", b"new")] * 4)])
-        assert _values(reader, start, end) == []
-        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
+        assert values_of(reader, start, end) == []
+        assert values_of(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
 
 
-def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_available_now_leaves_a_topic_that_was_made_anew_to_the_next_run(cluster: Cluster) -> None:
     topic = cluster.create_topic("anew-available")
     transact(cluster, topic, [(True, [(b"k", b"old")] * 9)])
-    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+    with stream_reader(cluster, topic, failOnDataLoss="false") as reader:
         reader.prepareForTriggerAvailableNow()
         start = reader.latestOffset(reader.initialOffset(), ReadMaxRows(5))
         _made_anew(cluster, topic)
         transact(cluster, topic, [(True, [(b"k", b"new")] * 4)])
         end = reader.latestOffset(start, ReadMaxRows(5))
-        assert _values(reader, start, end) == []
-    with _reader(cluster, topic, failOnDataLoss="false") as reader:
-        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
+        assert values_of(reader, start, end) == []
+    with stream_reader(cluster, topic, failOnDataLoss="false") as reader:
+        assert values_of(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"new"] * 4
 
 
-def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_a_topic_that_lost_its_newest_records_is_read_on_from_its_end(cluster: Cluster) -> None:
     """A journal with an accepted loss has the same topic, and the query's position is beyond its end."""
     topic = cluster.create_topic("shortened")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 3)])
-    with _reader(cluster, topic) as failing:
+    with stream_reader(cluster, topic) as failing:
         first = failing.latestOffset(failing.initialOffset(), ReadAllAvailable())
         start = {topic: {**first[topic], "0": 5}}
         with pytest.raises(DataLossError, match="ends at offset 3, but the query has read up to 5"):
             failing.latestOffset(start, ReadAllAvailable())
-    with _reader(cluster, topic, failOnDataLoss="false") as reader:
+    with stream_reader(cluster, topic, failOnDataLoss="false") as reader:
         end = reader.latestOffset(start, ReadAllAvailable())
         assert end == first
-        assert _values(reader, start, end) == []
+        assert values_of(reader, start, end) == []
         transact(cluster, topic, [(True, [(b"k", b"after")])])
-        assert _values(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"after"]
+        assert values_of(reader, end, reader.latestOffset(end, ReadAllAvailable())) == [b"after"]
 
 
 @pytest.mark.slow
-def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster, transact: Any) -> None:
+def test_a_batch_from_the_offsets_of_a_stream(cluster: Cluster) -> None:
     topic = cluster.create_topic("replayed")
     transact(cluster, topic, [(True, [(b"k", b"1")] * 2)])
-    with _reader(cluster, topic) as reader:
+    with stream_reader(cluster, topic) as reader:
         start = reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
     transact(cluster, topic, [(True, [(b"k", b"2")])])
     options = options_of(cluster, topic, startingOffsets=json.dumps(start))
@@ -163,8 +133,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 
     def asking(self: JobClient, keys: Any) -> Any:
         while left:
-            admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-            admin.delete_topics([topic])[left.pop()].result(60)
+            delete_topic(cluster, left.pop())
         return ask(self, keys)
 
     monkeypatch.setattr(JobClient, "partition_logs", asking)
@@ -172,7 +141,7 @@ def _deleted_behind_the_look(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, 
 
 @pytest.mark.slow
 def test_a_topic_that_is_deleted_while_a_batch_is_planned(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is the same as for a topic that was deleted before."""
     for topic in ("planned-1", "planned-2"):
@@ -185,19 +154,16 @@ def test_a_topic_that_is_deleted_while_a_batch_is_planned(
 
 @pytest.mark.parametrize("may_lose", [True, False])
 def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch, may_lose: bool
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, may_lose: bool
 ) -> None:
     """It counts as loss, and a stream that allows loss continues."""
     lost, kept = f"lost-{may_lose}", f"kept-{may_lose}"
     for topic in (lost, kept):
         cluster.create_topic(topic)
         transact(cluster, topic, [(True, [(b"k", topic.encode())])])
-    options = options_of(
-        cluster, "", subscribe=f"{lost},{kept}", failOnDataLoss=str(not may_lose).lower()
-    )
-    reader = StreamReader(Options(options), RECORD_COLUMNS)
+    options = {"subscribe": f"{lost},{kept}", "failOnDataLoss": str(not may_lose).lower()}
     start = {topic: {"0": 0} for topic in (lost, kept)}
-    try:
+    with stream_reader(cluster, "", **options) as reader:
         end = reader.latestOffset(start, ReadAllAvailable())
         _deleted_behind_the_look(monkeypatch, cluster, lost)
         if not may_lose:
@@ -207,17 +173,15 @@ def test_a_topic_that_is_deleted_while_a_micro_batch_is_planned(
         (task,) = reader.partitions(start, end)
         (batch,) = reader.read(task)
         assert batch.column("value").to_pylist() == [kept.encode()]
-    finally:
-        reader.stop()
 
 
 def test_the_end_of_a_batch_waits_for_nobody(
-    cluster: Cluster, transact: Any, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A pin that cannot be released now is released with the next batch's."""
     topic = cluster.create_topic("unpinned")
     transact(cluster, topic, [(True, [(b"k", b"v")])])
-    pins = cluster.embedded.running.runtime._state.segments.pins
+    pins = pins_of(cluster)
     before = set(pins)
     asked: list[int] = []
 
@@ -225,9 +189,8 @@ def test_the_end_of_a_batch_waits_for_nobody(
         asked.append(pin_id)
         raise ControlPlaneUnavailable("away")
 
-    reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
     start = {topic: {"0": 0}}
-    try:
+    with stream_reader(cluster, topic, pin="1h") as reader:
         end = reader.latestOffset(start, ReadAllAvailable())
         for _ in range(2):
             reader.partitions(start, end)
@@ -239,8 +202,6 @@ def test_the_end_of_a_batch_waits_for_nobody(
         monkeypatch.setattr(stream_module, "unpin", pinning.unpin)
         reader.commit(end)
         assert set(pins) == before
-    finally:
-        reader.stop()
 
 
 def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
@@ -262,37 +223,35 @@ def test_a_mistake_is_told_at_once_by_who_waited(cluster: Cluster) -> None:
 @contextmanager
 def _old_reader(cluster: Cluster, topic: str, **options: Any) -> Iterator[UnlimitedReader]:
     """A reader as PySpark 4.0 and 4.1 use it: they request the latest offsets without the start of the batch."""
-    with _reader(cluster, topic, **options) as reader:
+    with stream_reader(cluster, topic, **options) as reader:
         yield UnlimitedReader(reader)
 
 
-def test_an_old_spark_reads_a_first_batch_again_after_a_crash(
-    cluster: Cluster, transact: Any
-) -> None:
+def test_an_old_spark_reads_a_first_batch_again_after_a_crash(cluster: Cluster) -> None:
     """The batch already has records, so its start may not move."""
     topic = cluster.create_topic("old-first")
     written = transact(cluster, topic, [(True, [(b"k", b"%d" % each) for each in range(5)])])
     values = [value for _, value in written.committed.values()]
     with _old_reader(cluster, topic, startingTimestamp="1") as reader:
         end = reader.latestOffset()
-        assert _values(reader, reader.initialOffset(), end) == values
+        assert values_of(reader, reader.initialOffset(), end) == values
     with _old_reader(cluster, topic, startingTimestamp="1") as restarted:
-        assert _values(restarted, restarted.initialOffset(), end) == values
+        assert values_of(restarted, restarted.initialOffset(), end) == values
 
 
-def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster, transact: Any) -> None:
+def test_an_old_spark_begins_at_the_latest_offset(cluster: Cluster) -> None:
     topic = cluster.create_topic("old-latest")
     transact(cluster, topic, [(True, [(b"k", b"before")])])
     with _old_reader(cluster, topic, startingOffsets="latest") as reader:
         first = reader.latestOffset()
-        assert _values(reader, reader.initialOffset(), first) == []
+        assert values_of(reader, reader.initialOffset(), first) == []
         transact(cluster, topic, [(True, [(b"k", b"after")])])
-        assert _values(reader, first, reader.latestOffset()) == [b"after"]
+        assert values_of(reader, first, reader.latestOffset()) == [b"after"]
 
 
 @pytest.mark.parametrize("is_made_anew", [True, False])
 def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
-    cluster: Cluster, transact: Any, is_made_anew: bool
+    cluster: Cluster, is_made_anew: bool
 ) -> None:
     topic, other = (cluster.create_topic(f"old-{each}-{is_made_anew}") for each in ("a", "b"))
     given = {"subscribe": f"{topic},{other}"}
@@ -300,11 +259,11 @@ def test_an_old_spark_learns_of_losses_when_its_batch_is_planned(
         transact(cluster, each, [(True, [(b"k", b"old")] * 3)])
     with _old_reader(cluster, "", **given) as reader:
         start = reader.latestOffset()
-    (_made_anew if is_made_anew else _deleted)(cluster, topic)
+    (_made_anew if is_made_anew else delete_topic)(cluster, topic)
     transact(cluster, other, [(True, [(b"k", b"new")])])
     with _old_reader(cluster, "", **given) as failing:
         end = failing.latestOffset()
         with pytest.raises(DataLossError, match=f"{topic} was deleted|{topic}-0 is gone"):
             failing.partitions(start, end)
     with _old_reader(cluster, "", failOnDataLoss="false", **given) as tolerant:
-        assert _values(tolerant, start, tolerant.latestOffset()) == [b"new"]
+        assert values_of(tolerant, start, tolerant.latestOffset()) == [b"new"]

@@ -8,17 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.controlplane.client import ControlPlace, ControlPlaneUnavailable
 from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.logstore.segments.merge import PASS_THROUGH_SIZE
-from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.batch import BatchReader
 from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.pinning import Hold
@@ -26,10 +21,17 @@ from lacuna.pipeline.datasource.plan_view import ViewTask
 from lacuna.pipeline.datasource.schema import PLAN_COLUMNS
 from lacuna.pipeline.errors import DamagedDataError, DataLossError
 from lacuna.pipeline.holding import HOLD_SECONDS
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata.publish import publish_metadata
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import (
+    MERGING,
+    control_of,
+    housekeeping_of,
+    pins_of,
+    transact,
+    transactional,
+)
 from tests.pipeline.reading.conftest import Load, Planned, options_of
 
 Plan = Callable[..., Planned]
@@ -38,19 +40,12 @@ Pins = Mapping[int, Any]
 HOLD_MS = int(HOLD_SECONDS * 1000)
 
 
-def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load) -> None:
     """S13, S14: every offset up to the high watermark is in one row."""
     topic = cluster.create_topic("shown")
     records = [(b"k", b"v")] * 10
     transact(cluster, topic, [(True, records), (False, records), (True, records)])
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "transactional.id": "open",
-            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
-        }
-    )
-    producer.init_transactions(60)
+    producer = transactional(cluster, "open")
     producer.begin_transaction()
     producer.produce(topic, b"v")
     producer.flush(60)
@@ -73,31 +68,20 @@ def test_s14_the_plan_view_shows_holes(cluster: Cluster, load: Load, transact: A
     producer.abort_transaction(60)
 
 
-def _never_by_itself() -> AgentParts:
-    merge = MergeSettings(min_age_ms=0, min_extents=2)
-    return AgentParts(
-        produce=ProduceSettings(hot_bytes=0),
-        housekeeping=HousekeepingSettings(
-            merge_interval_ms=1 << 40, collect_interval_ms=1 << 40, merge=merge
-        ),
-    )
-
-
 def _planned(cluster: Cluster, topic: str, **options: Any) -> Planned:
     return Planned(options_of(cluster, topic, **options), [])
 
 
 def _rewrite_and_collect(cluster: Cluster) -> None:
-    housekeeping = cluster.embedded.agents[0].housekeeping
-    assert housekeeping is not None
+    housekeeping = housekeeping_of(cluster)
     cluster.run(housekeeping.merge())
     cluster.advance(30 * 60_000)
     cluster.run(housekeeping.collect())
 
 
-def test_a_pin_keeps_what_a_plan_needs(transact: Any) -> None:
+def test_a_pin_keeps_what_a_plan_needs() -> None:
     """S14, S19: segments are merged and the old ones collected, and the older plan still reads."""
-    with Cluster(parts=_never_by_itself()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("pinned")
         records = [(b"k", b"v" * 100)] * 5
         written = transact(cluster, topic, [(True, records), (False, records)] * 5)
@@ -121,15 +105,15 @@ def _hold_of(planned: Planned) -> Hold:
 
 
 @pytest.fixture
-def held(transact: Any) -> Iterator[tuple[Cluster, Planned, Pins]]:
+def held() -> Iterator[tuple[Cluster, Planned, Pins]]:
     """A batch of one task without the option `pin`, and all pins of its cluster by id."""
-    with Cluster(parts=_never_by_itself()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)])
         yield (
             cluster,
             _planned(cluster, topic),
-            cluster.embedded.running.runtime._state.segments.pins,
+            pins_of(cluster),
         )
 
 
@@ -177,11 +161,11 @@ def test_tasks_that_cannot_prolong_a_pin_leave_the_long_one(
     assert hold.full in pins
 
 
-def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None:
-    with Cluster(parts=_never_by_itself()) as cluster:
+def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do() -> None:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("asked")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        pins = cluster.embedded.running.runtime._state.segments.pins
+        pins = pins_of(cluster)
         before = set(pins)
         planned = _planned(cluster, topic, pin="2h")
         assert [task.hold for task in planned.tasks] == [None]
@@ -192,9 +176,9 @@ def test_a_pin_that_was_asked_for_lasts_whatever_tasks_do(transact: Any) -> None
         assert set(pins) <= before
 
 
-def test_what_was_collected_is_data_loss(transact: Any) -> None:
+def test_what_was_collected_is_data_loss() -> None:
     """Without a pin, it gives an error that names the object, or a warning if loss is allowed."""
-    with Cluster(parts=_never_by_itself()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("collected")
         transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
         strict = _planned(cluster, topic, pin="0s")
@@ -205,8 +189,8 @@ def test_what_was_collected_is_data_loss(transact: Any) -> None:
         assert tolerant.rows() == []
 
 
-def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
-    with Cluster(parts=_never_by_itself()) as cluster:
+def test_a_tolerant_reader_keeps_what_is_there() -> None:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("partly")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 4)
         planned = _planned(cluster, topic, failOnDataLoss="false")
@@ -220,16 +204,15 @@ def test_a_tolerant_reader_keeps_what_is_there(transact: Any) -> None:
 
 @pytest.mark.parametrize("bounds", [{}, {"startingTimestamp": "1"}])
 def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
-    tmp_path: Path, transact: Any, bounds: dict[str, str]
+    tmp_path: Path, bounds: dict[str, str]
 ) -> None:
     """Of three batches in one extent, the middle one is damaged."""
-    with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
+    with Cluster(tmp_path, parts=MERGING) as cluster:
         topic = cluster.create_topic("damaged-partly")
         values = [b"before" * 20_000, b"damage" * 20_000, b"after" * 20_000]
         assert all(len(value) > PASS_THROUGH_SIZE for value in values)  # else they become one batch
         transact(cluster, topic, [(True, [(b"k", value)]) for value in values])
-        housekeeping = cluster.embedded.agents[0].housekeeping
-        assert housekeeping is not None
+        housekeeping = housekeeping_of(cluster)
         cluster.run(housekeeping.merge())
         strict = _planned(cluster, topic)
         (piece,) = strict.tasks[0].pieces
@@ -241,8 +224,8 @@ def test_a_tolerant_reader_keeps_what_is_beside_damaged_bytes(
         assert [row["value"] for row in tolerant.rows()] == [values[0], values[2]]
 
 
-def test_a_beginning_by_time_passes_over_what_is_gone(transact: Any) -> None:
-    with Cluster(parts=_never_by_itself()) as cluster:
+def test_a_beginning_by_time_passes_over_what_is_gone() -> None:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("begun-by-time")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)] * 5)] * 2)
         task = _planned(cluster, topic).tasks[0]
@@ -254,8 +237,8 @@ def test_a_beginning_by_time_passes_over_what_is_gone(transact: Any) -> None:
         assert found.records() == {at: each for at, each in written.committed.items() if at >= 5}
 
 
-def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSession) -> None:
-    with Cluster(tmp_path, parts=_never_by_itself()) as cluster:
+def test_a_damaged_byte_is_named(tmp_path: Path, spark: SparkSession) -> None:
+    with Cluster(tmp_path, parts=MERGING) as cluster:
         topic = cluster.create_topic("damaged")
         transact(cluster, topic, [(True, [(b"k", bytes(range(256)) * 3000)])])
         planned = _planned(cluster, topic)
@@ -273,7 +256,7 @@ def test_a_damaged_byte_is_named(tmp_path: Path, transact: Any, spark: SparkSess
 
 
 @pytest.mark.slow
-def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_a_task_is_small(cluster: Cluster, plan: Plan) -> None:
     """A task takes sixty bytes per extent, independently of everything else."""
     topic = cluster.create_topic("many")
     transact(cluster, topic, [(True, [(b"k", b"v")])] * 200)
@@ -282,12 +265,12 @@ def test_a_task_is_small(cluster: Cluster, plan: Plan, transact: Any) -> None:
     assert list(pickle.loads(pickle.dumps(task)).pieces) == list(task.pieces)
 
 
-def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load, transact: Any) -> None:
+def test_metadata_from_the_bucket_alone(cluster: Cluster, load: Load) -> None:
     """Without a server, the reader uses exactly the newest snapshot."""
     topic = cluster.create_topic("serverless")
     written = transact(cluster, topic, [(True, [(b"k", b"1")] * 3), (False, [(b"k", b"2")] * 3)])
     store = shared_store(cluster.store_url)
-    with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
+    with control_of(cluster) as control:
         publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
     transact(cluster, topic, [(True, [(b"k", b"3")])])
     where = {"metadata": "bucket", "store": cluster.store_url, "subscribe": topic}

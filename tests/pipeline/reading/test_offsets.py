@@ -5,7 +5,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from pyspark.sql.datasource import (
     EqualTo,
     Filter,
@@ -21,6 +20,7 @@ from pyspark.sql.datasource import (
 
 from lacuna.pipeline.errors import DataLossError, PipelineError
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact, transactional
 from tests.pipeline.reading.conftest import Load, Planned
 
 Plan = Callable[..., Planned]
@@ -31,16 +31,11 @@ _TIME = 1_600_000_000_000
 
 
 @pytest.fixture(scope="module")
-def bounds(cluster: Cluster, transact: Any) -> str:
-    """Two partitions of ten records a second apart, each in its own transaction. In partition 0, offsets 4 and 5
-    aborted.
-    """
+def bounds(cluster: Cluster) -> str:
+    """Two partitions of ten transactions of one record, a second apart; offsets 4 and 5 of partition 0 aborted."""
     cluster.create_topic(TOPIC, 2, {"retention.ms": "-1"})
     for partition in range(2):
-        producer = Producer(
-            {"bootstrap.servers": cluster.bootstrap, "transactional.id": f"bounds-{partition}"}
-        )
-        producer.init_transactions(60)
+        producer = transactional(cluster, f"bounds-{partition}")
         for offset in range(10):
             producer.begin_transaction()
             value = b"%d" % offset + b"." * 100
@@ -213,7 +208,7 @@ def test_one_frame_with_several_filters(bounds: str, load: Load, spark: Any) -> 
     assert late.union(early).count() == 10
 
 
-def test_retention_took_the_beginning(cluster: Cluster, plan: Plan, transact: Any) -> None:
+def test_retention_took_the_beginning(cluster: Cluster, plan: Plan) -> None:
     topic = cluster.create_topic("trimmed", configs={"retention.ms": "60000"})
     transact(cluster, topic, [(True, [(b"k", b"old")] * 3)])
     cluster.advance(3_600_000)

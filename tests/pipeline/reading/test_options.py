@@ -18,161 +18,151 @@ _WHERE = {"control": "127.0.0.1:1", "store": "file:///nowhere"}
 _HOW = {**_WHERE, "subscribe": "a"}
 
 
+def _given(text: str) -> dict[str, str]:
+    """Return the options in a text such as "pin=1h;cut=transactions"."""
+    return dict(each.split("=", 1) for each in text.split(";") if each)
+
+
+WRONG_PLACES = [
+    ("subscribe=a", "no bucket is named[^.]*$"),
+    ("", "no bucket is named.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW"),
+]
+WRONG_SELECTIONS = [
+    ("", "one of the options subscribe, subscribePattern, assign says what to read, and"),
+    ("subscribe= , ", "option subscribe names no topic"),
+    ("subscribePattern= ", "option subscribePattern is empty"),
+    ("subscribePattern=(", "option subscribePattern=\\(: missing"),
+    ("subscribePattern=\\Qa\\E", "write a regular expression as in Python's re, not as in Java"),
+    ("subscribePattern=[a-z&&[^b]]", "set intersection .* not as in Java"),
+    ("assign=a-0", "option assign=a-0: it is not valid JSON"),
+    ('assign={"a":["0"]}', 'write a value like {"topicA":\\[0,1\\]'),
+    ("assign={}", 'write a value like {"topicA":\\[0,1\\]'),
+]
+WRONG = [
+    ("assign={}", "only one of .*; given are subscribe and assign"),
+    (
+        "option.subscribe=a;owner=me;provider=lacuna",
+        "^a table made with CREATE TABLE cannot be used",
+    ),
+    ("control=", "this needs the control plane"),
+    ("startingOffsets=soon", "startingOffsets=soon: write earliest, latest, or a value like"),
+    ("cut=yes", "cut"),
+    (
+        "cut=transactions;endingOffsets=latest",
+        "options cut=transactions and endingOffsets: both set the end",
+    ),
+    (
+        "cut=transactions;isolation=read_uncommitted",
+        "option cut=transactions: it ends before open transactions",
+    ),
+    ("startingOffsets={", "option startingOffsets={: it is not valid JSON"),
+    ('startingOffsets={"a":{"0":-3}}', 'write a value like {"topicA":{"0":23,"1":-1}'),
+    ('startingOffsets={"a":{"x":3}}', 'write a value like {"topicA":{"0":23,"1":-1}'),
+    ('startingOffsets={"a":[0]}', 'write a value like {"topicA":{"0":23,"1":-1}'),
+    ("startingTimestamp=today", "startingTimestamp=today: write a whole number"),
+    ('startingOffsetsByTimestamp={"a":{"0":-1}}', "write a value like"),
+    ("startingOffsetsByTimestampStrategy=no", "choose one of error, latest"),
+    ("failOnDataLoss=maybe", "option failOnDataLoss=maybe: choose one of true, f"),
+    ("includeHeaders=1", "option includeHeaders=1: choose one of true, false"),
+    ("minPartitions=0", "option minPartitions=0: the minimum is 1"),
+    ("minPartitions=1_0", "option minPartitions=1_0: write a whole number"),
+    (
+        "startingTimestamp=999999999999999999999999999999",
+        "write a whole number of at most 18 digits",
+    ),
+    ("maxRecordsPerPartition=0", "maxRecordsPerPartition=0: the minimum is 1"),
+    ("maxOffsetsPerTrigger=-5", "maxOffsetsPerTrigger=-5: the minimum is 1"),
+    ("maxTriggerDelay=soon", "maxTriggerDelay=soon: write a duration such as 30s"),
+    ("pin=1y", "option pin=1y: write a duration such as"),
+    ("pin=999999999999999999999999999999d", "write a duration such as"),
+    ("isolation=dirty", "choose one of read_committed, read_uncommitted"),
+    ("metadata=elsewhere", "choose one of control, bucket"),
+    ("view=holes", "choose one of records, plan"),
+    ("asOf=yesterday", "option asOf=yesterday: write a time such as 2026-"),
+    ("asOf=2999-01-01", "option asOf=2999-01-01: that time is in the future"),
+    ("subscribed=b", "option subscribed: there is no such option; the options are"),
+    ("topic=b", "option topic: it is for writing: to read, use subscribe=TOPIC"),
+    ("kafka.bootstrap.servers=x:1", "kafka.bootstrap.servers: Lacuna reads the bucket directly"),
+    ("kafka.isolation.level=read_committed", "use isolation=read_committed"),
+    ("kafka.auto.offset.reset=earliest", "use startingOffsets=earliest"),
+    ("kafka.fetch.max.bytes=1", "kafka.fetch.max.bytes: it configures a Kafka cl"),
+    ("groupIdPrefix=x", "option groupidprefix: there is no consumer group"),
+    ("kafkaConsumer.pollTimeoutMs=1", "there is no consumer to configure"),
+    ("fetchOffset.numRetries=1", "the control plane's client retries by itself"),
+]
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("base", "options", "message"),
     [
-        (
-            {**_WHERE},
-            "one of the options subscribe, subscribePattern, assign says what to read, and",
-        ),
-        ({**_HOW, "assign": "{}"}, "only one of .*; given are subscribe and assign"),
-        ({**_WHERE, "subscribe": " , "}, "option subscribe names no topic"),
-        ({**_WHERE, "subscribePattern": " "}, "option subscribePattern is empty"),
-        ({**_WHERE, "subscribePattern": "("}, "option subscribePattern=\\(: missing"),
-        (
-            {**_WHERE, "subscribePattern": r"\Qa\E"},
-            "write a regular expression as in Python's re, not as in Java",
-        ),
-        ({**_WHERE, "subscribePattern": "[a-z&&[^b]]"}, "set intersection .* not as in Java"),
-        ({**_WHERE, "assign": "a-0"}, "option assign=a-0: it is not valid JSON"),
-        ({**_WHERE, "assign": '{"a":["0"]}'}, 'write a value like {"topicA":\\[0,1\\]'),
-        ({**_WHERE, "assign": "{}"}, 'write a value like {"topicA":\\[0,1\\]'),
-        ({"subscribe": "a"}, "no bucket is named[^.]*$"),
-        (
-            {},
-            "no bucket is named.*In SQL, a table made with CREATE TABLE .* CREATE TEMPORARY VIEW",
-        ),
-        (
-            {**_HOW, "option.subscribe": "a", "owner": "me", "provider": "lacuna"},
-            "^a table made with CREATE TABLE cannot be used",
-        ),
-        ({**_HOW, "control": ""}, "this needs the control plane"),
-        (
-            {**_HOW, "startingOffsets": "soon"},
-            "startingOffsets=soon: write earliest, latest, or a value like",
-        ),
-        ({**_HOW, "cut": "yes"}, "cut"),
-        (
-            {**_HOW, "cut": "transactions", "endingOffsets": "latest"},
-            "options cut=transactions and endingOffsets: both set the end",
-        ),
-        (
-            {**_HOW, "cut": "transactions", "isolation": "read_uncommitted"},
-            "option cut=transactions: it ends before open transactions",
-        ),
-        ({**_HOW, "startingOffsets": "{"}, "option startingOffsets={: it is not valid JSON"),
-        (
-            {**_HOW, "startingOffsets": '{"a":{"0":-3}}'},
-            'write a value like {"topicA":{"0":23,"1":-1}',
-        ),
-        (
-            {**_HOW, "startingOffsets": '{"a":{"x":3}}'},
-            'write a value like {"topicA":{"0":23,"1":-1}',
-        ),
-        ({**_HOW, "startingOffsets": '{"a":[0]}'}, 'write a value like {"topicA":{"0":23,"1":-1}'),
-        ({**_HOW, "startingTimestamp": "today"}, "startingTimestamp=today: write a whole number"),
-        ({**_HOW, "startingOffsetsByTimestamp": '{"a":{"0":-1}}'}, "write a value like"),
-        ({**_HOW, "startingOffsetsByTimestampStrategy": "no"}, "choose one of error, latest"),
-        ({**_HOW, "failOnDataLoss": "maybe"}, "option failOnDataLoss=maybe: choose one of true, f"),
-        ({**_HOW, "includeHeaders": "1"}, "option includeHeaders=1: choose one of true, false"),
-        ({**_HOW, "minPartitions": "0"}, "option minPartitions=0: the minimum is 1"),
-        ({**_HOW, "minPartitions": "1_0"}, "option minPartitions=1_0: write a whole number"),
-        ({**_HOW, "startingTimestamp": "9" * 30}, "write a whole number of at most 18 digits"),
-        ({**_HOW, "maxRecordsPerPartition": "0"}, "maxRecordsPerPartition=0: the minimum is 1"),
-        ({**_HOW, "maxOffsetsPerTrigger": "-5"}, "maxOffsetsPerTrigger=-5: the minimum is 1"),
-        ({**_HOW, "maxTriggerDelay": "soon"}, "maxTriggerDelay=soon: write a duration such as 30s"),
-        ({**_HOW, "pin": "1y"}, "option pin=1y: write a duration such as"),
-        ({**_HOW, "pin": "9" * 30 + "d"}, "write a duration such as"),
-        ({**_HOW, "isolation": "dirty"}, "choose one of read_committed, read_uncommitted"),
-        ({**_HOW, "metadata": "elsewhere"}, "choose one of control, bucket"),
-        ({**_HOW, "view": "holes"}, "choose one of records, plan"),
-        ({**_HOW, "asOf": "yesterday"}, "option asOf=yesterday: write a time such as 2026-"),
-        ({**_HOW, "asOf": "2999-01-01"}, "option asOf=2999-01-01: that time is in the future"),
-        (
-            {**_HOW, "subscribed": "b"},
-            "option subscribed: there is no such option; the options are",
-        ),
-        ({**_HOW, "topic": "b"}, "option topic: it is for writing: to read, use subscribe=TOPIC"),
-        (
-            {**_HOW, "kafka.bootstrap.servers": "x:1"},
-            "kafka.bootstrap.servers: Lacuna reads the bucket directly",
-        ),
-        ({**_HOW, "kafka.isolation.level": "read_committed"}, "use isolation=read_committed"),
-        ({**_HOW, "kafka.auto.offset.reset": "earliest"}, "use startingOffsets=earliest"),
-        ({**_HOW, "kafka.fetch.max.bytes": "1"}, "kafka.fetch.max.bytes: it configures a Kafka cl"),
-        ({**_HOW, "groupIdPrefix": "x"}, "option groupidprefix: there is no consumer group"),
-        ({**_HOW, "kafkaConsumer.pollTimeoutMs": "1"}, "there is no consumer to configure"),
-        ({**_HOW, "fetchOffset.numRetries": "1"}, "the control plane's client retries by itself"),
+        *(({}, *each) for each in WRONG_PLACES),
+        *((_WHERE, *each) for each in WRONG_SELECTIONS),
+        *((_HOW, *each) for each in WRONG),
     ],
 )
 def test_wrong_options(
-    options: dict[str, str], message: str, monkeypatch: pytest.MonkeyPatch
+    base: dict[str, str], options: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("LACUNA_DATA", "LACUNA_CONTROL", "LACUNA_STORE"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(PipelineError, match=message) as found:
-        read_options(Options(options))
+        read_options(Options({**base, **_given(options)}))
     assert "\n" not in str(found.value)
 
 
 @pytest.mark.parametrize(
     ("is_streaming", "options", "message"),
     [
-        (False, {"startingOffsets": "latest"}, "a batch cannot begin at latest"),
-        (False, {"startingOffsets": '{"a":{"0":-1}}'}, "a batch cannot begin at latest"),
-        (False, {"endingOffsets": "earliest"}, "a batch cannot end at earliest"),
-        (False, {"endingOffsets": '{"a":{"0":-2}}'}, "a batch cannot end at earliest"),
+        (False, "startingOffsets=latest", "a batch cannot begin at latest"),
+        (False, 'startingOffsets={"a":{"0":-1}}', "a batch cannot begin at latest"),
+        (False, "endingOffsets=earliest", "a batch cannot end at earliest"),
+        (False, 'endingOffsets={"a":{"0":-2}}', "a batch cannot end at earliest"),
         (
             False,
-            {"startingOffsets": '{"a":{"0":1}}', "endingOffsets": '{"a":{"1":1}}'},
+            'startingOffsets={"a":{"0":1}};endingOffsets={"a":{"1":1}}',
             "starting offsets name the partitions a-0, but the ending offsets a-1",
         ),
         (
             False,
-            {"startingOffsets": '{"a":{"0":3}}', "endingOffsets": '{"a":{"0":1}}'},
+            'startingOffsets={"a":{"0":3}};endingOffsets={"a":{"0":1}}',
             "the starting offset 3 of a-0 is greater than its ending offset 1",
         ),
         (
             False,
-            {
-                "startingOffsetsByTimestamp": '{"a":{"0":3}}',
-                "endingOffsetsByTimestamp": '{"a":{"0":1}}',
-            },
+            'startingOffsetsByTimestamp={"a":{"0":3}};endingOffsetsByTimestamp={"a":{"0":1}}',
             "the starting timestamp 3 of a-0 is greater",
         ),
         (
             False,
-            {"startingTimestamp": "3", "endingTimestamp": "1"},
+            "startingTimestamp=3;endingTimestamp=1",
             "startingTimestamp \\(3\\) is later than endingTimestamp \\(1\\)",
         ),
-        (True, {"endingOffsets": "latest"}, "option endingOffsets: a stream has no end"),
-        (True, {"endingTimestamp": "1"}, "option endingTimestamp: a stream has no end"),
-        (True, {"endingOffsetsByTimestamp": "{}"}, "write a value like|a stream has no end"),
-        (True, {"view": "plan"}, "only a batch has a plan"),
-        (True, {"asOf": "-1h"}, "option asOf: a stream shows new records"),
+        (True, "endingOffsets=latest", "option endingOffsets: a stream has no end"),
+        (True, "endingTimestamp=1", "option endingTimestamp: a stream has no end"),
+        (True, "endingOffsetsByTimestamp={}", "write a value like|a stream has no end"),
+        (True, "view=plan", "only a batch has a plan"),
+        (True, "asOf=-1h", "option asOf: a stream shows new records"),
         (
             False,
-            {"asOf": "-1h", "endingOffsets": "latest"},
+            "asOf=-1h;endingOffsets=latest",
             "options asOf and endingOffsets: both set the end",
         ),
-        (False, {"asOf": "-1h", "endingTimestamp": "7"}, "options asOf and endingTimestamp"),
+        (False, "asOf=-1h;endingTimestamp=7", "options asOf and endingTimestamp"),
         (
             False,
-            {"asOf": "-1h", "isolation": "read_uncommitted"},
+            "asOf=-1h;isolation=read_uncommitted",
             "option asOf: it always shows what a read_committed consumer could see",
         ),
         (
             True,
-            {"minOffsetsPerTrigger": "5", "maxOffsetsPerTrigger": "4"},
+            "minOffsetsPerTrigger=5;maxOffsetsPerTrigger=4",
             "minOffsetsPerTrigger \\(5\\) is greater than maxOffsetsPerTrigger \\(4\\)",
         ),
     ],
 )
-def test_options_of_the_other_kind(
-    is_streaming: bool, options: dict[str, str], message: str
-) -> None:
+def test_options_of_the_other_kind(is_streaming: bool, options: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
-        read_options(Options({**_HOW, **options}), is_streaming=is_streaming)
+        read_options(Options({**_HOW, **_given(options)}), is_streaming=is_streaming)
 
 
 @pytest.mark.parametrize(

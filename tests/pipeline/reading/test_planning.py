@@ -126,7 +126,7 @@ def test_tasks_cover_each_offset_once(
             offset
             for piece in task.pieces
             for offset in range(piece.base_offset, piece.next_offset)
-            if task.first_offset <= offset < task.end_offset
+            if task.bounds.first_offset <= offset < task.bounds.end_offset
         ]
         assert offsets, "a task without anything to read"
         assert most is None or len(offsets) <= most

@@ -1,9 +1,11 @@
 """Tests streams: exactly once over restarts, never past the last stable offset, over holes of any length."""
 
-import threading
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -12,23 +14,23 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
-from lacuna.agent.housekeeping import HousekeepingSettings, MergeSettings
-from lacuna.agent.produce.settings import ProduceSettings
-from lacuna.logstore.objects.store import wall_clock_ms
-from lacuna.operating.agents import AgentParts
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource.bounds import TopicPartition
-from lacuna.pipeline.datasource.options import Options
 from lacuna.pipeline.datasource.progress import lag
-from lacuna.pipeline.datasource.schema import RECORD_COLUMNS
-from lacuna.pipeline.datasource.stream import StreamReader
 from lacuna.pipeline.errors import DataLossError
-from lacuna.pipeline.location import find_cluster
-from lacuna.pipeline.metadata.publish import publish_metadata
-from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
-from tests.pipeline.reading.conftest import options_of
+from tests.pipeline.conftest import (
+    MERGES,
+    MERGING,
+    at_work,
+    control_of,
+    housekeeping_of,
+    pins_of,
+    publish_snapshot,
+    transact,
+    transactional,
+)
+from tests.pipeline.reading.conftest import options_of, stream_reader
 from tests.pipeline.reading.sinks import Sink
 
 Stream = Callable[..., DataFrame]
@@ -52,7 +54,7 @@ def sink(spark: SparkSession, tmp_path: Path) -> Sink:
 
 @pytest.mark.parametrize("cluster", ["directory", "moto"], indirect=True)
 def test_available_now_reads_committed_records_once(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Tests rules S13 and S14."""
     topic = cluster.create_topic("available")
@@ -69,7 +71,7 @@ def test_available_now_reads_committed_records_once(
 
 
 def test_available_now_from_a_time_reads_in_its_first_run(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     topic = cluster.create_topic("available-from")
     written = transact(cluster, topic, [(True, [(b"a", b"1")] * 3)])
@@ -78,7 +80,7 @@ def test_available_now_from_a_time_reads_in_its_first_run(
 
 
 def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Without a server, unpublished records are not visible yet."""
     topic = cluster.create_topic("published")
@@ -86,9 +88,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 
     def run_after(*, publishes: bool) -> int:
         if publishes:
-            with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
-                store = shared_store(cluster.store_url)
-                publish_metadata(control, store, keep_ms=3_600_000, now_ms=wall_clock_ms())
+            publish_snapshot(cluster)
         sink.run(stream(cluster, topic, **where))
         return sum(map(len, sink.records().values()))
 
@@ -99,7 +99,7 @@ def test_metadata_from_the_bucket_goes_on_with_every_newer_snapshot(
 
 
 def test_limits_spread_over_partitions_and_jump_holes(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """S16, S18: maxOffsetsPerTrigger counts readable records, and a hole does not count."""
     topic = cluster.create_topic("limited", 2)
@@ -118,9 +118,7 @@ def test_limits_spread_over_partitions_and_jump_holes(
     assert sum(map(len, sink.records().values())) == 80
 
 
-def test_a_trigger_of_holes_alone(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
-) -> None:
+def test_a_trigger_of_holes_alone(cluster: Cluster, stream: Stream, sink: Sink) -> None:
     """S16: the trigger advances with zero rows."""
     topic = cluster.create_topic("hollow", 2)
     aborted = [(False, [(b"k", b"v")] * 50)] * 3
@@ -141,14 +139,7 @@ def test_s3_an_open_transaction_holds_the_stream_back(
 ) -> None:
     """Tests rules S3 and S13."""
     topic = cluster.create_topic("held-back")
-    producer = Producer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "transactional.id": "held",
-            "transaction.timeout.ms": 900_000,  # however long Spark takes to start
-        }
-    )
-    producer.init_transactions(60)
+    producer = transactional(cluster, "held")
     for value in (b"first", b"second"):
         producer.begin_transaction()
         producer.produce(topic, value)
@@ -168,19 +159,18 @@ class Writing:
 
     def __init__(self, cluster: Cluster, topic: str) -> None:
         self._topic = topic
-        self._end = threading.Event()
-        self.has_begun = threading.Event()
+        self._has_begun = Event()
         self.committed: dict[TopicPartition, dict[int, tuple[bytes | None, bytes | None]]] = {}
         self._producer = Producer(
             {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic, "linger.ms": 0}
         )
         self._producer.init_transactions(60)
 
-    def run(self) -> None:
-        number = 0
-        while not self._end.is_set():
+    def _run(self, is_over: Event) -> None:
+        for number in itertools.count():
+            if is_over.is_set():
+                return
             self._transaction(number)
-            number += 1
 
     def _transaction(self, number: int) -> None:
         found: list[Any] = []
@@ -204,32 +194,14 @@ class Writing:
                 message.key(),
                 message.value(),
             )
-        self.has_begun.set()
+        self._has_begun.set()
 
     @contextmanager
     def under_way(self) -> Iterator[None]:
         """Run transactions during the block."""
-        thread = threading.Thread(target=self.run)
-        thread.start()
-        try:
-            assert self.has_begun.wait(60)
+        with at_work([self._run]):
+            assert self._has_begun.wait(60)
             yield
-        finally:
-            self._end.set()
-            thread.join()
-
-
-def _merging(every_ms: int = 200) -> AgentParts:
-    """Housekeeping that merges everything it can, and collects what was replaced."""
-    merge = MergeSettings(min_age_ms=0, min_extents=2)
-    return AgentParts(
-        produce=ProduceSettings(hot_bytes=0),
-        housekeeping=HousekeepingSettings(
-            merge_interval_ms=every_ms,
-            collect_interval_ms=every_ms,
-            merge=merge,
-        ),
-    )
 
 
 @pytest.mark.parametrize("start", ["earliest", pytest.param("latest", marks=pytest.mark.slow)])
@@ -239,7 +211,8 @@ def test_s14_exactly_once_over_restarts_and_merges(
     """S14, S19: a query is ended in mid-batch five times, while segments are merged and transactions arrive. In the
     end, every committed record is there once.
     """
-    with Cluster(parts=_merging()) as cluster:
+    often = replace(MERGES, merge_interval_ms=200, collect_interval_ms=200)
+    with Cluster(parts=replace(MERGING, housekeeping=often)) as cluster:
         topic = cluster.create_topic("restarted", 2)
         writing = Writing(cluster, topic)
         options = {"startingOffsets": start, "maxOffsetsPerTrigger": "200"}
@@ -254,7 +227,7 @@ def test_s14_exactly_once_over_restarts_and_merges(
 
 
 def test_the_beginning_is_kept_when_the_first_batch_fails(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
+    cluster: Cluster, stream: Stream, sink: Sink, spark: SparkSession, tmp_path: Path
 ) -> None:
     """From "latest", records that arrive after the query began are read, although it failed at once."""
     topic = cluster.create_topic("late")
@@ -271,17 +244,16 @@ def test_the_beginning_is_kept_when_the_first_batch_fails(
     assert sink.records() == {TopicPartition(topic, 0): written.committed}
 
 
-def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> None:
+def test_a_first_batch_from_latest_is_empty(cluster: Cluster) -> None:
     """After a crash in it, the requested beginning is later, so nothing may depend on it."""
     topic = cluster.create_topic("first-batch")
     transact(cluster, topic, [(True, [(b"k", b"before")] * 2)])
 
-    def reader() -> StreamReader:
-        options = options_of(cluster, topic, startingOffsets="latest")
-        return StreamReader(Options(options), RECORD_COLUMNS)
-
-    first, restarted = reader(), reader()
-    try:
+    latest = {"startingOffsets": "latest"}
+    with (
+        stream_reader(cluster, topic, **latest) as first,
+        stream_reader(cluster, topic, **latest) as restarted,
+    ):
         initial = first.initialOffset()
         transact(cluster, topic, [(True, [(b"k", b"meanwhile")] * 3)])
         assert first.latestOffset(initial, ReadAllAvailable()) == initial
@@ -294,24 +266,18 @@ def test_a_first_batch_from_latest_is_empty(cluster: Cluster, transact: Any) -> 
         assert restarted.latestOffset(initial, ReadAllAvailable()) == later
         (task,) = restarted.partitions(initial, later)
         assert sum(map(len, restarted.read(task))) == 3
-    finally:
-        first.stop()
-        restarted.stop()
 
 
 @pytest.mark.parametrize("pin", ["1h", "0s"])
-def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
+def test_a_batch_is_pinned_until_it_is_over(pin: str) -> None:
     """S19: after a merge and a collection, it is still read as planned. Without a pin it is not."""
-    with Cluster(parts=_merging(every_ms=1 << 40)) as cluster:  # when the test says, not before
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("held")
         written = transact(cluster, topic, [(True, [(b"k", b"v" * 100)])] * 10)
-        options = Options(options_of(cluster, topic, pin=pin))
-        reader = StreamReader(options, RECORD_COLUMNS)
-        try:
+        with stream_reader(cluster, topic, pin=pin) as reader:
             end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
             tasks = reader.partitions({topic: {"0": 0}}, end)
-            housekeeping = cluster.embedded.agents[0].housekeeping
-            assert housekeeping is not None
+            housekeeping = housekeeping_of(cluster)
             cluster.run(housekeeping.merge())
             for _ in range(30):
                 cluster.advance(60_000)
@@ -321,20 +287,19 @@ def test_a_batch_is_pinned_until_it_is_over(transact: Any, pin: str) -> None:
                 batches = [batch for task in tasks for batch in reader.read(task)]
                 assert sum(map(len, batches)) == len(written.committed)
             reader.commit(end)
-        finally:
-            reader.stop()
 
 
-def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
+def test_a_query_that_was_killed_pins_nothing_for_long() -> None:
     """It extends its pins only while it runs, by the requested time at most."""
-    with Cluster(parts=_merging()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("killed")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        pins = cluster.embedded.running.runtime._state.segments.pins
+        pins = pins_of(cluster)
         before = set(pins)
-        reader = StreamReader(Options(options_of(cluster, topic, pin="1h")), RECORD_COLUMNS)
-        brief = StreamReader(Options(options_of(cluster, topic, pin="1s")), RECORD_COLUMNS)
-        try:
+        with (
+            stream_reader(cluster, topic, pin="1h") as reader,
+            stream_reader(cluster, topic, pin="1s") as brief,
+        ):
             for each in (reader, brief):
                 end = each.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
                 each.partitions({topic: {"0": 0}}, end)
@@ -345,26 +310,20 @@ def test_a_query_that_was_killed_pins_nothing_for_long(transact: Any) -> None:
             assert set(pins) - before == {first}
             cluster.advance(100_000)
             assert set(pins) <= before
-        finally:
-            reader.stop()
-            brief.stop()
 
 
-def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
+def test_a_pin_that_has_ended_is_no_error() -> None:
     """A batch outlasts its pin, or the release of a pin succeeds without an answer."""
-    with Cluster(parts=_merging()) as cluster:
+    with Cluster(parts=MERGING) as cluster:
         topic = cluster.create_topic("outlived")
         transact(cluster, topic, [(True, [(b"k", b"v")])])
-        reader = StreamReader(Options(options_of(cluster, topic, pin="1m")), RECORD_COLUMNS)
-        try:
+        with stream_reader(cluster, topic, pin="1m") as reader:
             end = reader.latestOffset({topic: {"0": 0}}, ReadAllAvailable())
             (task,) = reader.partitions({topic: {"0": 0}}, end)
             cluster.advance(2 * 60_000)
             assert sum(map(len, reader.read(task))) == 1
             reader.commit(end)
-        finally:
-            reader.stop()
-        with JobClient(find_cluster(data=str(cluster.data)).require_control()) as control:
+        with control_of(cluster) as control:
             pin_id = pinning.pin(control, 60)
             assert pin_id is not None
             pinning.unpin(control, pin_id)
@@ -372,7 +331,7 @@ def test_a_pin_that_has_ended_is_no_error(transact: Any) -> None:
 
 
 def test_topics_and_partitions_that_come_later(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     frame = stream(cluster, "", subscribePattern="later-.*", startingOffsets="latest")
     query = sink.start(frame)
@@ -389,10 +348,10 @@ def test_topics_and_partitions_that_come_later(
         query.stop()
 
 
-def test_the_control_plane_is_restarted(transact: Any, stream: Stream, sink: Sink) -> None:
+def test_the_control_plane_is_restarted(stream: Stream, sink: Sink) -> None:
     with Cluster() as cluster:
         topic = cluster.create_topic("survivor")
-        expected: dict[int, tuple[bytes, bytes]] = {}
+        expected: dict[int, Any] = {}
         query = sink.start(stream(cluster, topic))
         try:
             for value in (b"1", b"2", b"3"):
@@ -407,7 +366,7 @@ def test_the_control_plane_is_restarted(transact: Any, stream: Stream, sink: Sin
 
 
 def test_what_is_gone_fails_a_stream_unless_it_may(
-    cluster: Cluster, transact: Any, stream: Stream, sink: Sink
+    cluster: Cluster, stream: Stream, sink: Sink
 ) -> None:
     """Retention passes the offset in the checkpoint."""
     configs = {"retention.ms": "600000", "message.timestamp.type": "LogAppendTime"}

@@ -43,9 +43,7 @@ def served() -> Iterator[ProcessCluster]:
 def run(
     python: Path, master: StandaloneSpark, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., list[Any]]:
-    """run([JOB, *ARGUMENTS], ...): returns the results of the jobs in jobs.py, run by one application on the Spark
-    cluster.
-    """
+    """run([JOB, *ARGUMENTS], ...): returns the results of jobs of jobs.py, run by one application on the cluster."""
     folder = tmp_path_factory.mktemp("jobs")
 
     def run(*wanted: list[str]) -> list[Any]:

@@ -99,7 +99,6 @@ def filtered(spark: SparkSession, data: str, topic: str) -> Any:
 
 
 def rows_of(frame: DataFrame) -> list[list[Any]]:
-    """Return (partition, offset, value), sorted."""
     rows = frame.select("partition", "offset", col("value").cast("string")).collect()
     return sorted([row[0], row[1], row[2]] for row in rows)
 
@@ -110,7 +109,6 @@ JOBS: dict[str, Callable[..., object]] = {
 
 
 def main(master: str, jobs: str) -> None:
-    """Run them in one session."""
     with spark_session("jobs", master, SETTINGS) as spark:
         results = [JOBS[job](spark, *arguments) for job, *arguments in json.loads(jobs)]
         print(json.dumps(results))  # noqa: T201 - for whoever started it

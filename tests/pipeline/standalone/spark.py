@@ -77,7 +77,6 @@ class StandaloneSpark:
         self._daemons.pop().stop(signal.SIGKILL)
 
     def start_worker(self) -> None:
-        """Start another worker."""
         self._started += 1
         work = self._folder / f"worker-{self._started}"
         options = ["--cores", "1", "--memory", "1g", "--work-dir", str(work), self.url]

@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from lacuna.testing import ProcessCluster
+from tests.pipeline.conftest import consumed, transact
 from tests.pipeline.standalone.spark import StandaloneSpark
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(600)]
@@ -37,23 +37,16 @@ class Topic:
 
 
 @pytest.fixture(scope="module")
-def orders(served: ProcessCluster, transact: Callable[..., Any]) -> Topic:
-    """Transactions of 400 kB, a third of them aborted. They fill several tasks and are too large for an agent
-    to merge.
-    """
+def orders(served: ProcessCluster) -> Topic:
+    """Transactions of 400 kB, a third of them aborted: they fill several tasks, and are too large to be merged."""
     rows: Rows = []
     for partition in range(PARTITIONS):
-        rows += produce(served, transact, "orders", partition, transactions=20, size=4000)
+        rows += produce(served, "orders", partition, transactions=20, size=4000)
     return Topic("orders", rows)
 
 
 def produce(
-    served: ProcessCluster,
-    transact: Callable[..., Any],
-    topic: str,
-    partition: int,
-    transactions: int,
-    size: int = 10,
+    served: ProcessCluster, topic: str, partition: int, transactions: int, size: int = 10
 ) -> Rows:
     """Write transactions of 100 records and abort the first of each three. Return the committed rows."""
     given = [
@@ -65,13 +58,12 @@ def produce(
     ]
     written = transact(served, topic, given, partition)
     return [
-        [partition, offset, value.decode()]
+        [partition, offset, (value or b"").decode()]
         for offset, (_, value) in sorted(written.committed.items())
     ]
 
 
 def ended(process: subprocess.Popen[str]) -> str:
-    """Return the output of a command that succeeded."""
     told, errors = process.communicate(timeout=COMMAND_SECONDS)
     assert process.returncode == 0, told + errors
     return told
@@ -88,7 +80,6 @@ class Jobs:
 
 @pytest.fixture(scope="module")
 def jobs(run: Run, served: ProcessCluster, orders: Topic) -> Jobs:
-    """Run by one application."""
     admin = AdminClient({"bootstrap.servers": served.bootstrap})
     admin.create_topics([NewTopic("written", PARTITIONS)])["written"].result(60)
     data = str(served.data)
@@ -107,13 +98,13 @@ def test_a_batch_reads_what_is_committed(jobs: Jobs, orders: Topic) -> None:
 
 
 def test_a_stream_goes_on_from_its_checkpoint(
-    run: Run, served: ProcessCluster, transact: Callable[..., Any], tmp_path: Path
+    run: Run, served: ProcessCluster, tmp_path: Path
 ) -> None:
     """S14: a second application reads every committed record that the first did not."""
     job = ["stream", str(served.data), "events", str(tmp_path / "checkpoint")]
-    first = produce(served, transact, "events", 0, transactions=6)
+    first = produce(served, "events", 0, transactions=6)
     assert run(job) == [first]
-    second = produce(served, transact, "events", 1, transactions=3)
+    second = produce(served, "events", 1, transactions=3)
     assert run(job) == [second]
 
 
@@ -125,27 +116,10 @@ def test_a_write_is_there_once(jobs: Jobs, served: ProcessCluster) -> None:
 
 def consume(served: ProcessCluster, topic: str) -> Rows:
     """Return all committed records, read by a Kafka client and sorted."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": served.bootstrap,
-            "group.id": "test",
-            "auto.offset.reset": "earliest",
-            "enable.partition.eof": True,
-        }
+    return sorted(
+        [each.partition(), each.offset(), (each.value() or b"").decode()]
+        for each in consumed(served, topic, range(PARTITIONS))
     )
-    consumer.assign([TopicPartition(topic, partition) for partition in range(PARTITIONS)])
-    rows: Rows = []
-    ends = 0
-    while ends < PARTITIONS:
-        message = consumer.poll(60)
-        assert message is not None
-        if message.error() is None:
-            value = message.value() or b""
-            rows.append([message.partition(), message.offset(), value.decode()])
-        else:
-            ends += 1
-    consumer.close()
-    return sorted(rows)
 
 
 def test_a_compaction_goes_on_when_a_worker_is_killed(

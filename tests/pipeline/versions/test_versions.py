@@ -9,13 +9,13 @@ import os
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import transact
 from tests.pipeline.standalone import jobs
 
 VERSIONS = os.environ.get("PYSPARK_VERSIONS", "").split()
@@ -48,29 +48,25 @@ def python(version: tuple[int, ...], tmp_path: Path) -> Path:
 
 
 def ran(*command: str) -> str:
-    """Return the output of a command that succeeded."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
 def test_reads_streams_and_writes(
-    version: tuple[int, ...],
-    python: Path,
-    cluster: Cluster,
-    transact: Callable[..., Any],
-    tmp_path: Path,
+    version: tuple[int, ...], python: Path, cluster: Cluster, tmp_path: Path
 ) -> None:
     """S14: batches and streams read each committed record once, and the error for a missing feature names it."""
     name = "-".join(map(str, version))
     topic, to = cluster.create_topic(f"from-{name}", 2), cluster.create_topic(f"to-{name}")
-    rows = []
+    rows: list[list[Any]] = []
     for index in range(2):
         records = [(b"k", b"%d-%d" % (index, number)) for number in range(4)]
         written = transact(
             cluster, topic, [(True, records), (False, records), (True, [(None, b"last")])], index
         )
-        rows += [[index, at, value.decode()] for at, (_, value) in written.committed.items()]
+        found = written.committed.items()
+        rows += [[index, at, (value or b"").decode()] for at, (_, value) in found]
     rows.sort()
     data, checkpoints = str(cluster.data), [str(tmp_path / name) for name in "abcd"]
     pipe = ["pipe", data, topic, to]

@@ -1,11 +1,9 @@
 """Reads a topic with a real consumer, builds DataFrames of bytes, and runs tasks and commits without Spark."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pytest
-from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.options import SinkOptions, read_options
@@ -13,40 +11,6 @@ from lacuna.pipeline.datasource.writing.puts import TaskMessage
 from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
 from lacuna.pipeline.datasource.writing.transaction import QueryProgress, commit_write
 from lacuna.testing import Cluster
-
-
-@pytest.fixture
-def consume() -> Callable[..., list[Message]]:
-    """consume(cluster, topic, partitions=1) -> all committed messages that librdkafka returns."""
-    return _consume
-
-
-def _consume(cluster: Cluster, topic: str, partitions: int = 1) -> list[Message]:
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": "tests",
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    messages: list[Message] = []
-    ended: set[int] = set()
-    try:
-        while len(ended) < partitions:
-            message = consumer.poll(60)
-            assert message is not None, "no answer for 30 s"
-            error = message.error()
-            if error is None:
-                messages.append(message)
-                continue
-            assert error.code() == KafkaError._PARTITION_EOF, error
-            ended.add(message.partition() or 0)
-    finally:
-        consumer.close()
-    return messages
-
 
 SMALL = TaskSizes(chunk_bytes=2_000, segment_bytes=1_000)
 
@@ -95,6 +59,5 @@ def commit(
     done: QueryProgress | None = None,
     transactional_id: str = "writer",
 ) -> bool:
-    """Commit as a separate driver does."""
     with open_control(cluster) as control:
         return commit_write(control, transactional_id, tasks, done)

@@ -2,25 +2,20 @@
 
 import datetime as dt
 import os
-from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Message
 from pyspark.sql import DataFrame, SparkSession
 
 from lacuna.agent.produce.recompress import compression_of
 from lacuna.logstore.records.batch import read_batches
 from lacuna.logstore.records.compression import compress
 from lacuna.logstore.records.layout import HEADER_SIZE, Codec
-from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource.writing.task import write_task
-from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.stores import shared_store
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import consumed, control_of
 
 from .conftest import batch_of, commit, options
-
-Consume = Callable[..., list[Message]]
 
 COLUMNS = """
     key binary, value binary, headers array<struct<key: string, value: binary>>, topic string,
@@ -34,7 +29,7 @@ def save(frame: DataFrame, cluster: Cluster, **options: str) -> None:
     writer.option("data", str(cluster.data)).options(**options).save()
 
 
-def test_every_column_arrives(spark: SparkSession, cluster: Cluster, consume: Consume) -> None:
+def test_every_column_arrives(spark: SparkSession, cluster: Cluster) -> None:
     """Keys, values, headers, topics, partitions and timestamps, null or not, empty or not."""
     for_ever = {"retention.ms": "-1"}
     one = cluster.create_topic("columns-one", 4, for_ever)
@@ -47,13 +42,13 @@ def test_every_column_arrives(spark: SparkSession, cluster: Cluster, consume: Co
         (None, None, [("only", b"header")], two, None, EARLY, None),
     ]
     save(spark.createDataFrame(rows, COLUMNS).coalesce(1), cluster)
-    first = {(m.partition(), m.key(), m.value()): m for m in consume(cluster, one, 4)}
+    first = {(m.partition(), m.key(), m.value()): m for m in consumed(cluster, one, range(4))}
     assert first.keys() == {(3, b"k", b"v"), (3, b"k", None), (2, None, b"")}
     full = first[3, b"k", b"v"]
     assert full.headers() == [("h", b"1"), ("h", None), ("", b"")]
     assert full.timestamp() == (1, int(EARLY.timestamp() * 1000))
     assert first[3, b"k", None].headers() is None
-    second = consume(cluster, two)
+    second = consumed(cluster, two)
     assert [(m.key(), m.value(), m.headers()) for m in second] == [
         (b"", bytes(range(256)), None),
         (None, None, [("only", b"header")]),
@@ -62,47 +57,41 @@ def test_every_column_arrives(spark: SparkSession, cluster: Cluster, consume: Co
     assert -1 < age < 600
 
 
-def test_sql_inserts_into_a_view(spark: SparkSession, cluster: Cluster, consume: Consume) -> None:
+def test_sql_inserts_into_a_view(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("inserted")
     columns, options = "(key STRING, value STRING)", f"data '{cluster.data}', topic '{topic}'"
     spark.sql(f"CREATE TEMPORARY VIEW inserted {columns} USING lacuna OPTIONS ({options})")
     spark.sql("INSERT INTO inserted VALUES ('a', '1'), ('b', NULL)")
-    found = {(message.key(), message.value()) for message in consume(cluster, topic)}
+    found = {(message.key(), message.value()) for message in consumed(cluster, topic)}
     assert found == {(b"a", b"1"), (b"b", None)}
 
 
-def test_a_write_with_a_number_is_done_once(
-    spark: SparkSession, cluster: Cluster, consume: Consume
-) -> None:
+def test_a_write_with_a_number_is_done_once(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("numbered")
     for number in (3, 3, 2, 4):
         frame = spark.range(1).selectExpr(f"'{number}' AS value")
         save(frame, cluster, topic=topic, transactionalId="numbered", batchId=str(number))
-    assert [message.value() for message in consume(cluster, topic)] == [b"3", b"4"]
+    assert [message.value() for message in consumed(cluster, topic)] == [b"3", b"4"]
 
 
-def test_a_job_that_fails_leaves_nothing(
-    spark: SparkSession, cluster: Cluster, consume: Consume
-) -> None:
+def test_a_job_that_fails_leaves_nothing(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("failed", 2)
     frame = spark.range(1000).selectExpr(
         "if(id = 900, raise_error('no more'), cast(id AS string)) AS value"
     )
     with pytest.raises(Exception, match="no more"):
         save(frame.repartition(2), cluster, topic=topic)
-    assert consume(cluster, topic, 2) == []
+    assert consumed(cluster, topic, range(2)) == []
 
 
 VALUES = [b"a value that repeats itself %d" % number for number in range(2000)]
 
 
 def stored(cluster: Cluster, topic: str) -> bytes:
-    """Return the stored batches of partition 0."""
-    location = find_cluster(data=str(cluster.data))
-    with JobClient(location.require_control()) as control:
+    with control_of(cluster) as control:
         key = (control.topics()[topic].topic_id, 0)
         (log,) = control.partition_logs([key])
-        store = shared_store(location.store)
+        store = shared_store(cluster.store_url)
         pieces = log.pieces(0, log.high_watermark)
         return b"".join(
             bytes(store.get(each.key(control.cluster_id), each.position, each.size))
@@ -162,12 +151,9 @@ def test_topics_of_one_write_have_their_own(cluster: Cluster) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cluster", ["moto"], indirect=True)
-def test_a_write_to_s3(
-    spark: SparkSession, cluster: Cluster, consume: Callable[..., list[Message]]
-) -> None:
+def test_a_write_to_s3(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("on-s3", 2)
     frame = spark.range(500).selectExpr("string(id) AS key", "string(id) AS value").repartition(2)
-    writer = frame.write.format("lacuna").mode("append").option("data", str(cluster.data))
-    writer.option("topic", topic).save()
-    found = sorted(int(m.value() or b"") for m in consume(cluster, topic, 2))
+    save(frame, cluster, topic=topic)
+    found = sorted(int(m.value() or b"") for m in consumed(cluster, topic, range(2)))
     assert found == list(range(500))

@@ -2,13 +2,12 @@
 
 import datetime as dt
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Producer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from lacuna.pipeline.datasource.writing.rows import normalize
 from lacuna.pipeline.datasource.writing.task import TaskSizes, write_task
 from lacuna.pipeline.datasource.writing.topics import Target, Targets
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import consumed
 
 from .conftest import batch_of, commit, options
 
@@ -104,11 +104,7 @@ def test_timestamps_are_rounded_down(microseconds: int) -> None:
     assert rows.column("timestamp").to_pylist() == [microseconds // 1000]
 
 
-Consume = Callable[..., list[Message]]
-
-
 def put(cluster: Cluster, topic: str, rows: list[dict[str, Any]], **given: str) -> None:
-    """Write two batches of rows in one task."""
     half = len(rows) // 2
     batches = [batch_of(rows[:half]), batch_of(rows[half:])]
     task = write_task(options(cluster, topic=topic, **given), batches)
@@ -116,7 +112,7 @@ def put(cluster: Cluster, topic: str, rows: list[dict[str, Any]], **given: str) 
 
 
 @pytest.mark.slow
-def test_keys_go_where_librdkafka_sends_them(cluster: Cluster, consume: Consume) -> None:
+def test_keys_go_where_librdkafka_sends_them(cluster: Cluster) -> None:
     ours, theirs = cluster.create_topic("hashed", 7), cluster.create_topic("produced", 7)
     keys = [b"", *(b"x" * size for size in range(1, 20)), *(b"%d" % n for n in range(300))]
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "partitioner": "murmur2_random"})
@@ -125,50 +121,51 @@ def test_keys_go_where_librdkafka_sends_them(cluster: Cluster, consume: Consume)
     assert producer.flush(60) == 0
     put(cluster, ours, [{"key": key, "value": b""} for key in keys])
     found, wanted = (
-        {m.key(): m.partition() for m in consume(cluster, topic, 7)} for topic in (ours, theirs)
+        {m.key(): m.partition() for m in consumed(cluster, topic, range(7))}
+        for topic in (ours, theirs)
     )
     assert found == wanted
     assert len(found) == len(keys)
     assert set(found.values()) == set(range(7))
 
 
-def test_a_partition_that_a_row_asks_for_wins(cluster: Cluster, consume: Consume) -> None:
+def test_a_partition_that_a_row_asks_for_wins(cluster: Cluster) -> None:
     topic = cluster.create_topic("asked", 5)
     rows = [
         {"key": b"k%d" % n, "value": b"%d" % n, "partition": None if n % 3 else n % 5}
         for n in range(100)
     ]
     put(cluster, topic, rows)
-    for message in consume(cluster, topic, 5):
+    for message in consumed(cluster, topic, range(5)):
         number = int(message.value() or b"")
         if number % 3 == 0:
             assert message.partition() == number % 5
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_a_consumer_reads_every_codec(cluster: Cluster, consume: Consume, codec: str) -> None:
+def test_a_consumer_reads_every_codec(cluster: Cluster, codec: str) -> None:
     """Batches have at most 20 kB."""
     topic = cluster.create_topic(f"codec-{codec}", 1, {"max.message.bytes": "20000"})
     values = [b"a value that repeats itself %d" % n for n in range(2000)]
     put(cluster, topic, [{"value": value} for value in values], compression=codec)
-    assert [message.value() for message in consume(cluster, topic)] == values
+    assert [message.value() for message in consumed(cluster, topic)] == values
 
 
-def test_rows_without_a_key_are_spread(cluster: Cluster, consume: Consume) -> None:
+def test_rows_without_a_key_are_spread(cluster: Cluster) -> None:
     topic = cluster.create_topic("spread", 4)
     put(cluster, topic, [{"key": None, "value": b"x" * 100}] * 4000)
-    counts = Counter(message.partition() for message in consume(cluster, topic, 4))
+    counts = Counter(message.partition() for message in consumed(cluster, topic, range(4)))
     assert sum(counts.values()) == 4000
     assert min(counts[partition] for partition in range(4)) > 800
 
 
-def test_append_time_is_the_time_of_writing(cluster: Cluster, consume: Consume) -> None:
+def test_append_time_is_the_time_of_writing(cluster: Cluster) -> None:
     """S11: the time is chosen before the object is written."""
     topic = cluster.create_topic("append-time", 1, {"message.timestamp.type": "LogAppendTime"})
     early = dt.datetime(2020, 2, 29, tzinfo=dt.UTC)
     before = dt.datetime.now(dt.UTC).timestamp()
     put(cluster, topic, [{"value": b"a", "timestamp": early}, {"value": b"b", "timestamp": early}])
-    messages = consume(cluster, topic)
+    messages = consumed(cluster, topic)
     assert len(messages) == 2
     for message in messages:
         kind, milliseconds = message.timestamp()
@@ -177,7 +174,7 @@ def test_append_time_is_the_time_of_writing(cluster: Cluster, consume: Consume) 
 
 
 @pytest.mark.slow
-def test_rows_larger_than_a_chunk(cluster: Cluster, consume: Consume) -> None:
+def test_rows_larger_than_a_chunk(cluster: Cluster) -> None:
     """A chunk holds at least one row of any size, and rows stay in order."""
     topic = cluster.create_topic("chunks")
     values = [b"%d" % n * (1 + 97 * (n % 5)) for n in range(200)]
@@ -185,4 +182,4 @@ def test_rows_larger_than_a_chunk(cluster: Cluster, consume: Consume) -> None:
     sizes = TaskSizes(chunk_bytes=300, segment_bytes=500)
     task = write_task(options(cluster, topic=topic), [batch, batch], sizes=sizes)
     assert commit(cluster, [task], transactional_id=topic)
-    assert [message.value() for message in consume(cluster, topic)] == values * 2
+    assert [message.value() for message in consumed(cluster, topic)] == values * 2

@@ -2,11 +2,9 @@
 
 import datetime as dt
 import os
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from confluent_kafka import Message
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
@@ -15,6 +13,7 @@ from lacuna.pipeline.datasource.writing import batch_writer, stream_writer
 from lacuna.pipeline.datasource.writing.task import write_task
 from lacuna.pipeline.errors import PipelineError
 from lacuna.testing import Cluster
+from tests.pipeline.conftest import consumed
 
 from .conftest import batch_of, options
 
@@ -139,9 +138,7 @@ def topics(cluster: Cluster) -> None:
     cluster.create_topic("errors-compacted", 1, {"cleanup.policy": "compact"})
 
 
-def test_spark_shows_the_message_alone(
-    spark: SparkSession, cluster: Cluster, consume: Callable[..., list[Message]]
-) -> None:
+def test_spark_shows_the_message_alone(spark: SparkSession, cluster: Cluster) -> None:
     topic = cluster.create_topic("told", 1)
     frame = spark.createDataFrame([("x", topic), ("y", None)], "value string, topic string")
     writer = frame.coalesce(1).write.format("lacuna").option("data", str(cluster.data))
@@ -154,4 +151,4 @@ def test_spark_shows_the_message_alone(
     for caught in (of_a_task, of_the_driver, of_a_topic):
         assert "transaction.py" not in str(caught.value)
         assert "writers.py" not in str(caught.value)
-    assert consume(cluster, topic) == []
+    assert consumed(cluster, topic) == []

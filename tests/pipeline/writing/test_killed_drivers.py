@@ -130,11 +130,9 @@ class Driver:
 
     @property
     def told(self) -> str:
-        """Return the end of its stderr."""
         return self._log.read_text(errors="replace")[-4000:]
 
     def await_done(self) -> None:
-        """Wait until a micro-batch is complete."""
         assert self._process.stdout is not None
         assert self._process.stdout.readline().startswith("done"), self.told
 

@@ -1,9 +1,7 @@
 """Tests `df.writeStream`: a micro-batch is a transaction, and a repeated one is recognized."""
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import Message
@@ -12,8 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from lacuna.testing import Cluster
-
-Consume = Callable[..., list[Message]]
+from tests.pipeline.conftest import consumed, transact
 
 ROWS = 50
 """In each micro-batch."""
@@ -29,6 +26,13 @@ def to_topic(frame: DataFrame, cluster: Cluster, topic: str, checkpoint: Path) -
     """Return the write of a stream, not started."""
     writer = frame.writeStream.format("lacuna").option("data", str(cluster.data))
     return writer.option("topic", topic).option("checkpointLocation", str(checkpoint))
+
+
+def run(writer: DataStreamWriter, batches: int) -> None:
+    """Run a query until this many micro-batches are complete."""
+    query = writer.start()
+    await_batches(query, batches)
+    query.stop()
 
 
 def await_batches(query: StreamingQuery, batches: int) -> None:
@@ -47,43 +51,33 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 def test_a_query_that_is_started_again_neither_loses_nor_repeats(
-    spark: SparkSession, cluster: Cluster, consume: Consume, checkpoint: Path
+    spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
     topic = cluster.create_topic("numbers", 2)
     for batches in (2, 4):
-        query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-        await_batches(query, batches)
-        query.stop()
-    found = values(consume(cluster, topic, 2))
+        run(to_topic(numbers(spark), cluster, topic, checkpoint), batches)
+    found = values(consumed(cluster, topic, range(2)))
     assert found == list(range(len(found)))
     assert len(found) >= 4 * ROWS
     assert len(found) % ROWS == 0
 
 
 def test_a_batch_that_spark_forgot_is_not_written_again(
-    spark: SparkSession, cluster: Cluster, consume: Consume, checkpoint: Path
+    spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
     """A driver that dies between the sink's commit and Spark's own commit log leaves this state."""
     topic = cluster.create_topic("forgotten", 2)
-    query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-    await_batches(query, 2)
-    query.stop()
-    before = values(consume(cluster, topic, 2))
+    run(to_topic(numbers(spark), cluster, topic, checkpoint), 2)
+    before = values(consumed(cluster, topic, range(2)))
     forget_last_batch(checkpoint)
-    query = to_topic(numbers(spark), cluster, topic, checkpoint).start()
-    await_batches(query, len(before) // ROWS + 1)
-    query.stop()
-    found = values(consume(cluster, topic, 2))
+    run(to_topic(numbers(spark), cluster, topic, checkpoint), len(before) // ROWS + 1)
+    found = values(consumed(cluster, topic, range(2)))
     assert len(found) > len(before)
     assert found == list(range(len(found)))
 
 
 def test_from_topic_to_topic_and_back(
-    spark: SparkSession,
-    cluster: Cluster,
-    consume: Consume,
-    checkpoint: Path,
-    transact: Callable[..., Any],
+    spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
     """Each run ends as if its driver died before Spark's commit log had the last micro-batch."""
     source, sink = cluster.create_topic("pipe-in"), cluster.create_topic("pipe-out", 3)
@@ -101,13 +95,13 @@ def test_from_topic_to_topic_and_back(
         query = to_topic(frame.select("key", "value"), cluster, sink, checkpoint)
         query.trigger(availableNow=True).start().awaitTermination(100)
         forget_last_batch(checkpoint)
-    assert sorted(m.value() or b"" for m in consume(cluster, sink, 3)) == sorted(wanted)
+    assert sorted(m.value() or b"" for m in consumed(cluster, sink, range(3))) == sorted(wanted)
     back = spark.read.format("lacuna").option("data", str(cluster.data)).option("subscribe", sink)
     assert sorted(bytes(row.value) for row in back.load().collect()) == sorted(wanted)
 
 
 def test_foreach_batch_with_a_number_writes_once(
-    spark: SparkSession, cluster: Cluster, consume: Consume, checkpoint: Path
+    spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
     topic = cluster.create_topic("for-each")
 
@@ -119,48 +113,40 @@ def test_foreach_batch_with_a_number_writes_once(
             ).save()
 
     writer = numbers(spark).writeStream.foreachBatch(write)
-    query = writer.option("checkpointLocation", str(checkpoint)).start()
-    await_batches(query, 2)
-    query.stop()
-    found = values(consume(cluster, topic))
+    run(writer.option("checkpointLocation", str(checkpoint)), 2)
+    found = values(consumed(cluster, topic))
     assert found == list(range(len(found)))
     assert len(found) >= 2 * ROWS
-    query = writer.option("checkpointLocation", f"{checkpoint}-new").start()
-    await_batches(query, 1)
-    query.stop()
-    found = values(consume(cluster, topic))[: 2 * ROWS]
+    run(writer.option("checkpointLocation", f"{checkpoint}-new"), 1)
+    found = values(consumed(cluster, topic))[: 2 * ROWS]
     assert found == sorted(2 * list(range(ROWS)))  # another query's numbers begin anew
 
 
 def test_complete_mode_adds_the_whole_result_each_time(
-    spark: SparkSession, cluster: Cluster, consume: Consume, checkpoint: Path
+    spark: SparkSession, cluster: Cluster, checkpoint: Path
 ) -> None:
     topic = cluster.create_topic("complete")
     counts = numbers(spark).groupBy("key").count().selectExpr("key", "string(count) AS value")
-    query = to_topic(counts, cluster, topic, checkpoint).outputMode("complete").start()
-    await_batches(query, 2)
-    query.stop()
-    found = consume(cluster, topic)
+    run(to_topic(counts, cluster, topic, checkpoint).outputMode("complete"), 2)
+    found = consumed(cluster, topic)
     assert sum(int(m.value() or b"") for m in found[:7]) == ROWS
     assert sum(int(m.value() or b"") for m in found[7:14]) == 2 * ROWS
 
 
 def test_a_new_checkpoint_under_an_old_transactional_id_begins_anew(
-    spark: SparkSession, cluster: Cluster, consume: Consume, tmp_path: Path
+    spark: SparkSession, cluster: Cluster, tmp_path: Path
 ) -> None:
     topic = cluster.create_topic("chosen")
     for name in ("one", "two"):
         writer = to_topic(numbers(spark), cluster, topic, tmp_path / name)
-        query = writer.option("transactionalId", "chosen").start()
-        await_batches(query, 1)
-        query.stop()
-    found = Counter(values(consume(cluster, topic)))
+        run(writer.option("transactionalId", "chosen"), 1)
+    found = Counter(values(consumed(cluster, topic)))
     assert all(found[number] == 2 for number in range(ROWS))
 
 
 @pytest.mark.slow
 def test_a_query_goes_on_when_the_control_plane_is_back(
-    spark: SparkSession, consume: Consume, checkpoint: Path
+    spark: SparkSession, checkpoint: Path
 ) -> None:
     """The control plane is killed and restarted during any call of a task or commit."""
     with Cluster() as cluster:
@@ -172,7 +158,7 @@ def test_a_query_goes_on_when_the_control_plane_is_back(
             cluster.start()
         await_batches(query, 9)
         query.stop()
-        found = values(consume(cluster, topic, 2))
+        found = values(consumed(cluster, topic, range(2)))
     assert found == list(range(len(found)))
     assert len(found) >= 9 * ROWS
 

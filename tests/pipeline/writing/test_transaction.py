@@ -1,12 +1,11 @@
 """Tests the commit protocol step by step, without Spark: lost replies, zombies, deleted topics, restarts."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from confluent_kafka import Message
-from confluent_kafka.admin import AdminClient
 
 from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -15,7 +14,6 @@ from lacuna.controlplane.state.state import REMEMBERED_COMMITS
 from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease, RenewLease
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.logstore.segments import lease_prefix, segments_prefix
-from lacuna.operating.agents import AgentParts
 from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.lease import LEASE_SECONDS
 from lacuna.pipeline.datasource.writing.transaction import (
@@ -27,10 +25,9 @@ from lacuna.pipeline.datasource.writing.writers import abort, release
 from lacuna.pipeline.errors import OutcomeUnknownError, PipelineError, WriterFencedError
 from lacuna.testing import Cluster
 from tests.agent.housekeeping.test_housekeeping import PARTS, housekeeping
+from tests.pipeline.conftest import consumed, delete_topic
 
 from .conftest import commit, open_control, options, progress, write
-
-Consume = Callable[..., list[Message]]
 
 
 def values(messages: Sequence[Message]) -> list[bytes | None]:
@@ -38,27 +35,27 @@ def values(messages: Sequence[Message]) -> list[bytes | None]:
 
 
 @pytest.mark.slow
-def test_many_segments_of_many_tasks_keep_their_order(cluster: Cluster, consume: Consume) -> None:
+def test_many_segments_of_many_tasks_keep_their_order(cluster: Cluster) -> None:
     topic = cluster.create_topic("segments")
     wanted = [b"%06d" % n * 10 for n in range(2000)]
     tasks = [write(cluster, topic, wanted[:1600]), write(cluster, topic, wanted[1600:])]
     assert len(tasks[0].segments) > REMEMBERED_COMMITS
-    assert consume(cluster, topic) == []
+    assert consumed(cluster, topic) == []
     assert commit(cluster, tasks)
-    assert values(consume(cluster, topic)) == wanted
+    assert values(consumed(cluster, topic)) == wanted
 
 
-def test_a_repeated_batch_is_known(cluster: Cluster, consume: Consume) -> None:
+def test_a_repeated_batch_is_known(cluster: Cluster) -> None:
     topic = cluster.create_topic("repeated")
     assert commit(cluster, [write(cluster, topic, [b"one"])], progress(7))
     assert not commit(cluster, [write(cluster, topic, [b"one"])], progress(7))
     assert not commit(cluster, [write(cluster, topic, [b"zero"])], progress(6))
     assert commit(cluster, [write(cluster, topic, [b"two"])], progress(8))
     assert commit(cluster, [write(cluster, topic, [b"three"])], progress(0, "another query"))
-    assert values(consume(cluster, topic)) == [b"one", b"two", b"three"]
+    assert values(consumed(cluster, topic)) == [b"one", b"two", b"three"]
 
 
-def test_a_zombie_is_fenced(cluster: Cluster, consume: Consume) -> None:
+def test_a_zombie_is_fenced(cluster: Cluster) -> None:
     """A driver paused in mid-commit while its successor committed the same batch."""
     topic = cluster.create_topic("zombie")
     late = write(cluster, topic, [b"late"])
@@ -76,10 +73,10 @@ def test_a_zombie_is_fenced(cluster: Cluster, consume: Consume) -> None:
         zombie.abort()
         with pytest.raises(WriterFencedError):
             zombie.commit_segments([write(cluster, topic, [b"later"])])
-    assert values(consume(cluster, topic)) == [b"right"]
+    assert values(consumed(cluster, topic)) == [b"right"]
 
 
-def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: Consume) -> None:
+def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster) -> None:
     """It learns that its batch is complete before it fences the active driver."""
     topic = cluster.create_topic("sleeper")
     late = write(cluster, topic, [b"late"])
@@ -90,7 +87,7 @@ def test_a_zombie_before_its_commit_disturbs_nobody(cluster: Cluster, consume: C
         assert not commit(cluster, [late], progress(0, "sleeper"), "sleeper")
         living.commit_segments([write(cluster, topic, [b"next"])])
         living.end()
-    assert values(consume(cluster, topic)) == [b"right", b"next"]
+    assert values(consumed(cluster, topic)) == [b"right", b"next"]
 
 
 class LosesReplies(RetryingJobClient):
@@ -106,7 +103,7 @@ class LosesReplies(RetryingJobClient):
         return replies
 
 
-def test_lost_replies_are_asked_for_again(cluster: Cluster, consume: Consume) -> None:
+def test_lost_replies_are_asked_for_again(cluster: Cluster) -> None:
     topic = cluster.create_topic("lost-replies")
     wanted = [b"%06d" % n * 10 for n in range(300)]
     tasks = [write(cluster, topic, wanted)]
@@ -115,7 +112,7 @@ def test_lost_replies_are_asked_for_again(cluster: Cluster, consume: Consume) ->
         assert commit_write(control, "loser", tasks, progress(0, "loser"))
         assert is_written(control, progress(0, "loser"))
     assert LosesReplies.lost >= 12
-    assert values(consume(cluster, topic)) == wanted
+    assert values(consumed(cluster, topic)) == wanted
 
 
 class IsGoneAtTheEnd(RetryingJobClient):
@@ -128,7 +125,7 @@ class IsGoneAtTheEnd(RetryingJobClient):
         return super().ask(command)
 
 
-def test_an_unknown_outcome_is_found_out(cluster: Cluster, consume: Consume) -> None:
+def test_an_unknown_outcome_is_found_out(cluster: Cluster) -> None:
     topic = cluster.create_topic("unknown-outcome")
     task = write(cluster, topic, [b"once"])
     with (
@@ -137,43 +134,38 @@ def test_an_unknown_outcome_is_found_out(cluster: Cluster, consume: Consume) -> 
     ):
         commit_write(control, "unknown", [task], progress(0, "unknown"))
     assert not commit(cluster, [write(cluster, topic, [b"again"])], progress(0, "unknown"))
-    assert values(consume(cluster, topic)) == [b"once"]
+    assert values(consumed(cluster, topic)) == [b"once"]
 
 
 @pytest.mark.slow
-def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
+def test_a_deleted_topic_fails_the_write_whole(cluster: Cluster) -> None:
     kept, gone = cluster.create_topic("kept"), cluster.create_topic("gone")
     tasks = [write(cluster, topic, [b"x"]) for topic in (kept, gone)]
-    delete(cluster, gone)
+    delete_topic(cluster, gone)
     with pytest.raises(PipelineError, match="topic 'gone' was deleted during the write"):
         commit(cluster, tasks, progress(0, "deleted"))
-    assert consume(cluster, kept) == []
+    assert consumed(cluster, kept) == []
     assert commit(cluster, [write(cluster, kept, [b"y"])], progress(0, "deleted"))
-    assert values(consume(cluster, kept)) == [b"y"]
+    assert values(consumed(cluster, kept)) == [b"y"]
 
 
 def test_progress_outlives_one_of_the_topics(cluster: Cluster) -> None:
     names = [cluster.create_topic(f"progress-{n}") for n in range(2)]
     assert commit(cluster, [write(cluster, topic, [b"x"]) for topic in names], progress(4, "both"))
-    delete(cluster, names[0])
+    delete_topic(cluster, names[0])
     with open_control(cluster) as control:
         assert is_written(control, progress(4, "both"))
         assert not is_written(control, progress(5, "both"))
 
 
-def delete(cluster: Cluster, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
-
-
-def test_an_expired_lease_fails_the_write_whole(cluster: Cluster, consume: Consume) -> None:
+def test_an_expired_lease_fails_the_write_whole(cluster: Cluster) -> None:
     topic = cluster.create_topic("expired")
     tasks = [write(cluster, topic, [b"x"]) for _ in range(2)]
     with open_control(cluster) as control:
         control.call(Command(release_lease=ReleaseLease(lease_id=tasks[1].lease_id)))
     with pytest.raises(PipelineError, match="lease has expired"):
         commit(cluster, tasks)
-    assert consume(cluster, topic) == []
+    assert consumed(cluster, topic) == []
 
 
 def test_a_failed_attempt_gives_its_lease_back(cluster: Cluster) -> None:
@@ -200,15 +192,12 @@ def test_a_write_of_nothing_asks_for_nothing(cluster: Cluster) -> None:
 
 @pytest.fixture
 def private() -> Iterator[Cluster]:
-    """A cluster to kill."""
     with Cluster() as running:
         yield running
 
 
 @pytest.mark.slow
-def test_a_commit_goes_on_when_the_control_plane_is_back(
-    private: Cluster, consume: Consume
-) -> None:
+def test_a_commit_goes_on_when_the_control_plane_is_back(private: Cluster) -> None:
     """It is killed and restarted several times during commits."""
     topic = private.create_topic("restarts")
     wanted = [b"%06d" % n * 10 for n in range(3000)]
@@ -219,21 +208,18 @@ def test_a_commit_goes_on_when_the_control_plane_is_back(
             private.kill()
             private.start()
         assert committing.result(60)
-    assert values(consume(private, topic)) == wanted
+    assert values(consumed(private, topic)) == wanted
 
 
 @pytest.fixture
 def collected() -> Iterator[Cluster]:
     """A cluster that collects only at a test's request, with a clock that the test sets."""
-    parts: AgentParts = PARTS
-    with Cluster(parts=parts) as running:
+    with Cluster(parts=PARTS) as running:
         yield running
 
 
 @pytest.mark.slow
-def test_what_was_not_committed_is_swept(
-    collected: Cluster, consume: Callable[..., list[Message]]
-) -> None:
+def test_what_was_not_committed_is_swept(collected: Cluster) -> None:
     topic = collected.create_topic("swept")
     wanted = [b"%06d" % n * 10 for n in range(100)]
     won, lost, failed, left = (write(collected, topic, wanted) for _ in range(4))
@@ -248,7 +234,7 @@ def test_what_was_not_committed_is_swept(
     assert objects_of(collected, lost.lease_id) == len(lost.segments)
     assert sweep(collected, LEASE_SECONDS * 1000) == len(lost.segments)
     assert objects_of(collected, won.lease_id) == len(won.segments)
-    assert [message.value() for message in consume(collected, topic)] == wanted
+    assert [message.value() for message in consumed(collected, topic)] == wanted
 
 
 def test_a_task_that_fails_holds_no_lease(

@@ -16,9 +16,7 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class RetryingJobClient(JobClient):
-    """A JobClient with `ask` and `ask_all`, which may send a command more than once, so the command must tolerate
-    this.
-    """
+    """A JobClient with `ask` and `ask_all`, which may send a command more than once: it must tolerate this."""
 
     def __init__(self, place: ControlPlace) -> None:
         super().__init__(place, SessionLimits(give_up_after=RETRY_SECONDS))

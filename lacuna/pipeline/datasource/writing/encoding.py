@@ -37,10 +37,7 @@ class EncodedBatch(NamedTuple):
 
 
 class Encoder:
-    """Encodes selected rows of `rows`, which has the schema ROWS.
-
-    `codec` is used for topics that do not set one (compression.type).
-    """
+    """Encodes selected rows of `rows` (schema ROWS); `codec` is for topics that set none (compression.type)."""
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
         self._compression = Compression(codec)

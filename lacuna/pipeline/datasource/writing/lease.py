@@ -39,7 +39,6 @@ class JobLease:
         self._sequence = 0
 
     def next_segment_id(self) -> SegmentId:
-        """An id that was never returned before."""
         self._sequence += 1
         return SegmentId(self.lease_id, self._sequence)
 
@@ -52,9 +51,7 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """Ends the lease, so that everything written under it is garbage. If that fails, the lease expires by
-        itself.
-        """
+        """Ends the lease: everything written under it is garbage. If that fails, the lease expires by itself."""
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:

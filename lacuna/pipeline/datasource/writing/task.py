@@ -8,7 +8,6 @@ those of the previous segment while its PUT is under way.
 """
 
 import random
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
+from lacuna.logstore.objects.store import wall_clock_ms
 from lacuna.pipeline.datasource.writing.control import RetryingJobClient
 from lacuna.pipeline.datasource.writing.encoding import EncodedBatch, Encoder, row_sizes
 from lacuna.pipeline.datasource.writing.lease import JobLease
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
 
 #: Checked once per process and store: a streaming query may run tasks every second.
 _check_store = lru_cache(maxsize=8)(check_store)
-
-
-def _wall_clock_ms() -> int:
-    return time.time_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +91,7 @@ class TaskWriter:
         targets: Targets,
         puts: SegmentPuts,
         sizes: TaskSizes = DEFAULT_SIZES,
-        now_ms: Callable[[], int] = _wall_clock_ms,
+        now_ms: Callable[[], int] = wall_clock_ms,
         randrange: Callable[[int], int] = random.randrange,
     ) -> None:
         self._options = options
@@ -136,7 +132,6 @@ class TaskWriter:
         return self._puts.finish()
 
     def _encode(self) -> None:
-        """Encodes the collected rows as batches."""
         if not self._rows:
             return
         rows = pa.concat_batches(self._rows)

@@ -53,7 +53,6 @@ class Targets:
         return self._by_name.get(name) or self._add(name)
 
     def at(self, slot: int) -> tuple[Target, int]:
-        """The topic and partition of a slot."""
         return self._slots[slot]
 
     def names(self) -> dict[bytes, str]:

@@ -41,12 +41,10 @@ class BatchWriter(DataSourceArrowWriter):
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Writes the rows of a task, in an executor."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
     def commit(self, messages: Messages) -> None:
-        """Commits the write on the driver, once all tasks have succeeded."""
         tasks = tasks_of(messages)
         progress = None
         if self._options.batch_id is not None:
@@ -59,7 +57,6 @@ class BatchWriter(DataSourceArrowWriter):
 
     @one_message
     def abort(self, messages: Messages) -> None:
-        """Abandons the write on the driver, after a task or the commit has failed."""
         abort(self._options, tasks_of(messages))
 
 
@@ -76,7 +73,6 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @one_message
     def commit(self, messages: Messages, batchId: int) -> None:  # noqa: N803 - Spark's
-        """Commits the micro-batch on the driver, once all its tasks have succeeded."""
         tasks = tasks_of(messages)
         if not tasks:
             return
@@ -144,11 +140,7 @@ def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
         with RetryingJobClient(options.location.require_control()) as control:
             release(control, tasks)
     except ControlPlaneUnavailable as error:
-        log.warning(
-            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
-            len(tasks),
-            error,
-        )
+        _warn_of_leases(len(tasks), error)
 
 
 def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
@@ -161,8 +153,12 @@ def release(control: RetryingJobClient, tasks: Sequence[TaskMessage]) -> None:
     try:
         control.ask_all(commands, retry_seconds=0)
     except (ControlPlaneUnavailable, CommandRefused) as error:
-        log.warning(
-            "the leases of %d tasks could not be released, so they will expire by themselves: %s",
-            len(commands),
-            error,
-        )
+        _warn_of_leases(len(commands), error)
+
+
+def _warn_of_leases(count: int, error: Exception) -> None:
+    log.warning(
+        "the leases of %d tasks could not be released, so they will expire by themselves: %s",
+        count,
+        error,
+    )

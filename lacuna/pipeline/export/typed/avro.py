@@ -14,7 +14,7 @@
 
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import fastavro
@@ -77,7 +77,7 @@ def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
     """
     parsed, names = _parse(document)
     wanted = None if resolved is None else _parse(resolved)[0]
-    is_recursive = _is_recursive(parsed, names, (), set())
+    is_recursive = any(name in _types(each) for name, each in names.items())
 
     def decode(data: bytes) -> Any:
         source = io.BytesIO(data)
@@ -105,67 +105,42 @@ def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
 
 
 def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
-    """The parsed schema, and its named types."""
     try:
         names: dict[str, Any] = {}
         parsed = fastavro.parse_schema(json.loads(document), names)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise PipelineError(f"the Avro schema is not valid: {error}") from error
-    _check_sizes(parsed, names, set())
+    _check_sizes(parsed, names)
     return parsed, names
 
 
-def _is_recursive(
-    schema: Any, names: dict[str, Any], path: tuple[str, ...], known: set[str]
-) -> bool:
-    """Whether a type contains itself. `names` maps names to types, `path` has the enclosing records' names.
-
-    `known` collects the names of records that do not contain themselves.
-    """
+def _types(schema: Any) -> Iterator[Any]:
+    """A type and all types in it. Those that are used by name are only named."""
+    yield schema
     if isinstance(schema, list):
-        return any(_is_recursive(each, names, path, known) for each in schema)
-    if isinstance(schema, str):
-        if schema in path:
-            return True
-        return schema in names.keys() - known and _is_recursive(names[schema], names, path, known)
-    kind = schema["type"]
-    if kind not in ("record", "error"):
-        inner = schema.get("items", schema.get("values", kind))
-        return _is_recursive(inner, names, path, known)
-    inside = (*path, schema["name"])
-    if any(_is_recursive(field["type"], names, inside, known) for field in schema["fields"]):
-        return True
-    known.add(schema["name"])
-    return False
+        inner = schema
+    elif isinstance(schema, str):
+        return
+    elif schema["type"] in ("record", "error"):
+        inner = [field["type"] for field in schema["fields"]]
+    else:
+        inner = [schema.get("items", schema.get("values", schema["type"]))]
+    for each in inner:
+        yield from _types(each)
 
 
-def _check_sizes(schema: Any, names: dict[str, Any], known: set[str]) -> None:
-    """Raises PipelineError if a value of a few bytes may be of any size, since fastavro would build it.
-
-    `names` maps names to types; `known` collects the names that were checked.
-    """
-    if isinstance(schema, list):
-        for each in schema:
-            _check_sizes(each, names, known)
-        return
-    if isinstance(schema, str):
-        if schema in names.keys() - known:
-            _check_sizes(names[schema], names, known)
-        return
-    kind = schema["type"]
-    if kind in ("record", "error"):
-        known.add(schema["name"])
-        _is_weightless(schema, names, ())
-        for field in schema["fields"]:
-            _check_sizes(field["type"], names, known)
-        return
-    if kind == "array" and _is_weightless(schema["items"], names, ()):
-        raise PipelineError(
-            "the Avro schema has an array whose items take no bytes, such as null, so a value of "
-            "ten bytes could hold more items than fit in memory: omit the schema, and the values "
-            "stay bytes"
-        )
-    _check_sizes(schema.get("items", schema.get("values", kind)), names, known)
+def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
+    """Raises PipelineError if a value of a few bytes may be of any size, since fastavro would build it."""
+    for each in _types(parsed):
+        kind = each["type"] if isinstance(each, dict) else ""
+        if kind in ("record", "error"):
+            _is_weightless(each, names, ())
+        elif kind == "array" and _is_weightless(each["items"], names, ()):
+            raise PipelineError(
+                "the Avro schema has an array whose items take no bytes, such as null, so a value of "
+                "ten bytes could hold more items than fit in memory: omit the schema, and the values "
+                "stay bytes"
+            )
 
 
 def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> bool:

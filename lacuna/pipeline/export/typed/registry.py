@@ -130,13 +130,11 @@ class Registry:
             return None
         return self.by_id(int(answer["id"]))
 
-    def _references(self, answer: Mapping[str, Any], query: str) -> dict[str, str]:
-        """The schemas that a schema refers to, by name, those that others need first."""
-        named: dict[str, str] = {}
-        self._add_references(answer, query, named)
-        return named
-
-    def _add_references(self, answer: Mapping[str, Any], query: str, named: dict[str, str]) -> None:
+    def _references(
+        self, answer: Mapping[str, Any], query: str, known: dict[str, str] | None = None
+    ) -> dict[str, str]:
+        """The schemas that a schema refers to, by name, those that others need first. They are added to `known`."""
+        named = {} if known is None else known
         for each in answer.get("references") or ():
             name = str(each["name"])
             if name in named:
@@ -148,9 +146,10 @@ class Registry:
             )
             found = self._get(f"{path}{query}")
             named[name] = ""  # so that a circle ends
-            self._add_references(found, query, named)
+            self._references(found, query, named)
             del named[name]
             named[name] = str(found["schema"])
+        return named
 
     def _get(self, path: str) -> Mapping[str, Any]:
         """The registry's answer. Raises NoSchema, RegistryUnavailable."""
@@ -292,7 +291,9 @@ def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
         raise NoSchema("it is not valid JSON") from error
     places: dict[str, str] = {}
     for number, (name, each) in enumerate(others.items()):
-        places |= dict.fromkeys(_names_of(name, each), f"/$defs/lacuna-{number}")
+        # Others may refer to it by its id, too.
+        names = filter(None, (name, _id_of(each).rstrip("#")))
+        places |= dict.fromkeys(names, f"/$defs/lacuna-{number}")
     whole = _pointing(main, "", _id_of(main), places)
     if isinstance(whole, dict):
         definitions = whole.setdefault("$defs", {})
@@ -311,13 +312,6 @@ _IDS: Final = ("$id", "id", "$schema")
 def _id_of(schema: Any) -> str:
     found = schema.get("$id", "") if isinstance(schema, dict) else ""
     return found if isinstance(found, str) else ""
-
-
-def _names_of(name: str, schema: Any) -> Iterator[str]:
-    """The names by which others may refer to a schema."""
-    yield name
-    if own := _id_of(schema).rstrip("#"):
-        yield own
 
 
 def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> Any:

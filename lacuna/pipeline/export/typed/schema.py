@@ -58,13 +58,12 @@ class TypedSchema:
 
 
 class Decoder:
-    """Decodes byte strings into values of the Arrow type `type`."""
-
     def __init__(self, node: Node, decode: Convert, *, has_prefix: bool = False) -> None:
         self.node = node
         self.type = node.type
         self._convert = node.convert or (lambda value: value)
-        self._decode = decode
+        #: Returns the value of one byte string, before its conversion for Arrow. Raises NotOfSchemaError.
+        self.value = decode
         self._has_prefix = has_prefix
 
     def decode_all(self, column: pa.Array) -> tuple[pa.Array, list[Undecodable]]:
@@ -81,10 +80,6 @@ class Decoder:
             return pa.array(values, self.type), failures
         except (pa.ArrowException, ValueError, TypeError, OverflowError):
             return self._each(values, failures)
-
-    def value(self, data: bytes) -> Any:
-        """The value of one byte string, before its conversion for Arrow. Raises NotOfSchemaError."""
-        return self._decode(data)
 
     def _each(
         self, values: list[Any], failures: list[Undecodable]
@@ -104,7 +99,7 @@ class Decoder:
             if schema_id_of(data) is None:
                 raise NotOfSchemaError("Confluent's prefix (a 0 byte and a schema id) is missing")
             data = data[PREFIX:]
-        value = self._decode(data)
+        value = self.value(data)
         return None if value is None else self._convert(value)
 
 
@@ -143,12 +138,10 @@ JSON_TEXT: Final = Node(pa.string(), json_text)
 
 
 def optional(convert: Convert) -> Convert:
-    """A function that returns None for None, and otherwise converts with `convert`."""
     return lambda value: None if value is None else convert(value)
 
 
 def list_node(item: Node) -> Node:
-    """The node of a list whose items are `item`."""
     if item.convert is None:
         return Node(pa.list_(item.type))
     convert = optional(item.convert)
