@@ -20,10 +20,10 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages import security as wire
 
-_VERSION: Final = 3
 _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
 #: The operations on topics that a producer needs, and a consumer.
 _PRODUCES: Final = (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
@@ -188,10 +188,7 @@ async def add(change: Change) -> None:
     if not change.dry_run:
         async with KafkaConnection(change.bootstrap) as connection:
             response = await connection.ask(
-                wire.CREATE_ACLS_REQUEST,
-                wire.CREATE_ACLS_RESPONSE,
-                _VERSION,
-                wire.CreateAclsRequest([wire.AclCreation(*each) for each in acls]),
+                *CREATE_ACLS, wire.CreateAclsRequest([wire.AclCreation(*each) for each in acls])
             )
         for acl, result in zip(acls, response.results, strict=True):
             check(result.error_code, f"ACL of {acl.principal}", result.error_message)
@@ -220,10 +217,7 @@ async def remove(change: Change) -> None:
             _show(await _described(connection, wanted))
             return
         response = await connection.ask(
-            wire.DELETE_ACLS_REQUEST,
-            wire.DELETE_ACLS_RESPONSE,
-            _VERSION,
-            wire.DeleteAclsRequest([wire.DeleteAclsFilter(*each) for each in wanted]),
+            *DELETE_ACLS, wire.DeleteAclsRequest([wire.DeleteAclsFilter(*each) for each in wanted])
         )
     removed: dict[AclEntry, None] = {}
     for result in response.filter_results:
@@ -238,12 +232,7 @@ async def _described(
 ) -> dict[AclEntry, None]:
     entries: dict[AclEntry, None] = {}
     for each in wanted:
-        response = await connection.ask(
-            wire.DESCRIBE_ACLS_REQUEST,
-            wire.DESCRIBE_ACLS_RESPONSE,
-            _VERSION,
-            wire.DescribeAclsRequest(*each),
-        )
+        response = await connection.ask(*DESCRIBE_ACLS, wire.DescribeAclsRequest(*each))
         check(response.error_code, "ACLs", response.error_message)
         entries.update(
             (AclEntry(*(*resource[:3], *acl)), None)

@@ -18,41 +18,33 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
 from lacuna.operating.control import open_control
+from lacuna.operating.exchanges.groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    LIST_GROUPS,
+    OFFSET_FETCH,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+)
 from lacuna.operating.groups import SHARE
 from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
 from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE_REQUEST,
-    CONSUMER_GROUP_DESCRIBE_RESPONSE,
     ConsumerGroupDescribeRequest,
     ConsumerGroupDescribeResponseAssignment,
     DescribedGroup,
 )
 from lacuna.wire.messages.groups import (
-    DELETE_GROUPS_REQUEST,
-    DELETE_GROUPS_RESPONSE,
-    DESCRIBE_GROUPS_REQUEST,
-    DESCRIBE_GROUPS_RESPONSE,
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     ListedGroup,
     ListGroupsRequest,
 )
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
-from lacuna.wire.messages.share_groups import (
-    SHARE_GROUP_DESCRIBE_REQUEST,
-    SHARE_GROUP_DESCRIBE_RESPONSE,
-    ShareGroupDescribeRequest,
-)
+from lacuna.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
+from lacuna.wire.messages.share_groups import ShareGroupDescribeRequest
 
 CLASSIC_MEMBER = 0
 CONSUMER = "consumer"
@@ -74,9 +66,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
     groups whose offsets the user may not see.
     """
-    responses = await ask_every_agent(
-        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-    )
+    responses = await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest())
     for response in responses:
         check(response.error_code, "groups")
     groups = sorted(group for response in responses for group in response.groups)
@@ -103,39 +93,26 @@ async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -
     """Return the number of members of each group that the user may describe."""
     counts: dict[str, int] = {}
     for some in _in_parts([each.group_id for each in groups if each.group_type == SHARE]):
-        shares = await connection.ask(
-            SHARE_GROUP_DESCRIBE_REQUEST,
-            SHARE_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ShareGroupDescribeRequest(some),
-        )
+        shares = await connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest(some))
         counts |= {
             each.group_id: len(each.members) for each in shares.groups if not each.error_code
         }
     for some in _in_parts([each.group_id for each in groups if each.group_type == STREAMS]):
         streams = await connection.ask(
-            streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
-            streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
-            1,
-            streams_groups.StreamsGroupDescribeRequest(some),
+            *STREAMS_GROUP_DESCRIBE, streams_groups.StreamsGroupDescribeRequest(some)
         )
         counts |= {
             each.group_id: len(each.members) for each in streams.groups if not each.error_code
         }
     modern = (CONSUMER, SHARE, STREAMS)
     for some in _in_parts([each.group_id for each in groups if each.group_type not in modern]):
-        classic = await connection.ask(
-            DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest(some)
-        )
+        classic = await connection.ask(*DESCRIBE_GROUPS, DescribeGroupsRequest(some))
         counts |= {
             each.group_id: len(each.members) for each in classic.groups if not each.error_code
         }
     for some in _in_parts([each.group_id for each in groups if each.group_type == CONSUMER]):
         consumers = await connection.ask(
-            CONSUMER_GROUP_DESCRIBE_REQUEST,
-            CONSUMER_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ConsumerGroupDescribeRequest(some),
+            *CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest(some)
         )
         counts |= {
             each.group_id: len(each.members) for each in consumers.groups if not each.error_code
@@ -169,10 +146,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
     """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            CONSUMER_GROUP_DESCRIBE_REQUEST,
-            CONSUMER_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ConsumerGroupDescribeRequest([group]),
+            *CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group])
         )
         (consumers,) = response.groups
         if await _describe_share(connection, group):
@@ -190,12 +164,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
 
 async def _describe_share(connection: KafkaConnection, group: str) -> bool:
     """Show a group if it is a share group, and return whether it is one."""
-    response = await connection.ask(
-        SHARE_GROUP_DESCRIBE_REQUEST,
-        SHARE_GROUP_DESCRIBE_RESPONSE,
-        1,
-        ShareGroupDescribeRequest([group]),
-    )
+    response = await connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group]))
     (shares,) = response.groups
     if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return False
@@ -247,10 +216,7 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
 async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
     """Show a group's members and tasks if it is a streams group, and return whether it is one."""
     response = await connection.ask(
-        streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
-        streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
-        1,
-        streams_groups.StreamsGroupDescribeRequest([group]),
+        *STREAMS_GROUP_DESCRIBE, streams_groups.StreamsGroupDescribeRequest([group])
     )
     (streams,) = response.groups
     if streams.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -312,9 +278,7 @@ async def _in_flight(
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:
-    response = await connection.ask(
-        DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest([group])
-    )
+    response = await connection.ask(*DESCRIBE_GROUPS, DescribeGroupsRequest([group]))
     (described,) = response.groups
     if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
         await _fail_without(connection, group)
@@ -397,9 +361,7 @@ app.adds("delete-offsets", shows=True)(resetting.delete)
 async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Deletes a group that has no members, with its committed offsets."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group])
-        )
+        response = await connection.ask(*DELETE_GROUPS, DeleteGroupsRequest([group]))
         (result,) = response.results
         if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _fail_without(connection, group)
@@ -417,7 +379,7 @@ async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
+    response = await connection.ask(*OFFSET_FETCH, request)
     (fetched,) = response.groups
     check(fetched.error_code, f"group {group}")
     rows = []

@@ -13,22 +13,17 @@ from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import parse_from
 from lacuna.cli.units import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.exchanges.groups import (
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    LIST_GROUPS,
+    OFFSET_FETCH,
+)
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.operating.points import Kind, Point
 from lacuna.wire.messages import share_groups as wire
-from lacuna.wire.messages.groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListedGroup,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
+from lacuna.wire.messages.groups import ListedGroup, ListGroupsRequest
+from lacuna.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 
 
 @asynchronous
@@ -152,9 +147,7 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
     """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
-    for response in await ask_every_agent(
-        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-    ):
+    for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
         for listed in response.groups:
             if listed.group_id == group:
@@ -165,7 +158,7 @@ async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
 async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
     """Return the committed offsets of a group by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
+    response = await connection.ask(*OFFSET_FETCH, request)
     (fetched,) = response.groups
     check(fetched.error_code, f"group {group}")
     return {
@@ -192,9 +185,7 @@ async def share_offsets(
 ) -> wire.DescribeShareGroupOffsetsResponseGroup:
     """Return the offsets of a share group in all its partitions. Raises UserError."""
     response = await connection.ask(
-        wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-        1,
+        *DESCRIBE_SHARE_GROUP_OFFSETS,
         wire.DescribeShareGroupOffsetsRequest(
             [wire.DescribeShareGroupOffsetsRequestGroup(group, None)]
         ),

@@ -26,14 +26,19 @@ from lacuna.cli.units import parse_duration, show_count, show_duration, show_siz
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.operating.changing import with_unit
+from lacuna.operating.exchanges.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.points import Kind, Point
 from lacuna.operating.relayed import relayed
 from lacuna.operating.sizes import sizes_of_topics
 from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -178,12 +183,7 @@ async def create_topic(
     configs = [wire.CreatableTopicConfig(key, value) for key, value in _configs_given(config or [])]
     topic = wire.CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.CREATE_TOPICS_REQUEST,
-            wire.CREATE_TOPICS_RESPONSE,
-            7,
-            wire.CreateTopicsRequest([topic]),
-        )
+        response = await connection.ask(*CREATE_TOPICS, wire.CreateTopicsRequest([topic]))
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
     topic_id = show_id(result.topic_id)
@@ -231,18 +231,13 @@ async def alter_topic(
         if changes:
             resource = AlterConfigsResource(TOPIC_RESOURCE, name, changes)
             altered = await connection.ask(
-                INCREMENTAL_ALTER_CONFIGS_REQUEST,
-                INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-                1,
-                IncrementalAlterConfigsRequest([resource]),
+                *INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([resource])
             )
             (result,) = altered.responses
             check(result.error_code, f"configs of {name}", result.error_message)
         if partitions is not None:
             raised = await connection.ask(
-                wire.CREATE_PARTITIONS_REQUEST,
-                wire.CREATE_PARTITIONS_RESPONSE,
-                3,
+                *CREATE_PARTITIONS,
                 wire.CreatePartitionsRequest(
                     [wire.CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
                 ),
@@ -271,9 +266,7 @@ async def _delete(name: str, bootstrap: Agents) -> None:
     request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         await existing_topic(connection, name)
-        response = await connection.ask(
-            wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE, 6, request
-        )
+        response = await connection.ask(*DELETE_TOPICS, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     print_done(f"deleted {name}", topic=name)
@@ -326,9 +319,7 @@ async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> Non
         [wire.DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS
     )
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.DELETE_RECORDS_REQUEST, wire.DELETE_RECORDS_RESPONSE, 2, request
-        )
+        response = await connection.ask(*DELETE_RECORDS, request)
     results = response.topics[0].partitions
     for each in results:
         check(each.error_code, f"partition {each.partition_index} of {name}")

@@ -1,7 +1,7 @@
 """`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
 import asyncio
-from typing import Annotated, Final
+from typing import Annotated
 
 import click
 
@@ -14,10 +14,12 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.changing import upsertions
+from lacuna.operating.exchanges.access import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import security as wire
-
-_VERSION: Final = 0
 
 app = Group(help="Lists, adds and removes users and their passwords.")
 
@@ -30,10 +32,7 @@ async def list_users(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists users and their mechanisms."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-            _VERSION,
-            wire.DescribeUserScramCredentialsRequest(None),
+            *DESCRIBE_USER_SCRAM_CREDENTIALS, wire.DescribeUserScramCredentialsRequest(None)
         )
     check(response.error_code, "users", response.error_message)
     rows = [
@@ -93,12 +92,7 @@ async def _alter(
 ) -> bool:
     """Returns whether the change was made. Raises UserError, except for a missing user if `may_be_missing`."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-            _VERSION,
-            request,
-        )
+        response = await connection.ask(*ALTER_USER_SCRAM_CREDENTIALS, request)
     for result in response.results:
         if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             return False

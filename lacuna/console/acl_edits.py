@@ -26,9 +26,9 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.wire.messages import security as wire
 
-_ACLS_VERSION: Final = 3
 _RESOURCES: Final = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -66,12 +66,7 @@ class AclRow(NamedTuple):
 
 async def rows(turn: Turn) -> list[AclRow]:
     """Return the cluster's ACLs in order. Raises NotAllowed and BadRequest."""
-    response = await turn.ask(
-        wire.DESCRIBE_ACLS_REQUEST,
-        wire.DESCRIBE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.DescribeAclsRequest(*AclFilter()),
-    )
+    response = await turn.ask(*DESCRIBE_ACLS, wire.DescribeAclsRequest(*AclFilter()))
     check(response.error_code, "ACLs", response.error_message)
     found = [
         AclEntry(*(*resource[:3], *acl)) for resource in response.resources for acl in resource.acls
@@ -163,10 +158,7 @@ async def _preview_acl(turn: Turn) -> Effect:
 
 async def _add_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        wire.CREATE_ACLS_REQUEST,
-        wire.CREATE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.CreateAclsRequest([wire.AclCreation(*_acl_of(turn))]),
+        *CREATE_ACLS, wire.CreateAclsRequest([wire.AclCreation(*_acl_of(turn))])
     )
     (result,) = response.results
     check(result.error_code, "ACL", result.error_message)
@@ -179,10 +171,7 @@ async def _preview_no_acl(turn: Turn) -> Effect:
 
 async def _remove_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        wire.DELETE_ACLS_REQUEST,
-        wire.DELETE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.DeleteAclsRequest([wire.DeleteAclsFilter(*_acl_of(turn))]),
+        *DELETE_ACLS, wire.DeleteAclsRequest([wire.DeleteAclsFilter(*_acl_of(turn))])
     )
     (result,) = response.filter_results
     check(result.error_code, "ACL", result.error_message)

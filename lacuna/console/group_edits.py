@@ -17,12 +17,9 @@ from lacuna.controlplane.v1.groups_pb2 import (
     OffsetFetch,
     OffsetFetchGroup,
 )
+from lacuna.operating.exchanges.groups import DELETE_GROUPS
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
-from lacuna.wire.messages.groups import (
-    DELETE_GROUPS_REQUEST,
-    DELETE_GROUPS_RESPONSE,
-    DeleteGroupsRequest,
-)
+from lacuna.wire.messages.groups import DeleteGroupsRequest
 
 _COMMITTED: Final = 1
 
@@ -193,9 +190,7 @@ async def _preview_delete(turn: Turn) -> Effect:
 
 async def _apply_delete(turn: Turn) -> Done:
     group_id = (await _group_of(turn)).group_id
-    response = await turn.ask(
-        DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group_id])
-    )
+    response = await turn.ask(*DELETE_GROUPS, DeleteGroupsRequest([group_id]))
     (result,) = response.results
     check(result.error_code, f"group {formats.name(group_id)}")
     return Done(f"Deleted the group {formats.name(group_id)}.", "/groups")

@@ -17,11 +17,8 @@ from lacuna.console.editing import (
 )
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from lacuna.wire.messages.client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
     EntityData,
@@ -64,12 +61,7 @@ class QuotaRow(NamedTuple):
 
 async def rows(turn: Turn) -> list[QuotaRow]:
     """Return the cluster's quotas in order. Raises NotAllowed and BadRequest."""
-    response = await turn.ask(
-        DESCRIBE_CLIENT_QUOTAS_REQUEST,
-        DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-        1,
-        DescribeClientQuotasRequest(),
-    )
+    response = await turn.ask(*DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
     check(response.error_code, "quotas", response.error_message)
     found = []
     for entry in response.entries or ():
@@ -124,9 +116,7 @@ def _whose(turn: Turn) -> str:
 
 async def _alter_quota(turn: Turn, change: OpData, *, validate_only: bool) -> None:
     response = await turn.ask(
-        ALTER_CLIENT_QUOTAS_REQUEST,
-        ALTER_CLIENT_QUOTAS_RESPONSE,
-        1,
+        *ALTER_CLIENT_QUOTAS,
         AlterClientQuotasRequest([EntryData(_entity_of(turn), [change])], validate_only),
     )
     (result,) = response.entries

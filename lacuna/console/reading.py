@@ -17,10 +17,10 @@ from lacuna.console.site import BadRequest
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
 from lacuna.logstore.records.errors import RecordsError
+from lacuna.operating.exchanges.topics import FETCH, LIST_OFFSETS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import fetch as wire
 
-_BY_NAME: Final = 12
 #: Records that exist as objects at the same time.
 _GROUP: Final = 1000
 #: A partition's share of a Fetch is at least this.
@@ -147,9 +147,7 @@ class Reader:
         """
         share = max(limits.FETCH_BYTES // len(positions), _LEAST_BYTES)
         response = await self._connection.ask(
-            wire.FETCH_REQUEST,
-            wire.FETCH_RESPONSE,
-            _BY_NAME,
+            *FETCH,
             wire.FetchRequest(
                 max_wait_ms=wait_ms,
                 min_bytes=1,
@@ -184,9 +182,7 @@ class Reader:
         """Return the first offsets with a timestamp of at least `timestamp`, or -1. Raises BadRequest."""
         queries = [wire.ListOffsetsPartition(each, timestamp=timestamp) for each in partitions]
         response = await self._connection.ask(
-            wire.LIST_OFFSETS_REQUEST,
-            wire.LIST_OFFSETS_RESPONSE,
-            9,
+            *LIST_OFFSETS,
             wire.ListOffsetsRequest(
                 -1, self._isolation, [wire.ListOffsetsTopic(self._topic, queries)]
             ),

@@ -19,19 +19,15 @@ from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials
 from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
+from lacuna.operating.exchanges.groups import LIST_GROUPS
+from lacuna.operating.exchanges.topics import METADATA
+from lacuna.operating.exchanges.transactions import LIST_TRANSACTIONS
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
-from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
-from lacuna.wire.messages.topics import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
-from lacuna.wire.messages.transactions import (
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    ListTransactionsRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
+from lacuna.wire.messages.groups import ListGroupsRequest
+from lacuna.wire.messages.topics import MetadataRequest
+from lacuna.wire.messages.transactions import ListTransactionsRequest
 
 #: A change of ACLs, or a new topic, becomes visible within this time.
 _FRESH_SECONDS: Final = 3.0
@@ -163,12 +159,9 @@ async def ask(agents: Agents) -> Rights:
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
     async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:
-        topics = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, metadata)
+        topics = await connection.ask(*METADATA, metadata)
         cluster = await connection.ask(
-            DESCRIBE_CLUSTER_REQUEST,
-            DESCRIBE_CLUSTER_RESPONSE,
-            1,
-            DescribeClusterRequest(include_cluster_authorized_operations=True),
+            *DESCRIBE_CLUSTER, DescribeClusterRequest(include_cluster_authorized_operations=True)
         )
         every = await connection.agents()
     groups: set[str] = set()
@@ -176,15 +169,8 @@ async def ask(agents: Agents) -> Rights:
     for agent in every:
         try:
             async with KafkaConnection(agent, limits.ASK_SECONDS) as connection:
-                listed = await connection.ask(
-                    LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-                )
-                begun = await connection.ask(
-                    LIST_TRANSACTIONS_REQUEST,
-                    LIST_TRANSACTIONS_RESPONSE,
-                    1,
-                    ListTransactionsRequest(),
-                )
+                listed = await connection.ask(*LIST_GROUPS, ListGroupsRequest())
+                begun = await connection.ask(*LIST_TRANSACTIONS, ListTransactionsRequest())
         except BootstrapUnavailable:
             continue
         groups.update(each.group_id for each in listed.groups)

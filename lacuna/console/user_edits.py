@@ -20,6 +20,10 @@ from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.changing import upsertions
+from lacuna.operating.exchanges.access import (
+    ALTER_USER_SCRAM_CREDENTIALS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
+)
 from lacuna.wire.messages import security as wire
 
 _REMOVES: Final = "/edit/user/remove"
@@ -40,10 +44,7 @@ class UserRow(NamedTuple):
 async def rows(turn: Turn) -> list[UserRow]:
     """Return the cluster's users in order. Raises NotAllowed and BadRequest."""
     response = await turn.ask(
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        wire.DescribeUserScramCredentialsRequest(None),
+        *DESCRIBE_USER_SCRAM_CREDENTIALS, wire.DescribeUserScramCredentialsRequest(None)
     )
     check(response.error_code, "users", response.error_message)
     return [
@@ -103,12 +104,7 @@ async def _alter_user(
     may_be_missing: bool = False,
 ) -> bool:
     """Return whether the change was made."""
-    response = await turn.ask(
-        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        change,
-    )
+    response = await turn.ask(*ALTER_USER_SCRAM_CREDENTIALS, change)
     for result in response.results:
         if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
             return False

@@ -39,12 +39,9 @@ from lacuna.base.pace import LoopLoad, MeasuredPace, Pace
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport
 from lacuna.logstore.objects import ObjectStore
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
 
 log = logging.getLogger("lacuna.agent")
 
@@ -234,9 +231,7 @@ async def _ask_peer(access: Access, agent: Agent) -> Named | None:
     address = Agents(join_address(agent.host, agent.port), security)
     try:
         async with KafkaConnection(address, _PEER_SECONDS) as connection:
-            response = await connection.ask(
-                DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
-            )
+            response = await connection.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
     except (BootstrapUnavailable, NotAuthenticated):
         return None
     return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])

@@ -27,15 +27,12 @@ from lacuna.controlplane.v1.control_pb2 import (
 from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
 from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS
+from lacuna.operating.exchanges.topics import DESCRIBE_CONFIGS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import ask_agent, relayed
 from lacuna.wire.messages import cluster as wire
-from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
+from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 
 #: How long a part may take to answer.
 PART_SECONDS: Final = 2.0
@@ -105,12 +102,7 @@ async def look(agents: Agents) -> Seen:
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
-            answer = await connection.ask(
-                wire.DESCRIBE_CLUSTER_REQUEST,
-                wire.DESCRIBE_CLUSTER_RESPONSE,
-                0,
-                wire.DescribeClusterRequest(),
-            )
+            answer = await connection.ask(*DESCRIBE_CLUSTER, wire.DescribeClusterRequest())
             brokers = sorted(answer.brokers, key=lambda each: each.broker_id)
             seen.cluster_id = answer.cluster_id
             turn = asyncio.Semaphore(_AGENTS_AT_ONCE)
@@ -137,18 +129,8 @@ async def _look_at(
             asyncio.timeout(PART_SECONDS),
             KafkaConnection(Agents(address, agents.security), PART_SECONDS) as connection,
         ):
-            configs = await connection.ask(
-                DESCRIBE_CONFIGS_REQUEST,
-                DESCRIBE_CONFIGS_RESPONSE,
-                4,
-                DescribeConfigsRequest([resource]),
-            )
-            directories = await connection.ask(
-                wire.DESCRIBE_LOG_DIRS_REQUEST,
-                wire.DESCRIBE_LOG_DIRS_RESPONSE,
-                4,
-                wire.DescribeLogDirsRequest(()),
-            )
+            configs = await connection.ask(*DESCRIBE_CONFIGS, DescribeConfigsRequest([resource]))
+            directories = await connection.ask(*DESCRIBE_LOG_DIRS, wire.DescribeLogDirsRequest(()))
     except (UserError, TimeoutError) as error:
         problem = str(error) or f"it did not answer within {PART_SECONDS:g} s"
         return SeenAgent(node_id=broker.broker_id, address=address, zone=zone, problem=problem)

@@ -17,6 +17,7 @@ from lacuna.base.addresses import KAFKA_PORT, join_address, parse_addresses
 from lacuna.base.client_security import PLAINTEXT, ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials, SaslError
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
 from lacuna.wire.client import (
     ClientFrames,
     CredentialsRefusedError,
@@ -28,11 +29,7 @@ from lacuna.wire.client import (
 )
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -233,9 +230,7 @@ class KafkaConnection:
 
     async def agents(self) -> Sequence[Agents]:
         """Return each live agent, with the security of this connection."""
-        response = await self.ask(
-            DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
-        )
+        response = await self.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
         return [
             Agents(join_address(broker.host, broker.port), self._security)
             for broker in response.brokers
