@@ -15,8 +15,8 @@ from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
 from lacuna.cli.resetting import share_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
+from lacuna.operating import questions
 from lacuna.operating.control import open_control
 from lacuna.operating.exchanges.groups import (
     CONSUMER_GROUP_DESCRIBE,
@@ -371,8 +371,8 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
     """Raises UserError about a group that does not exist, with the name that is most like it."""
-    listed = await RelayedClient(connection).call(Command(list_groups=ListGroups()))
-    hint = did_you_mean(group, [each.group_id for each in listed.groups_listed.groups])
+    known = await questions.groups(RelayedClient(connection))
+    hint = did_you_mean(group, [each.group_id for each in known])
     hint = hint or "`lacuna groups list` shows the existing groups"
     fail(f"group {group}: the group does not exist; {hint}")
 

@@ -23,7 +23,6 @@ from lacuna.console.reading import (
     read_back,
     read_on,
 )
-from lacuna.console.sampling import read_partitions
 from lacuna.console.site import BadRequest, Site, link, whole
 from lacuna.console.topics import find_partition, find_topic
 from lacuna.controlplane.client.times import seconds_of
@@ -32,6 +31,7 @@ from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.operating.points import Kind, point_of
+from lacuna.operating.questions import read_partitions
 
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}

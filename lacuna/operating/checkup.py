@@ -24,9 +24,8 @@ from lacuna.controlplane.v1.control_pb2 import (
     Command,
     ControlPlaneStatus,
 )
-from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
-from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating import questions
 from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS
 from lacuna.operating.exchanges.topics import DESCRIBE_CONFIGS
 from lacuna.operating.kafka import Agents, KafkaConnection
@@ -161,16 +160,13 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
             topics = control.cluster.topics_by_id.values()
             seen.topics = len(topics)
             seen.partitions = sum(each.partition_count for each in topics)
-            listed = await control.call(Command(list_groups=ListGroups()))
-            seen.groups = Counter(each.state for each in listed.groups_listed.groups)
-            listing = Command(list_transactions=ListTransactions(duration_ms=-1))
-            transactions = (await control.call(listing)).transactions_listed.transactions
+            seen.groups = Counter(each.state for each in await questions.groups(control))
+            transactions = await questions.transactions(control)
             seen.transactions = Counter(each.state for each in transactions)
-            lasting = ListTransactions(states=["Ongoing"], duration_ms=_LONG_MS)
-            reply = await control.call(Command(list_transactions=lasting))
-            seen.lasting = [
-                each.transactional_id for each in reply.transactions_listed.transactions
-            ]
+            lasting = await questions.transactions(
+                control, states=["Ongoing"], longer_than_ms=_LONG_MS
+            )
+            seen.lasting = [each.transactional_id for each in lasting]
             reply = await control.call(Command(describe_cluster=DescribeCluster()))
             seen.described = reply.cluster_described
             reply = await control.call(Command(describe_merges=DescribeMerges()))
