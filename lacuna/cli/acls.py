@@ -48,12 +48,10 @@ _Resource = tuple[ResourceType, str]
 class Resources:
     """The options that name resources."""
 
-    topic: Annotated[Names, option("--topic", help="Name of a topic, * for all.")] = None
-    group: Annotated[Names, option("--group", help="ID of a group, * for all.")] = None
-    transactional_id: Annotated[
-        Names, option("--transactional-id", help="A transactional id, * for all.")
-    ] = None
-    cluster: Annotated[bool, option("--cluster", help="The cluster itself.")] = False
+    topic: Annotated[Names, option(help="Name of a topic, * for all.")] = None
+    group: Annotated[Names, option(help="ID of a group, * for all.")] = None
+    transactional_id: Annotated[Names, option(help="A transactional id, * for all.")] = None
+    cluster: Annotated[bool, option(help="The cluster itself.")] = False
 
     def named(self) -> list[_Resource]:
         kinds = (
@@ -71,46 +69,30 @@ class Change:
 
     allow_principal: Annotated[
         Names,
-        option(
-            "--allow-principal",
-            help="Principal that is allowed, such as User:alice; User:* for every principal.",
-        ),
+        option(help="Principal that is allowed, such as User:alice; User:* for every principal."),
     ] = None
     deny_principal: Annotated[
-        Names,
-        option("--deny-principal", help="Principal that is denied, whatever other ACLs allow."),
+        Names, option(help="Principal that is denied, whatever other ACLs allow.")
     ] = None
     allow_host: Annotated[
-        Names,
-        option("--allow-host", help="Address from which the principal is allowed. Default: any."),
+        Names, option(help="Address from which the principal is allowed. Default: any.")
     ] = None
     deny_host: Annotated[
-        Names,
-        option("--deny-host", help="Address from which the principal is denied. Default: any."),
+        Names, option(help="Address from which the principal is denied. Default: any.")
     ] = None
     operation: Annotated[
         Names,
-        option(
-            "--operation",
-            help="Operation to allow or deny, such as Read or AlterConfigs. Default: All.",
-        ),
+        option(help="Operation to allow or deny, such as Read or AlterConfigs. Default: All."),
     ] = None
     resources: Resources
     pattern: Pattern = "literal"
     producer: Annotated[
-        bool,
-        option(
-            "--producer",
-            help="All operations that a producer needs on --topic and --transactional-id.",
-        ),
+        bool, option(help="All operations that a producer needs on --topic and --transactional-id.")
     ] = False
     consumer: Annotated[
-        bool,
-        option("--consumer", help="All operations that a consumer needs on --topic and --group."),
+        bool, option(help="All operations that a consumer needs on --topic and --group.")
     ] = False
-    dry_run: Annotated[bool, option("--dry-run", help="Show the changes without making them.")] = (
-        False
-    )
+    dry_run: Annotated[bool, option(help="Show the changes without making them.")] = False
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 
     def whom(self) -> Iterator[tuple[str, str, Permission]]:
@@ -148,8 +130,7 @@ class Change:
 @asynchronous
 async def list_acls(
     principal: Annotated[
-        Names,
-        option("--principal", help="Only ACLs of this principal, such as User:alice."),
+        Names, option(help="Only ACLs of this principal, such as User:alice.")
     ] = None,
     *,
     resources: Resources,

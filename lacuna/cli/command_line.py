@@ -53,7 +53,6 @@ class Settings(TypedDict, total=False):
     has_variable: bool
     metavar: str
     panel: str
-    show_default: bool
     #: The value of the option if it is typed without one.
     alone: str
     parser: Callable[[str], Any]
@@ -412,7 +411,7 @@ def _make_parameter(name: str, kind: Any, described: Described, default: Any) ->
         envvar=settings.get("envvar"),
         allow_from_autoenv=settings.get("has_variable", True),
         show_envvar=True,
-        show_default=settings.get("show_default", default != ""),
+        show_default=default != "",
         **attributes,
     )
 

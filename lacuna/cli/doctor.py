@@ -33,7 +33,6 @@ def doctor(
             "--client",
             "-c",
             help="A Kafka client, NAME or NAME@VERSION. Without it, all tested clients are shown.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:

@@ -25,7 +25,7 @@ _FIELDS = ("first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "
 
 @asynchronous
 async def explain(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     place: AskedPlace,
     partition: Annotated[int, argument(help="The partition.", min=0)] = 0,
     first: Annotated[

@@ -43,43 +43,35 @@ class Given:
     """The options of `lacuna export`."""
 
     topics: Annotated[
-        list[str] | None,
-        argument(help="Names of the topics, or patterns such as 'logs-*'.", show_default=False),
+        list[str] | None, argument(help="Names of the topics, or patterns such as 'logs-*'.")
     ] = None
     to: options.To = ""
     format: options.Format = "parquet"
     allow_loss: Annotated[
         bool,
-        option(
-            "--allow-loss",
-            help=("Continue even if retention has deleted records before they were exported."),
-        ),
+        option(help=("Continue even if retention has deleted records before they were exported.")),
     ] = False
     skip_damage: Annotated[
         Path | None,
         option(
-            "--skip-damage",
             help="Report of `lacuna verify --json`. The export leaves out the damaged records that it lists. Other "
-            "damage still makes the export of the topic fail.",
+            "damage still makes the export of the topic fail."
         ),
     ] = None
     watch: Annotated[
-        str | None,
-        option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
+        str | None, option(help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it.")
     ] = None
     follow: Annotated[
         bool,
         option(
-            "--follow",
             help="Export continuously: a run begins every 20 seconds, so that readers are at most a minute behind. "
-            "Implies --maintain for Iceberg. Ctrl-C ends it.",
+            "Implies --maintain for Iceberg. Ctrl-C ends it."
         ),
     ] = False
     status: Annotated[
         bool,
         option(
-            "--status",
-            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing.",
+            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing."
         ),
     ] = False
     as_json: Annotated[

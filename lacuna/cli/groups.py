@@ -55,7 +55,7 @@ app = Group(
     help="Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
 )
 
-GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
+GroupId = Annotated[str, argument(help="ID of the group.")]
 
 
 @app.adds("list", shows=True)

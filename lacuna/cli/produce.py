@@ -118,7 +118,7 @@ Whole = Annotated[bool, option("--whole", help="Write each file as one record.")
 
 
 def produce(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     key_separator: KeySeparator = None,
     partition: Partition = None,
     header: Headers = None,

@@ -12,7 +12,7 @@ from lacuna.cli.errors import fail
 
 app = Group(help="Lists, sets and chooses profiles: names for clusters.")
 
-Name = Annotated[str, argument(help="Name of the profile.", show_default=False)]
+Name = Annotated[str, argument(help="Name of the profile.")]
 
 
 @app.adds("list", shows=True)

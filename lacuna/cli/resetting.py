@@ -28,13 +28,12 @@ from lacuna.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestG
 
 @asynchronous
 async def reset(
-    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    group: Annotated[str, argument(help="ID of the group.")],
     to: Annotated[
         str,
         option(
-            "--to",
             help="Where the group continues: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00, or "
-            "10m for ten minutes ago.",
+            "10m for ten minutes ago."
         ),
     ],
     topic: Annotated[
@@ -46,11 +45,7 @@ async def reset(
         ),
     ] = None,
     execute: Annotated[
-        bool,
-        option(
-            "--execute",
-            help="Commit the offsets. Without this option, the command only shows them.",
-        ),
+        bool, option(help="Commit the offsets. Without this option, the command only shows them.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -93,7 +88,7 @@ async def reset(
 
 @asynchronous
 async def delete(
-    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    group: Annotated[str, argument(help="ID of the group.")],
     topic: Annotated[
         list[str],
         option("--topic", "-t", help="Delete the offsets in this topic. May be repeated."),

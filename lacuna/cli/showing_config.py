@@ -17,9 +17,7 @@ from lacuna.cli.errors import fail
 
 def config(
     context: click.Context,
-    command: Annotated[
-        list[str], argument(help="A command, such as `up` or `topics create`.", show_default=False)
-    ],
+    command: Annotated[list[str], argument(help="A command, such as `up` or `topics create`.")],
 ) -> None:
     """Shows the options of a command with their variables and values.
 

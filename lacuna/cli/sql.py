@@ -15,14 +15,12 @@ def sql(
     statement: Annotated[
         str,
         argument(
-            help="A statement in DuckDB's SQL, in which topics are tables, such as 'SELECT count(*) FROM orders'.",
-            show_default=False,
+            help="A statement in DuckDB's SQL, in which topics are tables, such as 'SELECT count(*) FROM orders'."
         ),
     ],
     at: Annotated[
         str | None,
         option(
-            "--at",
             metavar="TIME",
             help="Read the topics as they were at this time, up to one cut: 2026-11-26T13:00, milliseconds since 1970, "
             "or -15m for fifteen minutes ago.",

@@ -52,7 +52,7 @@ SET_CONFIG, DELETE_CONFIG = 0, 1
 
 app = Group(help="Lists, describes, creates, alters, trims and deletes topics.")
 
-Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
+Name = Annotated[str, argument(help="Name of the topic.")]
 
 
 @app.adds("list", shows=True)
@@ -61,7 +61,6 @@ async def list_topics(
     rates: Annotated[
         str | None,
         option(
-            "--rates",
             alone="2s",
             metavar="TIME",
             help="Show the records a second too, as the rate, measured for this time: 2s.",
@@ -278,7 +277,6 @@ def trim_topic(
     before: Annotated[
         str,
         option(
-            "--before",
             metavar="WHERE",
             help="Where the log begins afterwards: end, end-100, an offset, a time such as 2026-11-26T13:00, or 7d for "
             "seven days ago.",

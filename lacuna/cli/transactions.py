@@ -26,9 +26,7 @@ app = Group(
 ONGOING = "Ongoing"
 _IDS_AT_ONCE = 500
 
-TransactionalId = Annotated[
-    str, argument(help="transactional.id of the producer.", show_default=False)
-]
+TransactionalId = Annotated[str, argument(help="transactional.id of the producer.")]
 
 
 @app.adds("list", shows=True)
@@ -163,7 +161,7 @@ async def abort_transaction(
 @app.adds("blame", shows=True)
 @asynchronous
 async def blame_transactions(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     place: AskedPlace,
 ) -> None:
     """Shows the transactions that consumers of a topic wait for, and how many records their end would release.

@@ -67,16 +67,13 @@ class Given:
     moto: Annotated[
         bool,
         option(
-            "--moto",
             help="Keep everything in an S3 server in memory, for experiments. All data, including the journal, is lost "
             "at the end.",
             panel="Where to keep the records",
         ),
     ] = False
     accept_loss: AcceptLoss = False
-    no_console: Annotated[
-        bool, option("--no-console", help="Serve no web console.", panel="Web console")
-    ] = False
+    no_console: Annotated[bool, option(help="Serve no web console.", panel="Web console")] = False
     print_config: PrintConfig = False
     verbose: Verbose = False
 

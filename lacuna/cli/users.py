@@ -23,7 +23,7 @@ from lacuna.wire.messages import security as wire
 
 app = Group(help="Lists, adds and removes users and their passwords.")
 
-User = Annotated[str, argument(help="Name of the user.", show_default=False)]
+User = Annotated[str, argument(help="Name of the user.")]
 
 
 @app.adds("list", shows=True)
@@ -49,13 +49,12 @@ def add(
     password: Annotated[
         str | None,
         option(
-            "--password",
             metavar="REFERENCE",
             help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command prompts for it.",
         ),
     ] = None,
     iterations: Annotated[
-        int, option("--iterations", min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
+        int, option(min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
     ] = LEAST_ITERATIONS,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
