@@ -12,6 +12,7 @@ This is a thin layer over click. typer does the same, but it brings pydantic: se
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -218,11 +219,25 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
 
     def call(**values: Any) -> Any:
         context = click.get_current_context()
-        return function(**{each.name: each.take(context, values) for each in inputs})
+        with _tables_printed() if shows else nullcontext():
+            return function(**{each.name: each.take(context, values) for each in inputs})
 
     command = Command(name, params=parameters, callback=call, help=inspect.getdoc(function))
     command.rows = {key: row for each in inputs for key, row in each.rows.items()}
     return command
+
+
+@contextmanager
+def _tables_printed() -> Iterator[None]:
+    """Print the tables of a command as JSON at its end, if the user chose it, but not after an error."""
+    from lacuna.cli.console import print_collected
+
+    try:
+        yield
+    except click.exceptions.Exit:
+        print_collected()
+        raise
+    print_collected()
 
 
 def make_group(function: Callable[..., Any]) -> Group:

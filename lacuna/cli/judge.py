@@ -13,7 +13,7 @@ import click
 
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
-from lacuna.cli.console import err, is_for_programs, print_collected, print_line, printable, table
+from lacuna.cli.console import err, is_for_programs, print_line, printable, table
 from lacuna.cli.errors import print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import show_count
@@ -116,7 +116,6 @@ def judge(given: Given) -> None:
 
         title = f"Verdict on {given.read or given.bootstrap}"
         _write(given.html, page(history, anomalies, shown, title))
-    print_collected()
     if anomalies:
         raise click.exceptions.Exit(_ANOMALY)
 

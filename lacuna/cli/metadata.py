@@ -127,7 +127,6 @@ def show(
             for log in logs
         ]
     table(("topic", "partition", "log start", "last stable"), rows, name="partitions")
-    print_collected()
 
 
 def _time(milliseconds: int) -> str:

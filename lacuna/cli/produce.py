@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import err, print_collected, print_line, table
+from lacuna.cli.console import err, print_line, table
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import show_count
@@ -180,7 +180,6 @@ def _show(topic: str, writer: "Writer") -> None:
             for number, each in sorted(writer.written.items())
         ),
     )
-    print_collected()
 
 
 def _records(

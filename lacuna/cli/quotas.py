@@ -5,7 +5,7 @@ from typing import Annotated, Final
 
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, is_for_people, print_collected, print_done, table
+from lacuna.cli.console import asynchronous, is_for_people, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
@@ -82,7 +82,6 @@ def set_quotas(
     _alter(entity, changes, bootstrap)
     whose = _words(entity)
     print_done(f"set {', '.join(quotas)} for {whose}", whose=whose, quotas=", ".join(quotas))
-    print_collected()
 
 
 @app.adds("remove", shows=True)
@@ -100,7 +99,6 @@ def remove_quotas(
     _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)
     print_done(f"removed {', '.join(quotas)} of {whose}", whose=whose, quotas=", ".join(quotas))
-    print_collected()
 
 
 @asynchronous

@@ -10,7 +10,7 @@ from lacuna.base.setting import Setting, as_text
 from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
 from lacuna.cli.configuration import configure, source_of
-from lacuna.cli.console import print_collected, table
+from lacuna.cli.console import table
 from lacuna.cli.entries import LazyGroup
 from lacuna.cli.errors import fail
 
@@ -29,7 +29,6 @@ def config(
         ("option", "key", "variable", "value", "from"),
         [_file(own), *_options(own), *_settings(own)],
     )
-    print_collected()
 
 
 def _context(context: click.Context, words: Sequence[str]) -> click.Context:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import print_collected, table
+from lacuna.cli.console import table
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
@@ -45,7 +45,6 @@ def sql(
     with answer(source, statement, as_of=at) as found:
         names = [column[0] for column in found.description or ()]
         table(names, _rows(found))
-    print_collected()
 
 
 def _rows(found: Any) -> Iterator[Iterable[object]]:

@@ -9,7 +9,7 @@ from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM
 from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, print_collected, print_done, table
+from lacuna.cli.console import asynchronous, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
@@ -66,7 +66,6 @@ def add(
     changes = upsertions(user, secret, iterations)
     asyncio.run(_alter(bootstrap, user, wire.AlterUserScramCredentialsRequest((), changes)))
     print_done(f"{user} can authenticate with the password", user=user)
-    print_collected()
 
 
 @app.adds("remove", shows=True)

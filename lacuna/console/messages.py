@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -25,7 +25,7 @@ from lacuna.console.reading import (
 )
 from lacuna.console.site import BadRequest, Site, link, whole
 from lacuna.console.topics import find_partition, find_topic
-from lacuna.controlplane.client.times import seconds_of
+from lacuna.controlplane.client.times import time_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
@@ -373,20 +373,14 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
 
 def milliseconds(text: str, now_ms: int) -> int:
     """Return the milliseconds since 1970 of a time in UTC, of a duration ago, or of a number. Raises BadRequest."""
-    ago = seconds_of(text)
-    if ago is not None:
-        return max(now_ms - round(ago * 1000), 0)
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    found = time_of(text, now_ms, UTC)
+    if found is None:
         raise BadRequest(
             f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+        )
+    return found
 
 
 def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:

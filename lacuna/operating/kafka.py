@@ -10,7 +10,6 @@ import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.base.addresses import KAFKA_PORT, join_address, parse_addresses
@@ -156,12 +155,7 @@ class KafkaConnection:
         except SaslError as error:
             raise NotAuthenticated(f"{address}: {error}") from error
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._writer.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:

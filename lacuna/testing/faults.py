@@ -18,7 +18,8 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, Protocol, TypeAlias
+from random import Random
+from typing import Literal, TypeAlias
 
 from lacuna.logstore.objects.store import (
     ObjectInfo,
@@ -39,16 +40,6 @@ Operation: TypeAlias = Literal["put", "get", "size", "list", "delete"]
 """`get` includes `get_all`."""
 
 _HOLD_TIMEOUT_S = 60.0
-
-
-class RandomSource(Protocol):
-    """The methods of `random.Random` that faults use."""
-
-    def random(self) -> float:
-        """Return a random float that is at least 0 and below 1."""
-
-    def randrange(self, stop: int, /) -> int:
-        """Return a random whole number that is at least 0 and below `stop`."""
 
 
 class FaultKind(Enum):
@@ -130,7 +121,7 @@ class FaultyStore:
         self,
         inner: ObjectStore,
         *,
-        source: RandomSource | None = None,
+        source: Random | None = None,
         rates: Mapping[tuple[Operation, FaultKind], float] | None = None,
     ) -> None:
         if rates and source is None:
