@@ -20,6 +20,7 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.changing import word_of
 from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages import security as wire
@@ -228,8 +229,8 @@ def _show(acls: Iterable[AclEntry]) -> None:
         (
             acl.principal,
             Permission(acl.permission).name.lower(),
-            _words(Operation(acl.operation).name),
-            _words(ResourceType(acl.resource_type).name),
+            word_of(Operation(acl.operation).name),
+            word_of(ResourceType(acl.resource_type).name),
             acl.resource_name,
             PatternType(acl.pattern_type).name.lower(),
             acl.host,
@@ -251,7 +252,7 @@ def _operation(text: str) -> Operation:
     operations = {_plain(each.name): each for each in Operation if each >= Operation.ALL}
     operation = operations.get(_plain(text))
     if operation is None:
-        names = ", ".join(_words(each.name) for each in operations.values())
+        names = ", ".join(word_of(each.name) for each in operations.values())
         fail(f"--operation {text}: choose one of {names}")
     return operation
 
@@ -266,7 +267,3 @@ def _pattern(text: str) -> PatternType:
 
 def _plain(text: str) -> str:
     return text.replace("_", "").replace("-", "").lower()
-
-
-def _words(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))

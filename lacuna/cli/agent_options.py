@@ -50,7 +50,6 @@ class AgentOptions:
 
     @property
     def creates_bucket(self) -> bool:
-        """Whether the agent creates its bucket."""
         return self.configuration.make(BucketCreation).create_bucket
 
     def listeners(self) -> tuple[Listener, ...]:

@@ -86,7 +86,6 @@ app = LazyGroup(
 
 
 def main() -> None:
-    """Entry point of the `lacuna` command."""
     if isinstance(sys.stdout, TextIOWrapper):
         # Characters that the terminal's encoding lacks are printed as escapes, as standard error does by default.
         sys.stdout.reconfigure(errors="backslashreplace")

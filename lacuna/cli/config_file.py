@@ -88,7 +88,6 @@ class Vocabulary(Protocol):
 
 
 def profiles_path() -> Path:
-    """Return the path of the file of profiles."""
     folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(folder) / "lacuna" / "profiles.toml"
 
@@ -144,7 +143,6 @@ def take_file(context: click.Context, _parameter: click.Parameter, path: Path | 
 
 
 def file_of(context: click.Context) -> ConfigFile | None:
-    """Return the config file of a command, if there is one."""
     file = context.meta.get(_FILE)
     return file if isinstance(file, ConfigFile) else None
 

@@ -137,7 +137,6 @@ async def _controlplane(configuration: Configuration, data: Path) -> None:
 
 
 def _prepare(configuration: Configuration) -> Callable[[State], None]:
-    """Return the function that gives a new state its settings."""
     return state_settings(configuration.make(GroupSettings), configuration.make(ProducerSettings))
 
 

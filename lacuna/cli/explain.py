@@ -66,7 +66,6 @@ def show(explanation: Explanation) -> None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Prints an explanation as a table for people."""
     title = (
         f"{explanation.topic} [{explanation.partition}]: what a read_committed consumer receives"
     )

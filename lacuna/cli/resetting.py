@@ -1,6 +1,6 @@
 """`lacuna groups reset` and `delete-offsets`: change or delete the offsets of a group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
@@ -58,7 +58,7 @@ async def reset(
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     shares = await _check_empty(bootstrap, group) == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        read = _first_unfinished if shares else _committed
+        read = _first_unfinished if shares else committed_offsets
         committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
@@ -105,7 +105,7 @@ async def delete(
         check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group}")
     shares = found is not None and found.group_type == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        read = _first_unfinished if shares else _committed
+        read = _first_unfinished if shares else committed_offsets
         offsets = {
             place: at
             for place, at in (await read(connection, group)).items()
@@ -142,15 +142,21 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
     """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
-    for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
+    every = await listed_groups(bootstrap)
+    return next((each for each in every if each.group_id == group), None)
+
+
+async def listed_groups(bootstrap: Agents) -> Sequence[ListedGroup]:
+    """Return the groups of all agents. Raises UserError."""
+    responses = await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest())
+    for response in responses:
         check(response.error_code, "groups")
-        for listed in response.groups:
-            if listed.group_id == group:
-                return listed
-    return None
+    return sorted(group for response in responses for group in response.groups)
 
 
-async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
+async def committed_offsets(
+    connection: KafkaConnection, group: str
+) -> Mapping[tuple[str, int], int]:
     """Return the committed offsets of a group by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
     response = await connection.ask(*OFFSET_FETCH, request)

@@ -1,11 +1,10 @@
 """`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
-import asyncio
 from typing import Annotated
 
 import click
 
-from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM_NAMES
+from lacuna.agent.security.sasl.users import LEAST_ITERATIONS, MECHANISM_NAMES
 from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
@@ -13,11 +12,8 @@ from lacuna.cli.console import asynchronous, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.operating.changing import upsertions
-from lacuna.operating.exchanges.access import (
-    ALTER_USER_SCRAM_CREDENTIALS,
-    DESCRIBE_USER_SCRAM_CREDENTIALS,
-)
+from lacuna.operating.changing import remove_user, set_password
+from lacuna.operating.exchanges.access import DESCRIBE_USER_SCRAM_CREDENTIALS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import security as wire
 
@@ -63,36 +59,26 @@ def add(
         secret = str(click.prompt("Password", hide_input=True, confirmation_prompt=True)).encode()
     else:
         secret = read_secret(password, "--password")
-    changes = upsertions(user, secret, iterations)
-    asyncio.run(_alter(bootstrap, user, wire.AlterUserScramCredentialsRequest((), changes)))
+    _store(user, secret, iterations, bootstrap)
     print_done(f"{user} can authenticate with the password", user=user)
+
+
+@asynchronous
+async def _store(user: str, password: bytes, iterations: int, bootstrap: Agents) -> None:
+    async with KafkaConnection(bootstrap) as connection:
+        for refused in await set_password(connection.ask, user, password, iterations):
+            check(refused.error_code, user, refused.message)
 
 
 @app.adds("remove", shows=True)
 @asynchronous
 async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Removes a user. Open connections stay open."""
-    changes = [wire.ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
-    removed = False
-    for change in changes:
-        request = wire.AlterUserScramCredentialsRequest([change], ())
-        removed |= await _alter(bootstrap, user, request, may_be_missing=True)
-    if not removed:
-        fail(f"the user {user} does not exist; `lacuna users list` shows the existing users")
-    print_done(f"{user} is removed", user=user)
-
-
-async def _alter(
-    bootstrap: Agents,
-    user: str,
-    request: wire.AlterUserScramCredentialsRequest,
-    may_be_missing: bool = False,
-) -> bool:
-    """Returns whether the change was made. Raises UserError, except for a missing user if `may_be_missing`."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(*ALTER_USER_SCRAM_CREDENTIALS, request)
-    for result in response.results:
-        if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-            return False
-        check(result.error_code, user, result.error_message)
-    return True
+        for refused in await remove_user(connection.ask, user):
+            if refused.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+                fail(
+                    f"the user {user} does not exist; `lacuna users list` shows the existing users"
+                )
+            check(refused.error_code, user, refused.message)
+    print_done(f"{user} is removed", user=user)

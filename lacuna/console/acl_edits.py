@@ -3,17 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.console.editing import (
-    Done,
-    Edit,
-    Effect,
-    Field,
-    Turn,
-    check,
-    no_fields,
-    on_cluster,
-    to_access,
-)
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
@@ -26,6 +16,7 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.changing import word_of
 from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.wire.messages import security as wire
 
@@ -37,13 +28,7 @@ _RESOURCES: Final = {
 }
 _PATTERNS: Final = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
 _PERMISSIONS: Final = {"allow": Permission.ALLOW, "deny": Permission.DENY}
-
-
-def _word(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-_OPERATIONS: Final = {_word(each.name): each for each in Operation if each >= Operation.ALL}
+_OPERATIONS: Final = {word_of(each.name): each for each in Operation if each >= Operation.ALL}
 _REMOVES: Final = "/edit/acl/remove"
 
 
@@ -75,7 +60,7 @@ async def rows(turn: Turn) -> list[AclRow]:
         AclRow(
             acl.principal,
             Permission(acl.permission).name.lower(),
-            _word(Operation(acl.operation).name),
+            word_of(Operation(acl.operation).name),
             ResourceType(acl.resource_type).name.lower().replace("_", " "),
             acl.resource_name,
             PatternType(acl.pattern_type).name.lower(),
@@ -195,7 +180,6 @@ EDITS: Final = (
         title="Remove an ACL",
         button="Remove",
         needs=on_cluster(Operation.ALTER),
-        fields=no_fields,
         preview=_preview_no_acl,
         apply=_remove_acl,
         on="row",

@@ -49,7 +49,6 @@ class Member(NamedTuple):
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the list of groups."""
     control = site.sources.control
     await questions.current(control)
     listed = await questions.groups(control)

@@ -23,7 +23,6 @@ _ACTION: Final = "login"
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the form."""
     return _form(site, request)
 
 

@@ -104,7 +104,6 @@ class Shape:
 
     @property
     def level(self) -> int:
-        """The isolation level, as a number."""
         return ISOLATIONS[self.isolation]
 
     @property
@@ -135,12 +134,10 @@ class Bounds:
 
     @property
     def starts(self) -> Positions:
-        """The log starts."""
         return {each: state.log_start_offset for each, state in self.states.items()}
 
     @property
     def stable(self) -> Positions:
-        """The last stable offsets."""
         return {each: state.last_stable_offset for each, state in self.states.items()}
 
     @property
@@ -150,7 +147,6 @@ class Bounds:
 
     @property
     def high_watermarks(self) -> Positions:
-        """The high watermarks."""
         return {each: state.high_watermark for each, state in self.states.items()}
 
     def positions(self, query: QueryParams, name: str) -> Positions | None:

@@ -4,17 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lacuna.console import formats
-from lacuna.console.editing import (
-    Done,
-    Edit,
-    Effect,
-    Field,
-    Turn,
-    check,
-    no_fields,
-    on_cluster,
-    to_access,
-)
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
@@ -173,7 +163,6 @@ EDITS: Final = (
         title="Remove a quota",
         button="Remove",
         needs=on_cluster(Operation.ALTER_CONFIGS),
-        fields=no_fields,
         preview=_preview_no_quota,
         apply=_remove_quota,
         on="row",

@@ -43,7 +43,6 @@ class Wanted(NamedTuple):
         return self.text.encode() in batch.section(limits.BATCH_BYTES)
 
     def is_in(self, record: Record) -> bool:
-        """Whether a record matches."""
         needle, key = self.text.encode(), record.key or b""
         if self.where == "key is":
             return needle == key
@@ -78,8 +77,6 @@ class Kept(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record, and its partition."""
-
     partition: int
     record: Kept
 
@@ -128,11 +125,9 @@ class Reader:
 
     @property
     def is_spent(self) -> bool:
-        """Whether the bounds are reached."""
         return self._bytes_left <= 0 or self.is_over()
 
     def is_over(self) -> bool:
-        """Whether the time is over."""
         return self._seconds() > self._ends
 
     def charge(self, records: Iterable[Kept]) -> None:

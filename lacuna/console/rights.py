@@ -19,6 +19,7 @@ from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials
 from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.operating.changing import word_of
 from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
 from lacuna.operating.exchanges.groups import LIST_GROUPS
 from lacuna.operating.exchanges.topics import METADATA
@@ -52,11 +53,9 @@ class Rights:
         return self.topics is None or _has(self.topics.get(name, 0), operation)
 
     def group(self, group_id: str) -> bool:
-        """Whether a group may be described."""
         return self.groups is None or group_id in self.groups
 
     def transaction(self, transactional_id: str) -> bool:
-        """Whether a transactional id may be described."""
         return self.transactional_ids is None or transactional_id in self.transactional_ids
 
     @property
@@ -74,13 +73,13 @@ class Rights:
     def check_cluster(self, operation: Operation = Operation.DESCRIBE) -> None:
         """Raise NotAllowed if an operation on the cluster is not allowed."""
         if not (self.cluster is None or _has(self.cluster, operation)):
-            word = _word(operation)
+            word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on the cluster", f"{word} --cluster"))
 
     def check_topic(self, topic: str, operation: Operation) -> None:
         """Raise NotAllowed if an operation on a topic is not allowed."""
         if not self.topic(topic, operation):
-            word = _word(operation)
+            word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on topic {topic}", f"{word} --topic {quote(topic)}"))
 
     def check_reads(self, topic: str) -> None:
@@ -102,11 +101,6 @@ def _words(what: str, options: str) -> str:
         f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
-
-
-def _word(operation: Operation) -> str:
-    """Return the name of an operation as commands write it: AlterConfigs."""
-    return "".join(part.capitalize() for part in operation.name.split("_"))
 
 
 def _has(operations: int, operation: Operation) -> bool:

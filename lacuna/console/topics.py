@@ -35,7 +35,6 @@ class TopicRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return self.topic.name
 
 
@@ -50,7 +49,6 @@ _ORDERS: Final[Mapping[str, Callable[[TopicRow], tuple[float, str]]]] = {
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the list of topics."""
     sample = await site.sampler.newest()
     rates = site.sampler.rates(sample)
     query = request.query_params
@@ -104,12 +102,10 @@ class ConfigRow(NamedTuple):
 
     @property
     def value_in_units(self) -> str:
-        """The value with a unit, if it has one."""
         return in_units(self.name, self.value)
 
     @property
     def default_in_units(self) -> str:
-        """The default with a unit, if it has one."""
         return in_units(self.name, self.default)
 
     @property

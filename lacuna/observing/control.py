@@ -40,8 +40,6 @@ _AT_A_TIME: Final = 256
 def observe_control_plane(
     observed: Observed, running: RunningControlPlane | RunningNode, settings: RuntimeSettings
 ) -> None:
-    """Make a process show a control plane."""
-
     async def add(families: Families) -> None:
         if isinstance(running, RunningNode):
             await _add_node(families, running.node, settings)
@@ -52,7 +50,6 @@ def observe_control_plane(
 
 
 async def _add_leader(families: Families, runtime: Runtime, settings: RuntimeSettings) -> None:
-    """Add all metrics of a control plane that leads."""
     await families.add(_ANY, True)
     await families.add(_RUNTIME, _Loaded(runtime, runtime.load(), settings))
     state, now_ms = runtime.state, runtime.now_ms()
@@ -63,7 +60,6 @@ async def _add_leader(families: Families, runtime: Runtime, settings: RuntimeSet
 
 
 async def _add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
-    """Add all metrics of one of several control planes on a journal."""
     if node.runtime is not None:
         await _add_leader(families, node.runtime, settings)
     else:
@@ -588,8 +584,6 @@ _DIRT: Final[tuple[Metric[_Dirt], ...]] = (
 
 
 class _Lag(NamedTuple):
-    """The lag of a group in a partition."""
-
     group_id: str
     topic: str
     partition: str

@@ -60,12 +60,10 @@ _SUFFIXES: Final = {CounterMetricFamily: "_total", InfoMetricFamily: "_info"}
 
 
 def gauge(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
-    """Return the row of a gauge."""
     return Metric(GaugeMetricFamily, name, help_text, (), lambda source: [((), value(source))])
 
 
 def counter(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
-    """Return the row of a counter."""
     return Metric(CounterMetricFamily, name, help_text, (), lambda source: [((), value(source))])
 
 

@@ -97,7 +97,6 @@ class RunningAgent:
         return join_address(lease.host, lease.port)
 
     def report(self) -> AgentReport:
-        """Return the agent's report as of now."""
         metrics = None if self.housekeeping is None else self.housekeeping.metrics
         return report_of(self.context, self.server.peers(), metrics)
 

@@ -105,7 +105,6 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of the first agent."""
         return self.agents[0].bootstrap
 
     @property

@@ -4,7 +4,7 @@ An error code of Kafka is returned as a `Refusal`, which the caller reports in i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lacuna.operating.exchanges.groups import (
     ALTER_SHARE_GROUP_OFFSETS,
@@ -59,12 +59,7 @@ async def _commit(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
     ]
     request = wire.OffsetCommitRequest(group_id, topics=topics)
     response = await ask(*OFFSET_COMMIT, request)
-    return [
-        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
-        for topic in response.topics
-        for each in topic.partitions
-        if each.error_code
-    ]
+    return _in_partitions((topic.name, topic.partitions) for topic in response.topics)
 
 
 async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
@@ -83,10 +78,14 @@ async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
     )
     if response.error_code:
         return [Refusal(f"group {group_id}", response.error_code, response.error_message)]
+    return _in_partitions((topic.topic_name, topic.partitions) for topic in response.responses)
+
+
+def _in_partitions(topics: Iterable[tuple[str, Iterable[Any]]]) -> Sequence[Refusal]:
     return [
-        Refusal(f"partition {each.partition_index} of {topic.topic_name}", each.error_code)
-        for topic in response.responses
-        for each in topic.partitions
+        Refusal(f"partition {each.partition_index} of {name}", each.error_code)
+        for name, partitions in topics
+        for each in partitions
         if each.error_code
     ]
 
@@ -111,12 +110,7 @@ async def delete_offsets(
     response = await ask(*OFFSET_DELETE, request)
     if response.error_code:
         return [Refusal(f"group {group_id}", response.error_code)]
-    return [
-        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
-        for topic in response.topics
-        for each in topic.partitions
-        if each.error_code
-    ]
+    return _in_partitions((topic.name, topic.partitions) for topic in response.topics)
 
 
 async def _forget(ask: Ask, group_id: str, topics: Iterable[str]) -> Sequence[Refusal]:

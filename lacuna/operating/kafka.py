@@ -71,7 +71,6 @@ class Agents:
     option: str = "--command-config"
 
     def __str__(self) -> str:
-        """Return the addresses."""
         return self.addresses
 
     def librdkafka(self) -> dict[str, Any]:

@@ -132,7 +132,6 @@ class Writer:
 
     @property
     def records(self) -> int:
-        """The number of records that arrived."""
         return sum(each.records for each in self.written.values())
 
     def write(self, record: Record) -> None:
