@@ -191,12 +191,9 @@ class AskedPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlace:
+class JobPlace(AskedPlace):
     """The options that name the cluster of a job. Without the others, the agents say where it is."""
 
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
-    control: Control = None
-    data: Data = None
     store: Store = None
     encryption_keys: JobKeys = None
 

@@ -293,6 +293,10 @@ class ConsoleVisitors(Checked):
         panel=_CONSOLE,
     )
 
+    def names(self) -> tuple[str, ...]:
+        """Return the host names."""
+        return tuple(name for each in self.hosts.split(",") if (name := each.strip()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLines(Checked):

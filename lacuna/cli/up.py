@@ -18,7 +18,7 @@ from lacuna.cli import places, tables
 from lacuna.cli.agent_options import AgentOptions, named_store, with_given_keys
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration, is_typed, print_configuration
-from lacuna.cli.console_options import ConsoleOptions, host_names
+from lacuna.cli.console_options import ConsoleOptions
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
@@ -80,14 +80,10 @@ class Given:
     def console(self) -> ConsoleOptions:
         """Return the web console that these options ask for."""
         chosen = self.settings.chosen["console.listen"]
-        visitors = self.settings.make(places.ConsoleVisitors)
         return ConsoleOptions(
             address="" if self.no_console or chosen.value == places.OFF else str(chosen.value),
             is_chosen=not chosen.is_default,
-            names=host_names(visitors.hosts),
-            may_write=visitors.writes,
-            registry=visitors.registry,
-            registry_login=visitors.registry_login,
+            visitors=self.settings.make(places.ConsoleVisitors),
         )
 
 

@@ -139,7 +139,6 @@ class Edit:
     fields: Fields = _no_fields
     apply: Callable[[Turn], Awaitable[Done]]
     preview: Callable[[Turn], Awaitable[Effect]] | None = None
-    about: str = ""
     #: The page that links the form; row: a row of a table links it.
     on: Literal["topics", "topic", "group", "access", "row"]
     back: Callable[[Turn], str]

@@ -110,7 +110,6 @@ class Reader:
         seconds: Callable[[], float],
         *,
         most_bytes: int = limits.SCAN_BYTES,
-        most_seconds: float | None = None,
     ) -> None:
         self._connection = connection
         self._topic = topic
@@ -119,7 +118,7 @@ class Reader:
         self._bytes_left = most_bytes
         #: The bytes of the answers.
         self.bytes_read = 0
-        self._ends = seconds() + (limits.SCAN_SECONDS if most_seconds is None else most_seconds)
+        self._ends = seconds() + limits.SCAN_SECONDS
         #: The number of records that were examined.
         self.examined = 0
 

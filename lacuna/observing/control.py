@@ -254,14 +254,50 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
             yield topic, number, owner.transactional_id, seconds
 
 
-def _imports(seen: _Summed, value: Callable[[ImportReport], int]) -> list[tuple[str, int]]:
-    """Return the sum of a value over the importers of each source."""
-    sums: Counter[str] = Counter()
-    for report in seen.state.import_reports.values():
-        sums[report.source] += value(report)
-    return sorted(sums.items())
+def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -> Metric[_Summed]:
+    """Return the row of the sum of a value over the importers of each source."""
+
+    def sums(seen: _Summed) -> list[tuple[str, int]]:
+        found: Counter[str] = Counter()
+        for report in seen.state.import_reports.values():
+            found[report.source] += value(report)
+        return sorted(found.items())
+
+    return gauges(name, help_text, ("source",), sums)
 
 
+_IMPORTS: Final = (
+    _imported(
+        "lacuna_import_workers",
+        "Importers that run, by the id of the cluster that they copy from.",
+        lambda _: 1,
+    ),
+    _imported(
+        "lacuna_import_partitions",
+        "Partitions that importers copy.",
+        lambda report: report.partitions,
+    ),
+    _imported(
+        "lacuna_import_partitions_stopped",
+        "Partitions that importers cannot copy any further. Their output says why.",
+        lambda report: report.stopped,
+    ),
+    _imported(
+        "lacuna_import_lag_offsets",
+        "Offsets that are decided at the source of an import and not copied.",
+        lambda report: report.lag,
+    ),
+    _imported(
+        "lacuna_import_undecided_offsets",
+        "Offsets in or behind transactions that are open at the source of an import.",
+        lambda report: report.undecided,
+    ),
+    _imported(
+        "lacuna_import_copied_bytes",
+        "Bytes that the importers that run have copied since they started.",
+        lambda report: report.bytes_copied,
+    ),
+)
 _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge("lacuna_agents", "Agents with a lease.", lambda seen: len(seen.state.leased_agents())),
     gauge(
@@ -270,42 +306,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         lambda seen: len(seen.state.hidden_leases),
     ),
     gauge("lacuna_leases", "Leases of agents and jobs.", lambda seen: len(seen.state.leases)),
-    gauges(
-        "lacuna_import_workers",
-        "Importers that run, by the id of the cluster that they copy from.",
-        ("source",),
-        lambda seen: _imports(seen, lambda _: 1),
-    ),
-    gauges(
-        "lacuna_import_partitions",
-        "Partitions that importers copy.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.partitions),
-    ),
-    gauges(
-        "lacuna_import_partitions_stopped",
-        "Partitions that importers cannot copy any further. Their output says why.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.stopped),
-    ),
-    gauges(
-        "lacuna_import_lag_offsets",
-        "Offsets that are decided at the source of an import and not copied.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.lag),
-    ),
-    gauges(
-        "lacuna_import_undecided_offsets",
-        "Offsets in or behind transactions that are open at the source of an import.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.undecided),
-    ),
-    gauges(
-        "lacuna_import_copied_bytes",
-        "Bytes that the importers that run have copied since they started.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.bytes_copied),
-    ),
+    *_IMPORTS,
     gauge("lacuna_topics", "Topics.", lambda seen: len(seen.state.topics)),
     gauge("lacuna_partitions", "Partitions.", lambda seen: len(seen.state.partitions)),
     gauge("lacuna_objects", "Objects with live records.", lambda seen: seen.sums.objects),

@@ -71,24 +71,16 @@ class AgentParts:
         return replace(self, housekeeping=None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RunningAgent:
     """An agent that serves clients. `start_agent` makes one; `stop` ends it."""
 
-    def __init__(
-        self,
-        context: AgentContext,
-        server: AgentServer,
-        housekeeping: Housekeeping | None,
-        peers: Peers,
-        aside: Aside,
-        sharing: QuotaSharing,
-    ) -> None:
-        self.context = context
-        self.server = server
-        self.housekeeping = housekeeping
-        self._peers = peers
-        self._aside = aside
-        self._sharing = sharing
+    context: AgentContext
+    server: AgentServer
+    housekeeping: Housekeeping | None
+    _peers: Peers
+    _aside: Aside
+    _sharing: QuotaSharing
 
     @property
     def bootstrap(self) -> str:
