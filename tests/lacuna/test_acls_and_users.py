@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,31 +31,26 @@ def guarded() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def asks(lacuna: Command, guarded: Cluster) -> Any:
-    """Run a command with --json. Return its output."""
+def asks(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
+    """A function that runs a command line with --json. It returns the output."""
 
-    def run(*arguments: str) -> Any:
-        ran = lacuna(*arguments, "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
+    def run(line: str) -> Any:
+        ran = lacuna(*line.split(), "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
         assert (ran.code, ran.err) == (0, ""), ran
         return json.loads(ran.out)
 
     return run
 
 
-def test_acls_are_added_listed_and_removed(asks: Any) -> None:
+def test_acls_are_added_listed_and_removed(asks: Callable[[str], Any]) -> None:
     """A dry run shows all ACLs of a producer and changes nothing."""
     wanted = (
-        "--allow-principal",
-        "User:alice",
-        "--producer",
-        "--topic",
-        "orders",
-        "--transactional-id",
-        "shop",
+        "acls add --allow-principal User:alice --producer --topic orders --transactional-id shop"
     )
-    planned = asks("acls", "add", *wanted, "--dry-run")
-    assert asks("acls", "list", "--principal", "User:alice") == []
-    added = asks("acls", "add", *wanted)
+    of_alice = "acls list --principal User:alice"
+    planned = asks(f"{wanted} --dry-run")
+    assert asks(of_alice) == []
+    added = asks(wanted)
     assert added == planned
     assert [(each["resource"], each["name"], each["operation"]) for each in added] == [
         ("Topic", "orders", "Write"),
@@ -64,45 +59,25 @@ def test_acls_are_added_listed_and_removed(asks: Any) -> None:
         ("TransactionalId", "shop", "Write"),
         ("TransactionalId", "shop", "Describe"),
     ]
-    assert asks("acls", "list", "--principal", "User:alice") == added
-    would = asks("acls", "remove", "--topic", "orders", "--operation", "create", "--dry-run")
+    assert asks(of_alice) == added
+    remove = "acls remove --topic orders"
+    would = asks(f"{remove} --operation create --dry-run")
     assert [each["operation"] for each in would] == ["Create"]
-    assert asks("acls", "remove", "--topic", "orders", "--operation", "create") == would
-    assert len(asks("acls", "remove", "--topic", "orders", "--transactional-id", "shop")) == 4
-    assert asks("acls", "list", "--principal", "User:alice") == []
+    assert asks(f"{remove} --operation create") == would
+    assert len(asks(f"{remove} --transactional-id shop")) == 4
+    assert asks(of_alice) == []
 
 
-def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
-    asks(
-        "acls",
-        "add",
-        "--deny-principal",
-        "User:bob",
-        "--topic",
-        "pay-",
-        "--resource-pattern-type",
-        "prefixed",
-    )
-    asks(
-        "acls", "add", "--allow-principal", "User:*", "--topic", "*", "--operation", "alter-configs"
-    )
-    asks(
-        "acls",
-        "add",
-        "--allow-principal",
-        "User:bob",
-        "--cluster",
-        "--group",
-        "g",
-        "--allow-host",
-        "10.0.0.1",
-    )
-    found = asks("acls", "list", "--topic", "pay-1", "--resource-pattern-type", "match")
+def test_a_name_finds_the_acls_that_apply_to_it(asks: Callable[[str], Any]) -> None:
+    asks("acls add --deny-principal User:bob --topic pay- --resource-pattern-type prefixed")
+    asks("acls add --allow-principal User:* --topic * --operation alter-configs")
+    asks("acls add --allow-principal User:bob --cluster --group g --allow-host 10.0.0.1")
+    found = asks("acls list --topic pay-1 --resource-pattern-type match")
     assert [(each["name"], each["permission"], each["operation"]) for each in found] == [
         ("*", "allow", "AlterConfigs"),
         ("pay-", "deny", "All"),
     ]
-    of_bob = asks("acls", "list", "--principal", "User:bob")
+    of_bob = asks("acls list --principal User:bob")
     assert {(each["resource"], each["host"]) for each in of_bob} == {
         ("Topic", "*"),
         ("Group", "10.0.0.1"),
@@ -111,48 +86,39 @@ def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("line", "says"),
     [
-        (("add", "--allow-principal", "User:a"), "the ACL has no resource"),
-        (("add", "--topic", "t"), "the ACL has no principal"),
-        (("add", "--topic", "t", "--allow-principal", "a"), "write TYPE:NAME"),
+        ("add --allow-principal User:a", "the ACL has no resource"),
+        ("add --topic t", "the ACL has no principal"),
+        ("add --topic t --allow-principal a", "write TYPE:NAME"),
+        ("add --topic t --allow-principal User:a --operation fly", "AlterConfigs"),
         (
-            ("add", "--topic", "t", "--allow-principal", "User:a", "--operation", "fly"),
-            "AlterConfigs",
-        ),
-        (
-            (
-                "add",
-                "--topic",
-                "t",
-                "--allow-principal",
-                "User:a",
-                "--resource-pattern-type",
-                "any",
-            ),
+            "add --topic t --allow-principal User:a --resource-pattern-type any",
             "literal or prefixed",
         ),
-        (("remove",), "no resource is named"),
-        (("list", "--resource-pattern-type", "x"), "choose one of any, match, literal, prefixed"),
+        ("remove", "no resource is named"),
+        ("list --resource-pattern-type x", "choose one of any, match, literal, prefixed"),
     ],
 )
 def test_acls_that_say_too_little_are_refused(
-    refused: Refusal, guarded: Cluster, arguments: tuple[str, ...], says: str
+    refused: Refusal, guarded: Cluster, line: str, says: str
 ) -> None:
-    assert says in refused("acls", *arguments, LACUNA_BOOTSTRAP=guarded.bootstrap)
+    assert says in refused("acls", *line.split(), LACUNA_BOOTSTRAP=guarded.bootstrap)
 
 
-def test_users_are_added_listed_and_removed(lacuna: Command, asks: Any, guarded: Cluster) -> None:
+def test_users_are_added_listed_and_removed(
+    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster
+) -> None:
     """The option names the source of the password, which is never an argument."""
     where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
     ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
     assert (ran.code, ran.err) == (0, "")
-    assert asks("users", "list") == [
+    assert asks("users list") == [
         {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
         {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4096},
     ]
     assert lacuna("users", "remove", "alice", **where).code == 0
-    assert asks("users", "list") == []
+    assert asks("users list") == []
     assert lacuna("users", "remove", "alice", **where).err.startswith(
         "lacuna: the user alice does not exist"
     )
@@ -166,17 +132,9 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
     assert "secret must" not in said
 
 
-def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluster: Cluster) -> None:
+def test_a_cluster_without_an_authorizer_says_so(refuse: Refusal) -> None:
     """Otherwise an operator would believe that the ACL has an effect."""
-    said = refused(
-        "acls",
-        "add",
-        "--allow-principal",
-        "User:alice",
-        "--topic",
-        "t",
-        LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap,
-    )
+    said = refuse("acls", "add", "--allow-principal", "User:alice", "--topic", "t")
     assert "the agents run without --authorizer" in said
 
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -39,6 +38,7 @@ from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.operating.embedded import EmbeddedCluster
 from tests.agent.harness import RawClient
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 from tests.lacuna.conftest import Command, Refusal
 from tests.messages import nested
 
@@ -386,11 +386,6 @@ def test_an_option_of_a_setting_has_no_second_variable(lacuna: Command) -> None:
     assert "num.partitions = 1  # default" in ran.out
 
 
-def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
-    arguments = ["--control=127.0.0.1:1", "--objects=d", "--set=group.max.size=3"]
-    assert "`lacuna agent` does not have this setting" in refused("agent", *arguments)
-
-
 def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command) -> None:
     """LACUNA_BUCKET does not conflict with --objects, nor does LACUNA_STORE, which jobs also read."""
     places = {"LACUNA_BUCKET": "b", "LACUNA_STORE": "s3://c", "LACUNA_CONTROL": "h:1"}
@@ -437,9 +432,7 @@ idle.ms = "1500ms"
 
 
 @pytest.mark.slow
-def test_clients_notice_what_the_file_says(
-    tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clients_notice_what_the_file_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests `lacuna up` with LACUNA_CONFIG from outside."""
     file = tmp_path / "lacuna.toml"
     file.write_text(FILE)
@@ -468,10 +461,10 @@ def test_clients_notice_what_the_file_says(
         with socket.create_connection(address, 60) as large:
             large.sendall((64 * 1024 + 1).to_bytes(4, "big"))
             assert large.recv(1) == b""
-        _assert_answers_are_small(up.bootstrap, clients)
+        _assert_answers_are_small(up.bootstrap)
 
 
-def _assert_answers_are_small(bootstrap: str, clients: SimpleNamespace) -> None:
+def _assert_answers_are_small(bootstrap: str) -> None:
     """A client that requests 50 MiB gets at most 8 KiB of the available 40 KB."""
     producer = clients.plain(bootstrap, **{"batch.num.messages": 1})
     clients.send(producer, "t", ["y" * 5000] * 8, partition=1)

@@ -10,7 +10,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,8 +30,8 @@ from lacuna.operating.agents import AgentParts
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster, ProcessFailedError
-from tests.clients.librd import COMMITTED, read
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 WITNESS = f"{JOURNAL_NAME}.acknowledged"
 #: Every flush is put, so that objects show what a journal has lost.
@@ -85,24 +84,15 @@ def accepted(cluster: Cluster) -> AcceptedLoss:
     return loss
 
 
-def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
+def goes_on(cluster: Cluster, before: list[str]) -> None:
     """Check that old and new records are readable, also after another start, and that transactions work."""
     clients.send(clients.plain(cluster.bootstrap), "t", ["new"])
     producer = clients.transactional(cluster.bootstrap, "again")
-    producer.begin_transaction()
-    clients.send(producer, "t", ["committed"])
-    producer.commit_transaction(60)
+    clients.transact(producer, "t", ["committed"])
     for end in (cluster.kill, cluster.stop):
         end()
         cluster.start()
-    assert stored(cluster.bootstrap) == [*before, "new", "committed"]
-
-
-def stored(bootstrap: str) -> list[str]:
-    """Return all values that a read_committed consumer finds."""
-    got = read(bootstrap, "t", COMMITTED)
-    assert got.errors == []
-    return [value.decode() for _, value in got.records]
+    assert clients.stored(cluster.bootstrap) == [*before, "new", "committed"]
 
 
 @pytest.mark.slow
@@ -118,7 +108,7 @@ def stored(bootstrap: str) -> list[str]:
     ],
 )
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
-    tmp_path: Path, clients: SimpleNamespace, moto: bool, is_restarted: bool, hot_bytes: int
+    tmp_path: Path, moto: bool, is_restarted: bool, hot_bytes: int
 ) -> None:
     """Of the hot segments, only one has a copy in the bucket."""
     parts = AgentParts(produce=replace(COPYING.produce, hot_bytes=hot_bytes))
@@ -143,11 +133,11 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
         shown = 1 if hot_bytes else 3
         assert (lost.name, lost.segments, lost.records) == ("t [0]", shown, shown)
         assert f"  t [0]: {shown} records" in "\n".join(describe(loss))
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_commands_without_records_are_missed_too(tmp_path: Path) -> None:
     """A created topic is in no object, but the witness beside the journal records it."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
@@ -161,11 +151,11 @@ def test_commands_without_records_are_missed_too(tmp_path: Path, clients: Simple
         assert loss.objects is not None
         assert loss.objects.segments == 0
         assert loss.reached > loss.position
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_what_is_whole_is_left_alone(tmp_path: Path) -> None:
     """This includes segments that were written but never committed."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
@@ -179,9 +169,7 @@ def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -
 
 
 @pytest.mark.slow
-def test_without_the_store_the_positions_go_on_beyond_every_segment(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
+def test_without_the_store_the_positions_go_on_beyond_every_segment(tmp_path: Path) -> None:
     """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
@@ -193,7 +181,7 @@ def test_without_the_store_the_positions_go_on_beyond_every_segment(
         assert loss is not None
         assert "No object store is configured here" in "\n".join(describe(loss))
         cluster.start()
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 def damage_row(data: Path) -> None:
@@ -217,9 +205,7 @@ def damage_snapshots(data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [damage_row, damage_page, damage_snapshots])
-def test_other_damage_can_be_accepted_too(
-    tmp_path: Path, clients: SimpleNamespace, damage: Callable[[Path], None]
-) -> None:
+def test_other_damage_can_be_accepted_too(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
         cluster.run(store_snapshot(cluster))
@@ -231,13 +217,11 @@ def test_other_damage_can_be_accepted_too(
         assert loss.problems
         kept = {each.name for each in Path(loss.kept).iterdir()}
         assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_hot_segments_that_are_lost_with_their_journal_are_counted(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
+def test_hot_segments_that_are_lost_with_their_journal_are_counted(tmp_path: Path) -> None:
     """The snapshot still refers to them. The newest one has a copy in the bucket."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["a"])
@@ -271,7 +255,7 @@ def raise_format(path: str) -> None:
 
 @pytest.mark.parametrize("write", [raise_format, append_record])
 def test_what_a_later_version_wrote_is_no_loss(
-    tmp_path: Path, clients: SimpleNamespace, write: Callable[[str], None]
+    tmp_path: Path, write: Callable[[str], None]
 ) -> None:
     """Nothing is discarded, even if an operator would accept it."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
@@ -295,7 +279,7 @@ async def store_snapshot(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
-    tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The crash comes directly after each step."""
     with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
@@ -323,11 +307,11 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
             with pytest.raises(JournalCorrupt):
                 cluster.start()
             accepted(cluster)
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path) -> None:
     """SIGKILL, one flipped bit in the log, and `lacuna up` again."""
     with ForkedCluster(tmp_path / "data", ["--set=produce.hot.bytes=0"]) as up:
         producer = clients.plain(up.bootstrap)
@@ -342,4 +326,4 @@ def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleN
             up.start()
     with ForkedCluster(up.data, ["--accept-loss"]) as again:
         assert "t [0]: 1 records" in again.output
-        assert stored(again.bootstrap) == [str(number) for number in range(39)]
+        assert clients.stored(again.bootstrap) == [str(number) for number in range(39)]
