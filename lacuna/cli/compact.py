@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from lacuna.cli.command_line import option
-from lacuna.cli.errors import fail
+from lacuna.cli.errors import fail, print_error
 from lacuna.cli.job_workers import SparkOptions, check_report_file, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
@@ -172,9 +172,10 @@ class _Report:
 
     def show(self, job: Compaction, store: str, progress: Shown) -> bool:
         """Runs the job, or plans it, and prints each result. Returns whether the last run compacted everything."""
-        from lacuna.cli.compaction import show_plan, show_report, watching
+        from lacuna.cli.compaction import show_plan, show_report
         from lacuna.logstore.objects import kind_of
         from lacuna.logstore.objects.prices import Prices
+        from lacuna.pipeline.compaction.job import watch
 
         given, topics = self._given, self._given.topic or ()
         if given.dry_run:
@@ -185,7 +186,7 @@ class _Report:
         prices = kind_of(store).prices
         if given.prices is not None:
             prices = Prices.load(given.prices, prices)
-        reports = watching(job, topics, self._pause) if given.watch else [job.run(topics)]
+        reports = watch(job, topics, self._pause, print_error) if given.watch else [job.run(topics)]
         is_well = True
         for report in reports:
             progress.end()

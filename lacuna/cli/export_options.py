@@ -71,72 +71,6 @@ def _by_topic(text: str) -> tuple[str, str]:
     return (topic, value) if sign and "/" not in topic else ("", text)
 
 
-def make_layouts(
-    partition_by: str,
-    key: Schemas,
-    value: Schemas,
-    *,
-    has_prefix: bool,
-    is_flat: bool,
-    has_registry: bool = False,
-    sort_by: str = "",
-) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-    """Return the layout of the exported rows of all topics, and those of topics and patterns with their own schemas.
-
-    Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema that
-    cannot be used.
-    """
-    from lacuna.pipeline.export.job import is_pattern
-    from lacuna.pipeline.export.layout import Layout
-
-    if not key.schemas and not value.schemas and (has_prefix or (is_flat and not has_registry)):
-        option = "--confluent-prefix" if has_prefix else "--flatten"
-        raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
-
-    def layout_of(topic: str) -> Layout:
-        return Layout(
-            partition_by=partition_by,
-            sort_by=tuple(filter(None, map(str.strip, sort_by.split(",")))),
-            is_flat=is_flat,
-            key=key.schema(topic, has_prefix=has_prefix),
-            value=value.schema(topic, has_prefix=has_prefix),
-        )
-
-    topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
-    topics.sort(key=is_pattern)
-    return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
-
-
-def subjects_of(
-    url: str | None,
-    login: str | None,
-    keys: tuple[Iterable[str], Schemas],
-    values: tuple[Iterable[str], Schemas],
-) -> "Subjects | None":
-    """Return the subjects of a registry, if there is one. Raises UserError."""
-    named = [dict(map(_by_topic, subjects)) for subjects, _ in (keys, values)]
-    if url is None:
-        if login or any(named):
-            option = "--registry-login" if login else "--value-subject or --key-subject"
-            raise UserError(f"{option} needs a registry: add --registry URL")
-        return None
-    from lacuna.pipeline.export.typed.registry import Registry, Subjects
-
-    return Subjects(
-        registry=Registry(url, read_secret(login, "--registry-login") if login else None),
-        keys=named[0],
-        values=named[1],
-        key_messages=keys[1].messages,
-        messages=values[1].messages,
-    )
-
-
-def expire_ms(age: str | None, *, maintains: bool) -> int | None:
-    """Return --expire-snapshots in milliseconds, with --maintain a day by default. Raises UserError."""
-    age = age or ("1d" if maintains else None)
-    return None if age is None else int(parse_duration(age, "--expire-snapshots") * 1000)
-
-
 def _checked(settings: "ExportSettings") -> "ExportSettings":
     """Return the settings. Raises UserError, PipelineError."""
     from lacuna.pipeline.export.job import ICEBERG
@@ -154,12 +88,6 @@ def _checked(settings: "ExportSettings") -> "ExportSettings":
         )
     check_settings(settings)
     return settings
-
-
-def catalog_settings(uri: str | None, texts: Iterable[str]) -> dict[str, str]:
-    """Return pyiceberg's catalog properties from `uri` and NAME=VALUE texts. Raises UserError for any other text."""
-    properties = {} if uri is None else {"uri": uri}
-    return properties | pairs(texts, "is not a property: write --catalog NAME=VALUE")
 
 
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
@@ -408,25 +336,19 @@ class Given:
         from lacuna.pipeline.export.damage import ConfirmedDamage
         from lacuna.pipeline.export.job import ExportSettings
 
-        is_registered = self.registry is not None
         key, value = (
-            Schemas.of(name, schemas or (), messages or (), has_registry=is_registered)
+            Schemas.of(name, schemas or (), messages or (), has_registry=self.registry is not None)
             for name, schemas, messages in (
                 ("key", self.key_schema, self.key_message),
                 ("value", self.value_schema, self.value_message),
             )
         )
-        layout, layouts = make_layouts(
-            self.partition_by,
-            key,
-            value,
-            has_prefix=self.confluent_prefix,
-            is_flat=self.flatten,
-            has_registry=is_registered,
-            sort_by=self.sort_by,
-        )
+        layout, layouts = self._layouts(key, value)
         damage = self.skip_damage
         maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
+        age = self.expire_snapshots or ("1d" if maintains else None)
+        catalog = {} if self.catalog_uri is None else {"uri": self.catalog_uri}
+        catalog |= pairs(self.catalog or (), "is not a property: write --catalog NAME=VALUE")
         made = ExportSettings(
             to=self.to,
             format=self.format,
@@ -434,22 +356,71 @@ class Given:
             layouts=layouts,
             on_error=self.on_error,
             allow_loss=self.allow_loss,
-            subjects=subjects_of(
-                self.registry,
-                self.registry_login,
-                (self.key_subject or (), key),
-                (self.value_subject or (), value),
-            ),
+            subjects=self._subjects(key, value),
             damage=None if damage is None else ConfirmedDamage.of_report(damage),
             compression=self.compression,
             file_bytes=self.file_mib * _MEBIBYTE,
             task_bytes=self.task_mib * _MEBIBYTE,
-            catalog=catalog_settings(self.catalog_uri, self.catalog or ()),
+            catalog=catalog,
             catalog_name=self.catalog_name,
             namespace=self.namespace,
-            expire_ms=expire_ms(self.expire_snapshots, maintains=maintains),
+            expire_ms=None
+            if age is None
+            else int(parse_duration(age, "--expire-snapshots") * 1000),
             merges=maintains,
             upserts=self.upsert,
             tables=pairs(self.table_names or (), "names no table: write --table TOPIC=NAME"),
         )
         return _checked(made)
+
+    def _layouts(
+        self, key: Schemas, value: Schemas
+    ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
+        """Return the layout of the rows of all topics, and those of topics and patterns with their own schemas.
+
+        Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema
+        that cannot be used.
+        """
+        from lacuna.pipeline.export.job import is_pattern
+        from lacuna.pipeline.export.layout import Layout
+
+        has_prefix, is_flat = self.confluent_prefix, self.flatten
+        needs_schema = has_prefix or (is_flat and self.registry is None)
+        if needs_schema and not key.schemas and not value.schemas:
+            option = "--confluent-prefix" if has_prefix else "--flatten"
+            raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
+
+        def layout_of(topic: str) -> Layout:
+            return Layout(
+                partition_by=self.partition_by,
+                sort_by=tuple(filter(None, map(str.strip, self.sort_by.split(",")))),
+                is_flat=is_flat,
+                key=key.schema(topic, has_prefix=has_prefix),
+                value=value.schema(topic, has_prefix=has_prefix),
+            )
+
+        topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
+        topics.sort(key=is_pattern)
+        return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
+
+    def _subjects(self, key: Schemas, value: Schemas) -> "Subjects | None":
+        """Return the subjects of the registry, if there is one. Raises UserError."""
+        login = self.registry_login
+        keys, values = (
+            dict(map(_by_topic, each or ())) for each in (self.key_subject, self.value_subject)
+        )
+        if self.registry is None:
+            if login or keys or values:
+                option = "--registry-login" if login else "--value-subject or --key-subject"
+                raise UserError(f"{option} needs a registry: add --registry URL")
+            return None
+        from lacuna.pipeline.export.typed.registry import Registry, Subjects
+
+        secret = read_secret(login, "--registry-login") if login else None
+        return Subjects(
+            registry=Registry(self.registry, secret),
+            keys=keys,
+            values=values,
+            key_messages=key.messages,
+            messages=value.messages,
+        )

@@ -45,11 +45,8 @@ async def topic_metadata(
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    offsets = {}
-    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        offsets[partition.partition_index] = partition.offset
-    return offsets
+    timestamps = dict.fromkeys(partitions, timestamp)
+    return _offsets_in(name, await list_offsets(connection, name, timestamps, isolation))
 
 
 async def topic_lags(
@@ -57,23 +54,19 @@ async def topic_lags(
 ) -> dict[int, int]:
     """Return the number of records left for a read_committed consumer after its position in each partition."""
     timestamps = {partition: LAG - position for partition, position in positions.items()}
-    lags = {}
-    for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        lags[partition.partition_index] = partition.offset
-    return lags
+    return _offsets_in(name, await list_offsets(connection, name, timestamps, READ_COMMITTED))
+
+
+def _offsets_in(name: str, answers: Sequence[wire.ListOffsetsPartitionResponse]) -> dict[int, int]:
+    for each in answers:
+        check(each.error_code, f"partition {each.partition_index} of {name}")
+    return {each.partition_index: each.offset for each in answers}
 
 
 async def list_offsets(
-    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
-) -> Sequence[wire.ListOffsetsPartitionResponse]:
-    """Return an agent's answer for each partition."""
-    return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
-
-
-async def _list_offsets(
     connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
 ) -> Sequence[wire.ListOffsetsPartitionResponse]:
+    """Return an agent's answer for each partition."""
     queries = [
         wire.ListOffsetsPartition(each, timestamp=timestamp)
         for each, timestamp in timestamps.items()

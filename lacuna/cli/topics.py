@@ -46,8 +46,7 @@ from lacuna.wire.messages.configs import (
 
 #: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
 SOURCES = {3: "for all brokers", 5: "default"}
-DELETE_TIMEOUT_MS = 30_000
-CREATE_TIMEOUT_MS = 30_000
+TIMEOUT_MS = 30_000
 SET_CONFIG, DELETE_CONFIG = 0, 1
 
 app = Group(help="Lists, describes, creates, alters, trims and deletes topics.")
@@ -238,7 +237,7 @@ async def alter_topic(
             raised = await connection.ask(
                 *CREATE_PARTITIONS,
                 wire.CreatePartitionsRequest(
-                    [wire.CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
+                    [wire.CreatePartitionsTopic(name, partitions, None)], TIMEOUT_MS
                 ),
             )
             (outcome,) = raised.results
@@ -262,7 +261,7 @@ def delete_topic(
 
 @asynchronous
 async def _delete(name: str, bootstrap: Agents) -> None:
-    request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
+    request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         await existing_topic(connection, name)
         response = await connection.ask(*DELETE_TOPICS, request)
@@ -313,9 +312,7 @@ def trim_topic(
 @asynchronous
 async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> None:
     partitions = [wire.DeleteRecordsPartition(index, offset) for index, offset in offsets.items()]
-    request = wire.DeleteRecordsRequest(
-        [wire.DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS
-    )
+    request = wire.DeleteRecordsRequest([wire.DeleteRecordsTopic(name, partitions)], TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(*DELETE_RECORDS, request)
     results = response.topics[0].partitions

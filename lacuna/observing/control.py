@@ -191,8 +191,11 @@ class _Summed(NamedTuple):
     sums: Totals
 
 
-def _topics(seen: _Summed) -> list[tuple[str, list[Partition]]]:
-    return sorted((each.name, list(each.partitions)) for each in seen.state.topics.values())
+def _of_topics(seen: _Summed, value: Callable[[Partition], int]) -> list[tuple[str, int]]:
+    """Return the sum of a value over the partitions of each topic."""
+    return sorted(
+        (each.name, sum(map(value, each.partitions))) for each in seen.state.topics.values()
+    )
 
 
 def _by_work(seen: _Summed) -> Iterator[tuple[str, Rewritten]]:
@@ -320,19 +323,13 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         "lacuna_topic_size_bytes",
         "Bytes of a topic's records in the bucket.",
         ("topic",),
-        lambda seen: [
-            (name, sum(each.size_bytes for each in partitions))
-            for name, partitions in _topics(seen)
-        ],
+        lambda seen: _of_topics(seen, lambda partition: partition.size_bytes),
     ),
     counters(
         "lacuna_topic_offsets",
         "Offsets assigned in a topic, including aborted records.",
         ("topic",),
-        lambda seen: [
-            (name, sum(each.high_watermark for each in partitions))
-            for name, partitions in _topics(seen)
-        ],
+        lambda seen: _of_topics(seen, lambda partition: partition.high_watermark),
     ),
     gauge(
         "lacuna_idempotent_producers",

@@ -37,11 +37,11 @@ class Blamed:
     start_time_ms: int
     timeout_ms: int
     last_stable_offset: int
-    waiting: int
-    own: int
-    by_commit: int
-    by_abort: int
-    groups: Sequence[str]
+    waiting: int = 0
+    own: int = 0
+    by_commit: int = 0
+    by_abort: int = 0
+    groups: Sequence[str] = ()
     cut: int | None = None
 
 
@@ -67,11 +67,6 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
                 start_time_ms=holder.start_time_ms,
                 timeout_ms=holder.transaction_timeout_ms,
                 last_stable_offset=end.last_stable_offset,
-                waiting=0,
-                own=0,
-                by_commit=0,
-                by_abort=0,
-                groups=(),
                 cut=end.end_offset,
             )
     return [blamed[partition] for partition in sorted(blamed)]

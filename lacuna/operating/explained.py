@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from lacuna.agent.fetch.explain import Row, explain
 from lacuna.base.errors import UserError
@@ -121,14 +122,10 @@ def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
     yield from (replace(each, hole_end=waiting[-1].row.next_offset) for each in waiting)
 
 
-def take(lines: Iterable[Line], most: int) -> tuple[list[Line], int]:
+def take(lines: Iterator[Line], most: int) -> tuple[list[Line], int]:
     """Return the first `most` lines, and the first offset of the next line, or -1 if there is none."""
-    taken: list[Line] = []
-    for each in lines:
-        if len(taken) == most:
-            return taken, each.row.first_offset
-        taken.append(each)
-    return taken, -1
+    taken, more = list(islice(lines, most)), next(lines, None)
+    return taken, -1 if more is None else more.row.first_offset
 
 
 def _continues(last: Row, row: Row) -> bool:

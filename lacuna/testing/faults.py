@@ -15,7 +15,7 @@ given: the same seed and the same order of calls give the same faults.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from random import Random
@@ -182,12 +182,7 @@ class FaultyStore:
         return self._flip(fault, data)
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        fault = self._before("get", key)
-        data = self.inner.get_up_to(key, position, size)
-        self._after(fault, "get", key)
-        if fault is FaultKind.TRUNCATED:
-            return data[: self._draw(len(data))]
-        return self._flip(fault, data)
+        return self._get(key, lambda: self.inner.get_up_to(key, position, size))
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
@@ -195,8 +190,11 @@ class FaultyStore:
         return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
+        return self._get(key, lambda: self.inner.get_all(key))
+
+    def _get(self, key: str, read: Callable[[], bytearray]) -> bytearray:
         fault = self._before("get", key)
-        data = self.inner.get_all(key)
+        data = read()
         self._after(fault, "get", key)
         if fault is FaultKind.TRUNCATED:
             return data[: self._draw(len(data))]
