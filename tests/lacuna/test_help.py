@@ -16,8 +16,8 @@ import pytest
 
 from lacuna.cli.entries import ENTRIES
 from lacuna.testing.ports import lasting_ports
-from tests.forked import start_process
 from tests.lacuna import clients
+from tests.lacuna.test_controlplane_and_agents import service
 
 if TYPE_CHECKING:
     from lacuna.testing import Cluster
@@ -162,15 +162,9 @@ def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster) -> None:
 def test_a_cluster_says_what_happens(tmp_path: Path) -> None:
     (port,) = lasting_ports(1)
     health = f"127.0.0.1:{port}"
-    command = [sys.executable, "-m", "lacuna", "up", "--data", str(tmp_path / "data"), "--verbose"]
-    up = start_process(
-        [*command, "--listen", "127.0.0.1:0", "--health", health, "--console", "127.0.0.1:0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert up.stdout is not None
-    try:
+    options = (f"--data={tmp_path / 'data'}", "--listen=127.0.0.1:0", f"--health={health}")
+    with service("up", "--verbose", *options, "--console=127.0.0.1:0") as up:
+        assert up.stdout is not None
         bootstrap = up.stdout.readline().removeprefix("bootstrap: ").strip()
         said = "".join(up.stdout.readline() for _ in range(6))
         for path in ("healthz", "readyz"):
@@ -182,7 +176,6 @@ def test_a_cluster_says_what_happens(tmp_path: Path) -> None:
             assert answer.read() == b"ok\n"
         producer = clients.transactional(bootstrap, "shop")
         clients.transact(producer, "orders", ["x"], commits=False)
-    finally:
         up.send_signal(signal.SIGINT)
         _, err = up.communicate(timeout=280)
     assert f"serves  Kafka clients at {bootstrap}; topics are created when first used" in said

@@ -134,38 +134,35 @@ def test_a_partition_whose_exports_wait_for_another_one(
     assert asks("transactions", "blame", topic) == []
 
 
-def test_lag_and_blame_of_what_is_not_there(refused: Refusal, lacuna_cluster: Cluster) -> None:
-    data = ("-b", lacuna_cluster.bootstrap)
-    assert "has not committed any offsets" in refused("groups", "lag", "nobody", *data)
-    assert "there is no topic 'none'" in refused("transactions", "blame", "none", *data)
+def test_lag_and_blame_of_what_is_not_there(refuse: Refusal) -> None:
+    assert "has not committed any offsets" in refuse("groups", "lag", "nobody")
+    assert "there is no topic 'none'" in refuse("transactions", "blame", "none")
 
 
 def test_a_topic_is_altered(
-    asks: Asks, lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    asks: Asks, ask: Command, refuse: Refusal, lacuna_topic: NewTopic
 ) -> None:
-    topic, where = lacuna_topic(), ("-b", lacuna_cluster.bootstrap)
-    alter = ("topics", "alter", topic, *where)
-    ran = lacuna(*alter, "-c", "retention.ms=1000", "--partitions", "3")
+    topic = lacuna_topic()
+    alter = ("topics", "alter", topic)
+    ran = ask(*alter, "-c", "retention.ms=1000", "--partitions", "3")
     assert ran.out == f"altered {topic}: retention.ms=1000, 3 partitions\n"
     described = asks("topics", "describe", topic)
     assert [row["partition"] for row in described["partitions"]] == [0, 1, 2]
     configs = {row["config"]: (row["value"], row["set"]) for row in described["configs"]}
     assert configs["retention.ms"] == ("1000", "here")
-    assert (
-        lacuna(*alter, "-u", "retention.ms").out == f"altered {topic}: retention.ms as by default\n"
-    )
+    assert ask(*alter, "-u", "retention.ms").out == f"altered {topic}: retention.ms as by default\n"
     places = {row["config"]: row["set"] for row in asks("topics", "describe", topic)["configs"]}
     assert places["retention.ms"] == "default"
-    assert "nothing to change" in refused(*alter)
-    assert "write NAME=VALUE" in refused(*alter, "-c", "retention.ms")
-    assert "no.such" in refused(*alter, "-c", "no.such=1")
-    assert "partitions" in refused(*alter, "--partitions", "2")
+    assert "nothing to change" in refuse(*alter)
+    assert "write NAME=VALUE" in refuse(*alter, "-c", "retention.ms")
+    assert "no.such" in refuse(*alter, "-c", "no.such=1")
+    assert "partitions" in refuse(*alter, "--partitions", "2")
 
 
 def test_topics_are_listed_with_what_is_in_them(
-    asks: Asks, lacuna: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    asks: Asks, ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    topic, where = lacuna_topic(partitions=2), ("-b", lacuna_cluster.bootstrap)
+    topic = lacuna_topic(partitions=2)
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
 
     def listed(*options: str) -> dict[str, Any]:
@@ -176,54 +173,51 @@ def test_topics_are_listed_with_what_is_in_them(
     assert (row["partitions"], row["records"], row["retention"]) == (2, 5, "7d")
     assert row["bytes"] > 0
     assert row["rate"] is None
-    assert "None" not in lacuna("topics", "list", "-o", "table", *where).out
+    assert "None" not in ask("topics", "list", "-o", "table").out
     assert listed("--rates", "100ms")["rate"] == 0
     units = ("-c", "retention=36h", "-c", "retention=1GiB", "-c", "segment.bytes=64MiB")
     changed = "retention.ms=129600000, retention.bytes=1073741824, segment.bytes=67108864"
-    assert lacuna("topics", "alter", topic, *units, *where).out == f"altered {topic}: {changed}\n"
+    assert ask("topics", "alter", topic, *units).out == f"altered {topic}: {changed}\n"
     assert listed()["retention"] == "36h, 1.0 GiB a partition"
 
 
 def test_a_topic_is_trimmed(
-    asks: Asks, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    asks: Asks, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic(partitions=2)
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
     trim = ("topics", "trim", topic)
-    assert "Add --yes to confirm" in refused(*trim, "--before", "3", "-b", lacuna_cluster.bootstrap)
+    assert "Add --yes to confirm" in refuse(*trim, "--before", "3")
     rows = asks(*trim, "--before", "end-2", "--yes")
     assert [(row["partition"], row["log_start"]) for row in rows] == [(0, 3), (1, 0)]
-    late = refused(*trim, "--before", "99", "--yes", "-b", lacuna_cluster.bootstrap)
+    late = refuse(*trim, "--before", "99", "--yes")
     assert f"--before 99: {topic} ends earlier, at 5" in late
     (row,) = asks(*trim, "--before", "end", "--partition", "0", "--yes")
     assert row["log_start"] == 5
 
 
-def test_quotas_are_set_and_removed(
-    asks: Asks, lacuna: Command, refused: Refusal, lacuna_cluster: Cluster
-) -> None:
-    where = ("-b", lacuna_cluster.bootstrap)
+def test_quotas_are_set_and_removed(asks: Asks, ask: Command, refuse: Refusal) -> None:
     whose = ("--user", "alice", "--client", "*")
-    ran = lacuna("quotas", "set", "produce=10MiB", "requests=50%", *whose, *where)
+    ran = ask("quotas", "set", "produce=10MiB", "requests=50%", *whose)
     assert ran.out == "set produce=10MiB, requests=50% for user alice, client *\n"
     rows = [row for row in asks("quotas", "list") if row["user"] == "alice"]
     assert [(row["client"], row["quota"], row["value"]) for row in rows] == [
         ("*", "produce", 10 << 20),
         ("*", "requests", 50),
     ]
-    assert "10.0 MiB/s" in lacuna("quotas", "list", "-o", "table", *where).out
-    assert lacuna("quotas", "remove", "produce", "requests", *whose, *where).code == 0
+    assert "10.0 MiB/s" in ask("quotas", "list", "-o", "table").out
+    assert ask("quotas", "remove", "produce", "requests", *whose).code == 0
     assert not any(row["user"] == "alice" for row in asks("quotas", "list"))
-    set_ = ("quotas", "set", *where)
-    assert "name whose quotas" in refused(*set_, "produce=1")
-    assert "--host has quotas by itself" in refused(*set_, "produce=1", "--host", "1.1.1.1", *whose)
-    assert "is not a quota" in refused(*set_, "bytes=1", *whose)
-    assert "write QUOTA=VALUE" in refused(*set_, "produce", *whose)
-    assert "half is not a number" in refused(*set_, "requests=half", *whose)
+    set_ = ("quotas", "set")
+    assert "name whose quotas" in refuse(*set_, "produce=1")
+    assert "--host has quotas by itself" in refuse(*set_, "produce=1", "--host", "1.1.1.1", *whose)
+    assert "is not a quota" in refuse(*set_, "bytes=1", *whose)
+    assert "write QUOTA=VALUE" in refuse(*set_, "produce", *whose)
+    assert "half is not a number" in refuse(*set_, "requests=half", *whose)
 
 
 def test_open_transactions_are_listed_the_oldest_first(
-    asks: Asks, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    asks: Asks, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     open_ones = []
@@ -235,15 +229,14 @@ def test_open_transactions_are_listed_the_oldest_first(
     assert rows[0]["open_s"] >= rows[1]["open_s"] >= 0
     for producer in open_ones:
         producer.abort_transaction(60)
-    where = ("-b", lacuna_cluster.bootstrap)
-    both = refused("transactions", "list", "--open", "--state", "Empty", *where)
+    both = refuse("transactions", "list", "--open", "--state", "Empty")
     assert "leave one of them out" in both
 
 
 def test_a_wrong_name_offers_the_nearest(
-    refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    topic, where = lacuna_topic(), ("-b", lacuna_cluster.bootstrap)
+    topic = lacuna_topic()
     clients.commit(lacuna_cluster.bootstrap, f"{topic}-readers", topic, 0)
     for command in (
         ("explain", f"{topic}s"),
@@ -253,9 +246,9 @@ def test_a_wrong_name_offers_the_nearest(
         ("topics", "alter", f"{topic}s", "--partitions", "2"),
         ("topics", "delete", f"{topic}s", "--yes"),
     ):
-        assert f"did you mean {topic}?" in refused(*command, *where)
+        assert f"did you mean {topic}?" in refuse(*command)
     for command in (("groups", "describe"), ("groups", "delete")):
-        assert f"did you mean {topic}-readers?" in refused(*command, f"{topic}-reader", *where)
+        assert f"did you mean {topic}-readers?" in refuse(*command, f"{topic}-reader")
 
 
 def test_a_cluster_at_a_glance(asks: Asks, lacuna_cluster: Cluster, lacuna_topic: NewTopic) -> None:
@@ -358,7 +351,7 @@ def test_the_health_of_a_cluster_that_is_not_there(lacuna: Command) -> None:
 
 @pytest.mark.slow
 def test_a_group_is_reset(
-    asks: Asks, lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
+    asks: Asks, ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     """The command first shows the change, then makes it. The end lies before an open transaction, and a group with
     members is rejected.
@@ -368,13 +361,12 @@ def test_a_group_is_reset(
     producer = clients.opened(lacuna_cluster.bootstrap, f"{topic}-open", topic, ["open"])
     group = f"{topic}-readers"
     clients.commit(lacuna_cluster.bootstrap, group, topic, 3)
-    where = ("-b", lacuna_cluster.bootstrap)
     for to, offset in (("earliest", 0), ("end", 5), ("end-2", 3), ("4", 4), ("1h", 0)):
         (row,) = asks("groups", "reset", group, "--to", to)
         assert row == {"topic": topic, "partition": 0, "committed": 3, "reset_to": offset}
-    said = lacuna("groups", "reset", group, "--to", "end", *where).out.splitlines()
+    said = ask("groups", "reset", group, "--to", "end").out.splitlines()
     assert said[-1] == "nothing was changed: add --execute to reset 1 partition"
-    said = lacuna("groups", "reset", group, "--to", "end", "--execute", *where).out.splitlines()
+    said = ask("groups", "reset", group, "--to", "end", "--execute").out.splitlines()
     assert said[-1] == f"reset {group} in 1 partition"
     (row,) = asks("groups", "lag", group)
     assert (row["committed"], row["lag"], row["waiting"]) == (5, 0, 1)
@@ -383,33 +375,29 @@ def test_a_group_is_reset(
     member.subscribe([topic])
     while not member.assignment():
         member.poll(0.05)
-    assert "its members would overwrite the offsets" in refused(
-        "groups", "reset", group, "--to", "0", *where
-    )
+    told = refuse("groups", "reset", group, "--to", "0")
+    assert "its members would overwrite the offsets" in told
     member.close()
-    nobody = refused("groups", "reset", f"{topic}-nobody", "--to", "0", *where)
+    nobody = refuse("groups", "reset", f"{topic}-nobody", "--to", "0")
     assert "name its topics with --topic" in nobody
     (row,) = asks("groups", "reset", f"{topic}-nobody", "--to", "0", "--topic", topic)
     assert (row["committed"], row["reset_to"]) == ("", 0)
-    assert "--to soon: write earliest" in refused("groups", "reset", group, "--to", "soon", *where)
-    late = refused("groups", "reset", group, "--to", "99", *where)
+    assert "--to soon: write earliest" in refuse("groups", "reset", group, "--to", "soon")
+    late = refuse("groups", "reset", group, "--to", "99")
     assert f"--to 99: {topic} ends earlier, at " in late
 
 
 @pytest.mark.parametrize(
     "command", [("topics", "list"), ("transactions", "list"), ("groups", "list")]
 )
-def test_how_tables_are_printed(
-    lacuna: Command, refused: Refusal, lacuna_cluster: Cluster, command: tuple[str, ...]
-) -> None:
-    where = ("-b", lacuna_cluster.bootstrap)
-    columns = lacuna(*command, *where, "--output", "tsv")
-    assert columns.out == lacuna(*command, *where).out
+def test_how_tables_are_printed(ask: Command, refuse: Refusal, command: tuple[str, ...]) -> None:
+    columns = ask(*command, "--output", "tsv")
+    assert columns.out == ask(*command).out
     assert "\t" in columns.out
-    drawn = lacuna(*command, *where, "--output", "table").out
+    drawn = ask(*command, "--output", "table").out
     assert "\t" not in drawn
-    json.loads(lacuna(*command, *where, "-o", "json").out)
-    assert "'xml' is not one of" in refused(*command, *where, "-o", "xml", code=2)
+    json.loads(ask(*command, "-o", "json").out)
+    assert "'xml' is not one of" in refuse(*command, "-o", "xml", code=2)
 
 
 def test_what_keda_asks_of_a_transactional_topic(
