@@ -152,10 +152,19 @@ class Argument(click.Argument):
         self.help = line
 
 
-class Command(click.Command):
-    """A command with our help page. Its options may have values from the config file; `rows` are its settings."""
+class _Explained(click.Command):
+    """A command or a group with our help page. `rows` are its settings."""
 
     rows: Mapping[str, Setting] = _NO_ROWS
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        from lacuna.cli.help_page import print_help
+
+        print_help(self, ctx)
+
+
+class Command(_Explained):
+    """A command whose options may have values from the config file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line, and take missing values from the config file. Warns about unknown variables."""
@@ -165,16 +174,9 @@ class Command(click.Command):
                 click.echo(f"lacuna: {line}", err=True)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        from lacuna.cli.help_page import print_help
 
-        print_help(self, ctx)
-
-
-class Group(click.Group):
-    """A group of commands with our help page. Its `adds` makes a function one of its commands."""
-
-    rows: Mapping[str, Setting] = _NO_ROWS
+class Group(_Explained, click.Group):
+    """A group of commands. Its `adds` makes a function one of them."""
 
     def __init__(self, name: str | None = None, **attributes: Any) -> None:
         is_command = attributes.get("invoke_without_command", False)
@@ -200,11 +202,6 @@ class Group(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
         """Return the names of the commands, in the order in which they were added."""
         return list(self.commands)
-
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        from lacuna.cli.help_page import print_help
-
-        print_help(self, ctx)
 
 
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:

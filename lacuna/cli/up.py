@@ -15,7 +15,7 @@ import click
 from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.setting import Value
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions, named_store, with_given_keys
+from lacuna.cli.agent_options import AgentOptions, named_store, shared_journal, with_given_keys
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration, is_typed, print_configuration
 from lacuna.cli.console_options import ConsoleOptions
@@ -109,7 +109,7 @@ def _serve(given: Given, options: AgentOptions) -> None:
     """Prepares the data folder and the journal, and serves until Ctrl-C."""
     settings = options.configuration
     data = Path(settings.make(places.DataFolder).data)
-    shared = _shared_journal(settings, options.url)
+    shared = shared_journal(settings, options.url)
     make_folder(data)
     if given.accept_loss and shared is not None:
         asyncio.run(go_on_with_shared(shared, options.open_store))
@@ -139,13 +139,6 @@ def _store_url(settings: Configuration) -> str:
         )
     folder = Path(settings.make(places.DataFolder).data) / "objects"
     return with_given_keys(settings, named or folder_url(folder))
-
-
-def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions | None:
-    """Return the journal that --journal names, or None for one in the data folder."""
-    journal = settings.make(places.JournalPlace).journal
-    lease = settings.make(places.LeaderLease).lease_ms / 1000
-    return SharedJournalOptions(journal, url, lease) if journal else None
 
 
 def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:

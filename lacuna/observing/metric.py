@@ -70,7 +70,6 @@ def counter(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]
 def gauges(
     name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
 ) -> Metric[S]:
-    """Return the row of a gauge with labels."""
     return Metric(
         GaugeMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
     )
@@ -79,7 +78,6 @@ def gauges(
 def counters(
     name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
 ) -> Metric[S]:
-    """Return the row of a counter with labels."""
     return Metric(
         CounterMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
     )
