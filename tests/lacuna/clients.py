@@ -58,6 +58,16 @@ def commit(bootstrap: str, group: str, topic: str, offset: int) -> None:
     consumer.close()
 
 
+def member(bootstrap: str, group: str, topic: str, **config: Any) -> Consumer:
+    """Return a member of a group that has partitions of a topic."""
+    own = {"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False}
+    consumer = Consumer({**own, **config})
+    consumer.subscribe([topic])
+    while not consumer.assignment():
+        consumer.poll(0.05)
+    return consumer
+
+
 def stored(bootstrap: str) -> list[str]:
     """Return all values that a read_committed consumer finds in the topic `t`."""
     got = read(bootstrap, "t", COMMITTED)

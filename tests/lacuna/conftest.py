@@ -78,6 +78,14 @@ def with_lasting_leases(cluster: Cluster) -> Cluster:
     return cluster
 
 
+def users_file(folder: Path, *names: str) -> str:
+    """Write the file of users, whose passwords are all `secret`. Return its path."""
+    (folder / "password").write_text("secret\n")
+    path = folder / "users.toml"
+    path.write_text("".join(f'{name} = "file:{folder}/password"\n' for name in names))
+    return str(path)
+
+
 @pytest.fixture(scope="session")
 def lacuna_cluster(lacuna_cluster: Cluster) -> Cluster:
     return with_lasting_leases(lacuna_cluster)

@@ -14,7 +14,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
-from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna.conftest import users_file, with_lasting_leases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,10 +23,17 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Cluster]:
-    """The cluster."""
-    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
-    with Cluster(parts=AgentParts(security=security)) as cluster:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster. Its second listener is for the user `shop`, who is in the agent's file of users."""
+    folder = tmp_path_factory.mktemp("guarded")
+    security = SecuritySettings(
+        authorizer=STANDARD_AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        users_file=users_file(folder, "shop"),
+    )
+    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
+    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
+    with Cluster(parts=parts) as cluster:
         yield with_lasting_leases(cluster)
 
 
@@ -83,6 +90,7 @@ def test_a_name_finds_the_acls_that_apply_to_it(asks: Callable[[str], Any]) -> N
         ("Group", "10.0.0.1"),
         ("Cluster", "10.0.0.1"),
     }
+    asks("acls remove --topic * --operation alter-configs")
 
 
 @pytest.mark.parametrize(
@@ -147,47 +155,31 @@ def test_who_may_not_is_told_so(refused: Refusal) -> None:
             assert "ACLs do not allow it" in said, command
 
 
-def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, tmp_path: Path) -> None:
-    (tmp_path / "admin").write_text("secret")
-    (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path / "admin"}"\n')
-    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
-    security = SecuritySettings(users_file=str(tmp_path / "users.toml"))
-    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
-    with Cluster(parts=parts) as cluster:
-        where = {"LACUNA_BOOTSTRAP": cluster.bootstrap, "OF_ADMIN": "other"}
-        said = refused("users", "add", "admin", "--password", "env:OF_ADMIN", **where)
-    assert "admin: The user is in this agent's sasl.users.file" in said
+def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, guarded: Cluster) -> None:
+    where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_SHOP": "other"}
+    said = refused("users", "add", "shop", "--password", "env:OF_SHOP", **where)
+    assert "shop: The user is in this agent's sasl.users.file" in said
     assert "remove the user from the file" in said
 
 
-def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:
+def test_who_may_write_and_read_needs_no_other_right(
+    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster, tmp_path: Path
+) -> None:
     """`produce` and `consume` run over SASL as a user with only the ACLs of a producer and a consumer."""
-    (tmp_path / "alice").write_text("secret")
-    (tmp_path / "users.toml").write_text(f'alice = "file:{tmp_path / "alice"}"\n')
-    properties = tmp_path / "alice.properties"
+    properties = tmp_path / "shop.properties"
     properties.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\n"
-        f"sasl.password=file:{tmp_path / 'alice'}\n"
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=shop\n"
+        "sasl.password=secret\n"
     )
-    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
-    security = SecuritySettings(
-        authorizer=STANDARD_AUTHORIZER,
-        super_users="User:ANONYMOUS",
-        users_file=str(tmp_path / "users.toml"),
-    )
-    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
-    with Cluster(parts=parts) as cluster:
-        cluster.create_topic("orders", 1)
-        (agent,) = cluster.embedded.agents
-        alice = {
-            "LACUNA_BOOTSTRAP": f"127.0.0.1:{agent.server.ports[1]}",
-            "LACUNA_COMMAND_CONFIG": str(properties),
-        }
-        for role in (["--producer"], ["--consumer", "--group", "g"]):
-            allowed = ("--allow-principal", "User:alice", "--topic", "orders", *role)
-            assert lacuna("acls", "add", *allowed, LACUNA_BOOTSTRAP=cluster.bootstrap).code == 0
-        assert lacuna("produce", "orders", stdin=b"hello\n", **alice).code == 0
-        read = lacuna("consume", "orders", "--from", "earliest", "--until", "end", **alice)
-        assert (read.code, read.out.strip()) == (0, "hello"), read
-        shown = lacuna("topics", "describe", "orders", **alice)
-        assert "ACLs do not allow DescribeConfigs" in shown.out + shown.err, shown
+    guarded.create_topic("sold", 1)
+    shop = {
+        "LACUNA_BOOTSTRAP": f"127.0.0.1:{guarded.embedded.agents[0].server.ports[1]}",
+        "LACUNA_COMMAND_CONFIG": str(properties),
+    }
+    for role in ("--producer", "--consumer --group g"):
+        asks(f"acls add --allow-principal User:shop --topic sold {role}")
+    assert lacuna("produce", "sold", stdin=b"hello\n", **shop).code == 0
+    read = lacuna("consume", "sold", "--from", "earliest", "--until", "end", **shop)
+    assert (read.code, read.out.strip()) == (0, "hello"), read
+    shown = lacuna("topics", "describe", "sold", **shop)
+    assert "ACLs do not allow DescribeConfigs" in shown.out + shown.err, shown

@@ -18,7 +18,7 @@ import dns.rcode
 import dns.resolver
 import dns.rrset
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.base.errors import UserError
@@ -160,17 +160,7 @@ def test_a_group_and_its_lag(
 ) -> None:
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["a", "b", "c"])
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lacuna_cluster.bootstrap,
-            "group.id": "lagging",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe([topic])
-    message = consumer.poll(60)
-    assert message is not None
+    consumer = clients.member(lacuna_cluster.bootstrap, "lagging", topic)
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     rows = ask("groups", "describe", "lagging").rows
     assert rows[0] == ["lagging: Stable"]
@@ -234,17 +224,8 @@ def test_consumer_groups_show_epochs_and_targets(
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
     clients.commit(lacuna_cluster.bootstrap, "modern", topic, 3)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lacuna_cluster.bootstrap,
-            "group.id": "modern",
-            "group.protocol": "consumer",
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.subscribe([topic])
-    while not consumer.assignment():
-        consumer.poll(0.05)
+    kip_848 = {"group.protocol": "consumer"}
+    consumer = clients.member(lacuna_cluster.bootstrap, "modern", topic, **kip_848)
     rows = ask("groups", "describe", "modern").rows
     assert rows[0] == ["modern: Stable, epoch 2, assigned by uniform in epoch 2"]
     assert rows[1] == ["member", "client", "host", "protocol", "epoch", "partitions", "target"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
@@ -36,8 +36,6 @@ from tests.lacuna import clients
 WITNESS = f"{JOURNAL_NAME}.acknowledged"
 #: Every flush is put, so that objects show what a journal has lost.
 PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
-
-
 #: By default, a hot segment is copied to the bucket every ten seconds. These tests do not wait for that.
 COPYING = AgentParts(produce=ProduceSettings(hot_copy_interval_ms=3_600_000))
 
@@ -69,6 +67,22 @@ def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> 
             each.unlink()
     for each in backup.iterdir():
         shutil.copy(each, data)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster with the record `kept`. Its journal is copied to `backup`, beside its data."""
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        yield cluster
+
+
+def lose(cluster: Cluster, *, with_witness: bool = False) -> None:
+    """Write the record `lost`, and go back to the journal of before."""
+    clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
+    cluster.kill()
+    restore_journal(cluster.data.parent / "backup", cluster.data, with_witness=with_witness)
 
 
 def accepted(cluster: Cluster) -> AcceptedLoss:
@@ -137,51 +151,41 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
 
 
 @pytest.mark.slow
-def test_commands_without_records_are_missed_too(tmp_path: Path) -> None:
+def test_commands_without_records_are_missed_too(cluster: Cluster, tmp_path: Path) -> None:
     """A created topic is in no object, but the witness beside the journal records it."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        cluster.create_topic("made")
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
-        with pytest.raises(JournalLoss, match=r"positions \d+ to \d+ are missing"):
-            cluster.start()
-        loss = accepted(cluster)
-        assert loss.objects is not None
-        assert loss.objects.segments == 0
-        assert loss.reached > loss.position
-        goes_on(cluster, ["kept"])
-
-
-@pytest.mark.slow
-def test_what_is_whole_is_left_alone(tmp_path: Path) -> None:
-    """This includes segments that were written but never committed."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.kill()
-        journal = cluster.data / JOURNAL_NAME
-        before = journal.read_bytes()
-        with closing(DirectoryStore(cluster.data / "objects")) as store:
-            assert accept_loss(str(journal), store) is None
-        assert journal.read_bytes() == before
-        assert accept_loss(str(tmp_path / "none"), None) is None
-
-
-@pytest.mark.slow
-def test_without_the_store_the_positions_go_on_beyond_every_segment(tmp_path: Path) -> None:
-    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data)
-        loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
-        assert loss is not None
-        assert "No object store is configured here" in "\n".join(describe(loss))
+    cluster.create_topic("made")
+    cluster.kill()
+    restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
+    with pytest.raises(JournalLoss, match=r"positions \d+ to \d+ are missing"):
         cluster.start()
-        goes_on(cluster, ["kept"])
+    loss = accepted(cluster)
+    assert loss.objects is not None
+    assert loss.objects.segments == 0
+    assert loss.reached > loss.position
+    goes_on(cluster, ["kept"])
+
+
+@pytest.mark.slow
+def test_what_is_whole_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """This includes segments that were written but never committed."""
+    cluster.kill()
+    journal = cluster.data / JOURNAL_NAME
+    before = journal.read_bytes()
+    with closing(DirectoryStore(cluster.data / "objects")) as store:
+        assert accept_loss(str(journal), store) is None
+    assert journal.read_bytes() == before
+    assert accept_loss(str(tmp_path / "none"), None) is None
+
+
+@pytest.mark.slow
+def test_without_the_store_the_positions_go_on_beyond_every_segment(cluster: Cluster) -> None:
+    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
+    lose(cluster)
+    loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
+    assert loss is not None
+    assert "No object store is configured here" in "\n".join(describe(loss))
+    cluster.start()
+    goes_on(cluster, ["kept"])
 
 
 def damage_row(data: Path) -> None:
@@ -205,19 +209,17 @@ def damage_snapshots(data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [damage_row, damage_page, damage_snapshots])
-def test_other_damage_can_be_accepted_too(tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.run(store_snapshot(cluster))
-        cluster.stop()
-        damage(cluster.data)
-        with pytest.raises(JournalError):
-            cluster.start()
-        loss = accepted(cluster)
-        assert loss.problems
-        kept = {each.name for each in Path(loss.kept).iterdir()}
-        assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
-        goes_on(cluster, ["kept"])
+def test_other_damage_can_be_accepted_too(cluster: Cluster, damage: Callable[[Path], None]) -> None:
+    cluster.run(store_snapshot(cluster))
+    cluster.stop()
+    damage(cluster.data)
+    with pytest.raises(JournalError):
+        cluster.start()
+    loss = accepted(cluster)
+    assert loss.problems
+    kept = {each.name for each in Path(loss.kept).iterdir()}
+    assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
@@ -255,18 +257,16 @@ def raise_format(path: str) -> None:
 
 @pytest.mark.parametrize("write", [raise_format, append_record])
 def test_what_a_later_version_wrote_is_no_loss(
-    tmp_path: Path, write: Callable[[str], None]
+    cluster: Cluster, write: Callable[[str], None]
 ) -> None:
     """Nothing is discarded, even if an operator would accept it."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.stop()
-        write(str(cluster.data / JOURNAL_NAME))
-        for attempt in (cluster.start, partial(accepted, cluster)):
-            with pytest.raises(JournalOfAnotherVersion) as refused:
-                attempt()
-            assert str(refused.value).count("install the version that wrote it") == 1
-        assert not [*cluster.data.glob("*.kept-*")]
+    cluster.stop()
+    write(str(cluster.data / JOURNAL_NAME))
+    for attempt in (cluster.start, partial(accepted, cluster)):
+        with pytest.raises(JournalOfAnotherVersion) as refused:
+            attempt()
+        assert str(refused.value).count("install the version that wrote it") == 1
+    assert not [*cluster.data.glob("*.kept-*")]
 
 
 async def store_snapshot(cluster: Cluster) -> None:
@@ -279,35 +279,30 @@ async def store_snapshot(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The crash comes directly after each step."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
-        step = getattr(salvage, name)
+    lose(cluster, with_witness=True)
+    step = getattr(salvage, name)
 
-        def crash(*arguments: object) -> None:
-            step(*arguments)
-            raise KeyboardInterrupt
+    def crash(*arguments: object) -> None:
+        step(*arguments)
+        raise KeyboardInterrupt
 
-        with (
-            monkeypatch.context() as patched,
-            closing(DirectoryStore(cluster.data / "objects")) as store,
-        ):
-            patched.setattr(salvage, name, crash)
-            with pytest.raises(KeyboardInterrupt):
-                accept_loss(str(cluster.data / JOURNAL_NAME), store)
-        if name == "_sync_directory":
+    with (
+        monkeypatch.context() as patched,
+        closing(DirectoryStore(cluster.data / "objects")) as store,
+    ):
+        patched.setattr(salvage, name, crash)
+        with pytest.raises(KeyboardInterrupt):
+            accept_loss(str(cluster.data / JOURNAL_NAME), store)
+    if name == "_sync_directory":
+        cluster.start()
+    else:
+        with pytest.raises(JournalCorrupt):
             cluster.start()
-        else:
-            with pytest.raises(JournalCorrupt):
-                cluster.start()
-            accepted(cluster)
-        goes_on(cluster, ["kept"])
+        accepted(cluster)
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow

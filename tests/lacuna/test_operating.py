@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._listoffsets import OffsetSpec
 
@@ -371,10 +371,7 @@ def test_a_group_is_reset(
     (row,) = asks("groups", "lag", group)
     assert (row["committed"], row["lag"], row["waiting"]) == (5, 0, 1)
     producer.abort_transaction(60)
-    member = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": group})
-    member.subscribe([topic])
-    while not member.assignment():
-        member.poll(0.05)
+    member = clients.member(lacuna_cluster.bootstrap, group, topic)
     told = refuse("groups", "reset", group, "--to", "0")
     assert "its members would overwrite the offsets" in told
     member.close()

@@ -667,25 +667,14 @@ def test_json_has_every_byte(value: bytes | None, key: bytes | None) -> None:
             assert (None if shown is None else shown.encode()) == given_
 
 
-def transactions(cluster: Cluster, topic: str, *values: bytes) -> None:
-    """Writes each value in a transaction of its own, and aborts those that are b"aborted"."""
-    client = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic}
-    producer = Producer(client)
-    producer.init_transactions(SECONDS)
-    for value in values:
-        producer.begin_transaction()
-        producer.produce(topic, value, b"key")
-        producer.flush(SECONDS)
-        end = producer.abort_transaction if value == b"aborted" else producer.commit_transaction
-        end(SECONDS)
-
-
 @pytest.mark.slow
 def test_a_file_and_sql_have_the_committed_records(
     ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = lacuna_topic()
-    transactions(lacuna_cluster, topic, b"1", b"aborted", b"20", b"300")
+    producer = clients.transactional(lacuna_cluster.bootstrap, topic)
+    for value in ("1", "aborted", "20", "300"):
+        clients.transact(producer, topic, [value], commits=value != "aborted")
     file = tmp_path / "some.parquet"
     ran = ask("consume", topic, "-o", "parquet", "--from", "end-2", "-c", "1", str(file))
     assert ran.out == f"1 record in {file}\n"

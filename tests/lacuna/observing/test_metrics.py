@@ -22,6 +22,7 @@ from tests.lacuna import clients
 
 #: The value of a sample by its name and labels; 0 if there is none.
 Sample = Callable[..., float]
+Up = tuple[ForkedCluster, Callable[[], Sample]]
 
 
 #: Each flush is one PUT, and there are no others.
@@ -29,7 +30,7 @@ PUTS_ALONE = ("--set=produce.hot.bytes=0", "--set=merge.interval.ms=1d")
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[tuple[ForkedCluster, Callable[[], Sample]]]:
+def up(tmp_path: Path) -> Iterator[Up]:
     """A cluster, and a function that scrapes it."""
     (port,) = lasting_ports(1)
     options = [f"--health=127.0.0.1:{port}", *PUTS_ALONE]
@@ -83,7 +84,7 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(tmp_path: Path) 
         assert sample("lacuna_merge_waiting_aborted_offsets") == 0
 
 
-def test_lag_counts_what_will_be_read(up: tuple[ForkedCluster, Callable[[], Sample]]) -> None:
+def test_lag_counts_what_will_be_read(up: Up) -> None:
     """Lag excludes aborted records and the ends of transactions, so a group that has read everything has no lag."""
     cluster, scrape = up
     producer = clients.transactional(cluster.bootstrap, "shop")
@@ -105,7 +106,7 @@ def test_lag_counts_what_will_be_read(up: tuple[ForkedCluster, Callable[[], Samp
 
 
 @pytest.mark.slow
-def test_who_holds_the_last_stable_offset(up: tuple[ForkedCluster, Callable[[], Sample]]) -> None:
+def test_who_holds_the_last_stable_offset(up: Up) -> None:
     cluster, scrape = up
     clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 3)
     holder = clients.opened(cluster.bootstrap, "holder", "t", ["open"])
@@ -124,7 +125,7 @@ def test_who_holds_the_last_stable_offset(up: tuple[ForkedCluster, Callable[[], 
     assert sample("lacuna_transactional_ids", state="CompleteCommit") == 1
 
 
-def test_requests_and_errors_are_counted(up: tuple[ForkedCluster, Callable[[], Sample]]) -> None:
+def test_requests_and_errors_are_counted(up: Up) -> None:
     """Each answered request has a duration, and each error code in an answer counts."""
     cluster, scrape = up
     producer = clients.plain(cluster.bootstrap)
