@@ -20,10 +20,11 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.changing import word_of
+from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages import security as wire
 
-_VERSION: Final = 3
 _HEADINGS: Final = ("principal", "permission", "operation", "resource", "name", "pattern", "host")
 #: The operations on topics that a producer needs, and a consumer.
 _PRODUCES: Final = (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE)
@@ -48,12 +49,10 @@ _Resource = tuple[ResourceType, str]
 class Resources:
     """The options that name resources."""
 
-    topic: Annotated[Names, option("--topic", help="Name of a topic, * for all.")] = None
-    group: Annotated[Names, option("--group", help="ID of a group, * for all.")] = None
-    transactional_id: Annotated[
-        Names, option("--transactional-id", help="A transactional id, * for all.")
-    ] = None
-    cluster: Annotated[bool, option("--cluster", help="The cluster itself.")] = False
+    topic: Annotated[Names, option(help="Name of a topic, * for all.")] = None
+    group: Annotated[Names, option(help="ID of a group, * for all.")] = None
+    transactional_id: Annotated[Names, option(help="A transactional id, * for all.")] = None
+    cluster: Annotated[bool, option(help="The cluster itself.")] = False
 
     def named(self) -> list[_Resource]:
         kinds = (
@@ -71,46 +70,30 @@ class Change:
 
     allow_principal: Annotated[
         Names,
-        option(
-            "--allow-principal",
-            help="Principal that is allowed, such as User:alice; User:* for every principal.",
-        ),
+        option(help="Principal that is allowed, such as User:alice; User:* for every principal."),
     ] = None
     deny_principal: Annotated[
-        Names,
-        option("--deny-principal", help="Principal that is denied, whatever other ACLs allow."),
+        Names, option(help="Principal that is denied, whatever other ACLs allow.")
     ] = None
     allow_host: Annotated[
-        Names,
-        option("--allow-host", help="Address from which the principal is allowed. Default: any."),
+        Names, option(help="Address from which the principal is allowed. Default: any.")
     ] = None
     deny_host: Annotated[
-        Names,
-        option("--deny-host", help="Address from which the principal is denied. Default: any."),
+        Names, option(help="Address from which the principal is denied. Default: any.")
     ] = None
     operation: Annotated[
         Names,
-        option(
-            "--operation",
-            help="Operation to allow or deny, such as Read or AlterConfigs. Default: All.",
-        ),
+        option(help="Operation to allow or deny, such as Read or AlterConfigs. Default: All."),
     ] = None
     resources: Resources
     pattern: Pattern = "literal"
     producer: Annotated[
-        bool,
-        option(
-            "--producer",
-            help="All operations that a producer needs on --topic and --transactional-id.",
-        ),
+        bool, option(help="All operations that a producer needs on --topic and --transactional-id.")
     ] = False
     consumer: Annotated[
-        bool,
-        option("--consumer", help="All operations that a consumer needs on --topic and --group."),
+        bool, option(help="All operations that a consumer needs on --topic and --group.")
     ] = False
-    dry_run: Annotated[bool, option("--dry-run", help="Show the changes without making them.")] = (
-        False
-    )
+    dry_run: Annotated[bool, option(help="Show the changes without making them.")] = False
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
 
     def whom(self) -> Iterator[tuple[str, str, Permission]]:
@@ -148,8 +131,7 @@ class Change:
 @asynchronous
 async def list_acls(
     principal: Annotated[
-        Names,
-        option("--principal", help="Only ACLs of this principal, such as User:alice."),
+        Names, option(help="Only ACLs of this principal, such as User:alice.")
     ] = None,
     *,
     resources: Resources,
@@ -188,10 +170,7 @@ async def add(change: Change) -> None:
     if not change.dry_run:
         async with KafkaConnection(change.bootstrap) as connection:
             response = await connection.ask(
-                wire.CREATE_ACLS_REQUEST,
-                wire.CREATE_ACLS_RESPONSE,
-                _VERSION,
-                wire.CreateAclsRequest([wire.AclCreation(*each) for each in acls]),
+                *CREATE_ACLS, wire.CreateAclsRequest([wire.AclCreation(*each) for each in acls])
             )
         for acl, result in zip(acls, response.results, strict=True):
             check(result.error_code, f"ACL of {acl.principal}", result.error_message)
@@ -220,10 +199,7 @@ async def remove(change: Change) -> None:
             _show(await _described(connection, wanted))
             return
         response = await connection.ask(
-            wire.DELETE_ACLS_REQUEST,
-            wire.DELETE_ACLS_RESPONSE,
-            _VERSION,
-            wire.DeleteAclsRequest([wire.DeleteAclsFilter(*each) for each in wanted]),
+            *DELETE_ACLS, wire.DeleteAclsRequest([wire.DeleteAclsFilter(*each) for each in wanted])
         )
     removed: dict[AclEntry, None] = {}
     for result in response.filter_results:
@@ -238,12 +214,7 @@ async def _described(
 ) -> dict[AclEntry, None]:
     entries: dict[AclEntry, None] = {}
     for each in wanted:
-        response = await connection.ask(
-            wire.DESCRIBE_ACLS_REQUEST,
-            wire.DESCRIBE_ACLS_RESPONSE,
-            _VERSION,
-            wire.DescribeAclsRequest(*each),
-        )
+        response = await connection.ask(*DESCRIBE_ACLS, wire.DescribeAclsRequest(*each))
         check(response.error_code, "ACLs", response.error_message)
         entries.update(
             (AclEntry(*(*resource[:3], *acl)), None)
@@ -258,8 +229,8 @@ def _show(acls: Iterable[AclEntry]) -> None:
         (
             acl.principal,
             Permission(acl.permission).name.lower(),
-            _words(Operation(acl.operation).name),
-            _words(ResourceType(acl.resource_type).name),
+            word_of(Operation(acl.operation).name),
+            word_of(ResourceType(acl.resource_type).name),
             acl.resource_name,
             PatternType(acl.pattern_type).name.lower(),
             acl.host,
@@ -281,7 +252,7 @@ def _operation(text: str) -> Operation:
     operations = {_plain(each.name): each for each in Operation if each >= Operation.ALL}
     operation = operations.get(_plain(text))
     if operation is None:
-        names = ", ".join(_words(each.name) for each in operations.values())
+        names = ", ".join(word_of(each.name) for each in operations.values())
         fail(f"--operation {text}: choose one of {names}")
     return operation
 
@@ -296,7 +267,3 @@ def _pattern(text: str) -> PatternType:
 
 def _plain(text: str) -> str:
     return text.replace("_", "").replace("-", "").lower()
-
-
-def _words(name: str) -> str:
-    return "".join(word.capitalize() for word in name.split("_"))

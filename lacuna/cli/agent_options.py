@@ -21,6 +21,8 @@ from lacuna.cli.places import (
     BucketCreation,
     Encryption,
     Health,
+    JournalPlace,
+    LeaderLease,
     Listeners,
     LogLines,
     StoreUrl,
@@ -31,6 +33,7 @@ from lacuna.logstore.objects.cluster_keys import COMMAND_VARIABLE
 from lacuna.logstore.objects.kind import KEYS_OPTION
 from lacuna.logstore.objects.url import has_keys, keys_option, with_options
 from lacuna.operating.agents import AgentParts
+from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.kafka import Agents
 from lacuna.operating.stores import open_checked
 
@@ -50,7 +53,6 @@ class AgentOptions:
 
     @property
     def creates_bucket(self) -> bool:
-        """Whether the agent creates its bucket."""
         return self.configuration.make(BucketCreation).create_bucket
 
     def listeners(self) -> tuple[Listener, ...]:
@@ -114,6 +116,13 @@ def named_store(configuration: Configuration) -> str:
         option = "--s3-sse" if s3.sse else "--s3-sse-kms-key-id"
         fail(f"{option} needs --bucket: name the bucket; with --store, write ?sse=… into its URL")
     return s3.url() if s3.bucket else store
+
+
+def shared_journal(configuration: Configuration, url: str) -> SharedJournalOptions | None:
+    """Return the journal that --journal names, for a cluster with the store at `url`; None for one in a data folder."""
+    journal = configuration.make(JournalPlace).journal
+    lease = configuration.make(LeaderLease).lease_ms / 1000
+    return SharedJournalOptions(journal, url, lease) if journal else None
 
 
 def with_given_keys(configuration: Configuration, url: str) -> str:

@@ -8,32 +8,15 @@ from pathlib import Path
 import click
 
 from lacuna.cli.command_line import Option
-from lacuna.cli.config_file import take_file, take_profile
+from lacuna.cli.config_file import Vocabulary, take_file, take_profile
 from lacuna.cli.entries import CONTEXT, ENTRIES, LazyGroup
 
 
-class _Vocabulary:
-    """The keys and variables of all commands. Each list imports every command, so only errors use it."""
+def _vocabulary() -> Vocabulary:
+    """Return the keys and variables of all commands. Some lists import every command, so only errors use them."""
+    from lacuna.cli import tables
 
-    def keys(self) -> set[str]:
-        from lacuna.cli.tables import all_keys
-
-        return all_keys()
-
-    def setting_keys(self) -> set[str]:
-        from lacuna.cli.tables import ROWS
-
-        return {*ROWS}
-
-    def settings(self) -> set[str]:
-        from lacuna.cli.tables import variables
-
-        return variables()
-
-    def variables(self) -> set[str]:
-        from lacuna.cli.tables import all_variables
-
-        return all_variables()
+    return tables
 
 
 def _print_version(context: click.Context, _parameter: click.Parameter, is_wanted: bool) -> None:
@@ -45,7 +28,7 @@ def _print_version(context: click.Context, _parameter: click.Parameter, is_wante
 app = LazyGroup(
     "lacuna",
     ENTRIES,
-    context_settings={**CONTEXT, "obj": _Vocabulary()},
+    context_settings={**CONTEXT, "obj": _vocabulary},
     params=[
         Option(
             ["--config", "-c"],
@@ -86,7 +69,6 @@ app = LazyGroup(
 
 
 def main() -> None:
-    """Entry point of the `lacuna` command."""
     if isinstance(sys.stdout, TextIOWrapper):
         # Characters that the terminal's encoding lacks are printed as escapes, as standard error does by default.
         sys.stdout.reconfigure(errors="backslashreplace")

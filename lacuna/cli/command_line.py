@@ -12,6 +12,7 @@ This is a thin layer over click. typer does the same, but it brings pydantic: se
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from types import MappingProxyType, NoneType
@@ -53,7 +54,6 @@ class Settings(TypedDict, total=False):
     has_variable: bool
     metavar: str
     panel: str
-    show_default: bool
     #: The value of the option if it is typed without one.
     alone: str
     parser: Callable[[str], Any]
@@ -152,10 +152,19 @@ class Argument(click.Argument):
         self.help = line
 
 
-class Command(click.Command):
-    """A command with our help page. Its options may have values from the config file; `rows` are its settings."""
+class _Explained(click.Command):
+    """A command or a group with our help page. `rows` are its settings."""
 
     rows: Mapping[str, Setting] = _NO_ROWS
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        from lacuna.cli.help_page import print_help
+
+        print_help(self, ctx)
+
+
+class Command(_Explained):
+    """A command whose options may have values from the config file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the command line, and take missing values from the config file. Warns about unknown variables."""
@@ -165,16 +174,9 @@ class Command(click.Command):
                 click.echo(f"lacuna: {line}", err=True)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        from lacuna.cli.help_page import print_help
 
-        print_help(self, ctx)
-
-
-class Group(click.Group):
-    """A group of commands with our help page. Its `adds` makes a function one of its commands."""
-
-    rows: Mapping[str, Setting] = _NO_ROWS
+class Group(_Explained, click.Group):
+    """A group of commands. Its `adds` makes a function one of them."""
 
     def __init__(self, name: str | None = None, **attributes: Any) -> None:
         is_command = attributes.get("invoke_without_command", False)
@@ -201,11 +203,6 @@ class Group(click.Group):
         """Return the names of the commands, in the order in which they were added."""
         return list(self.commands)
 
-    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
-        from lacuna.cli.help_page import print_help
-
-        print_help(self, ctx)
-
 
 def make_command(name: str, function: Callable[..., Any], *, shows: bool = False) -> Command:
     """Makes a command that calls `function`. Its help is the function's docstring.
@@ -219,11 +216,25 @@ def make_command(name: str, function: Callable[..., Any], *, shows: bool = False
 
     def call(**values: Any) -> Any:
         context = click.get_current_context()
-        return function(**{each.name: each.take(context, values) for each in inputs})
+        with _tables_printed() if shows else nullcontext():
+            return function(**{each.name: each.take(context, values) for each in inputs})
 
     command = Command(name, params=parameters, callback=call, help=inspect.getdoc(function))
     command.rows = {key: row for each in inputs for key, row in each.rows.items()}
     return command
+
+
+@contextmanager
+def _tables_printed() -> Iterator[None]:
+    """Print the tables of a command as JSON at its end, if the user chose it, but not after an error."""
+    from lacuna.cli.console import print_collected
+
+    try:
+        yield
+    except click.exceptions.Exit:
+        print_collected()
+        raise
+    print_collected()
 
 
 def make_group(function: Callable[..., Any]) -> Group:
@@ -412,7 +423,7 @@ def _make_parameter(name: str, kind: Any, described: Described, default: Any) ->
         envvar=settings.get("envvar"),
         allow_from_autoenv=settings.get("has_variable", True),
         show_envvar=True,
-        show_default=settings.get("show_default", default != ""),
+        show_default=default != "",
         **attributes,
     )
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from lacuna.cli.command_line import option
-from lacuna.cli.errors import fail
+from lacuna.cli.errors import fail, print_error
 from lacuna.cli.job_workers import SparkOptions, check_report_file, choose_workers
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
@@ -28,124 +28,89 @@ _HOW = "How to write it"
 _WHEN = "When"
 _REPORT = "Report"
 
-Topics = Annotated[
-    list[str] | None,
-    option(
-        "--topic",
-        "-t",
-        help="Only this topic, or topics that match a pattern such as 'logs-*'. May be repeated.",
-        panel=_WHAT,
-    ),
-]
-All = Annotated[
-    bool,
-    option(
-        "--all",
-        help="Rewrite everything below the last stable offset, even large extents without waste. Use it, for "
-        "example, to change the codec.",
-        panel=_WHAT,
-    ),
-]
-Small = Annotated[
-    str,
-    option(
-        "--small-bytes", help="Join neighbouring extents that are smaller than this.", panel=_WHAT
-    ),
-]
-Threshold = Annotated[
-    float,
-    option(
-        "--threshold",
-        min=0,
-        max=1,
-        help="Skip partitions with a smaller wasted share (aborted, expired or superseded bytes, and "
-        "small extents); 0.3 is 30 %.",
-        panel=_WHEN,
-    ),
-]
-CodecName = Annotated[
-    str | None,
-    option(
-        "--codec",
-        help="Codec of the rewritten batches: none, gzip, snappy, lz4 or zstd. By default, batches "
-        "keep their codec.",
-        panel=_HOW,
-    ),
-]
-Level = Annotated[
-    int | None,
-    option("--level", help="Compression level of the codec.", panel=_HOW),
-]
-BatchBytes = Annotated[
-    str,
-    option("--batch-bytes", help="Size of a batch before compression.", panel=_HOW),
-]
-SegmentBytes = Annotated[
-    str,
-    option(
-        "--segment-bytes",
-        help="Size of an object. Each task holds one in memory.",
-        panel=_HOW,
-    ),
-]
-TaskBytes = Annotated[
-    str,
-    option(
-        "--task-bytes",
-        help="The most that one Spark task reads; larger partitions are split into several tasks.",
-        panel=_HOW,
-    ),
-]
-Watch = Annotated[
-    bool,
-    option("--watch/--once", help="Repeat until Ctrl-C, instead of running once.", panel=_WHEN),
-]
-Interval = Annotated[
-    str, option("--interval", help="Pause between two runs of --watch.", panel=_WHEN)
-]
-DryRun = Annotated[
-    bool,
-    option("--dry-run", help="Show the plan without changing anything.", panel=_REPORT),
-]
-Json = Annotated[
-    str | None,
-    option(
-        "--json",
-        alone="-",
-        metavar="[FILE]",
-        help="Print the report as JSON, or write it to this file.",
-        panel=_REPORT,
-    ),
-]
-PriceFile = Annotated[
-    Path | None,
-    option(
-        "--prices",
-        help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: the list prices of the "
-        "service, and none for a folder.",
-        panel=_REPORT,
-    ),
-]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
     """The options of `lacuna compact`."""
 
-    topic: Topics = None
-    rewrite_all: All = False
-    small_bytes: Small = "512KiB"
-    codec: CodecName = None
-    level: Level = None
-    batch_bytes: BatchBytes = "256KiB"
-    segment_bytes: SegmentBytes = "64MiB"
-    task_bytes: TaskBytes = "256MiB"
-    watch: Watch = False
-    interval: Interval = "10m"
-    threshold: Threshold = 0.0
-    dry_run: DryRun = False
-    json: Json = None
-    prices: PriceFile = None
+    topic: Annotated[
+        list[str] | None,
+        option(
+            "--topic",
+            "-t",
+            help="Only this topic, or topics that match a pattern such as 'logs-*'. May be repeated.",
+            panel=_WHAT,
+        ),
+    ] = None
+    rewrite_all: Annotated[
+        bool,
+        option(
+            "--all",
+            help="Rewrite everything below the last stable offset, even large extents without waste. Use it, for "
+            "example, to change the codec.",
+            panel=_WHAT,
+        ),
+    ] = False
+    small_bytes: Annotated[
+        str, option(help="Join neighbouring extents that are smaller than this.", panel=_WHAT)
+    ] = "512KiB"
+    codec: Annotated[
+        str | None,
+        option(
+            help="Codec of the rewritten batches: none, gzip, snappy, lz4 or zstd. By default, batches "
+            "keep their codec.",
+            panel=_HOW,
+        ),
+    ] = None
+    level: Annotated[int | None, option(help="Compression level of the codec.", panel=_HOW)] = None
+    batch_bytes: Annotated[str, option(help="Size of a batch before compression.", panel=_HOW)] = (
+        "256KiB"
+    )
+    segment_bytes: Annotated[
+        str, option(help="Size of an object. Each task holds one in memory.", panel=_HOW)
+    ] = "64MiB"
+    task_bytes: Annotated[
+        str,
+        option(
+            help="The most that one Spark task reads; larger partitions are split into several tasks.",
+            panel=_HOW,
+        ),
+    ] = "256MiB"
+    watch: Annotated[
+        bool,
+        option("--watch/--once", help="Repeat until Ctrl-C, instead of running once.", panel=_WHEN),
+    ] = False
+    interval: Annotated[str, option(help="Pause between two runs of --watch.", panel=_WHEN)] = "10m"
+    threshold: Annotated[
+        float,
+        option(
+            min=0,
+            max=1,
+            help="Skip partitions with a smaller wasted share (aborted, expired or superseded bytes, and "
+            "small extents); 0.3 is 30 %.",
+            panel=_WHEN,
+        ),
+    ] = 0.0
+    dry_run: Annotated[
+        bool, option(help="Show the plan without changing anything.", panel=_REPORT)
+    ] = False
+    json: Annotated[
+        str | None,
+        option(
+            alone="-",
+            metavar="[FILE]",
+            help="Print the report as JSON, or write it to this file.",
+            panel=_REPORT,
+        ),
+    ] = None
+    prices: Annotated[
+        Path | None,
+        option(
+            help="JSON file with your own prices: put_per_1000, get_per_1000, gib_month. Default: the list prices of "
+            "the service, and none for a folder.",
+            panel=_REPORT,
+        ),
+    ] = None
     place: JobPlace
     spark: SparkOptions
 
@@ -207,9 +172,10 @@ class _Report:
 
     def show(self, job: Compaction, store: str, progress: Shown) -> bool:
         """Runs the job, or plans it, and prints each result. Returns whether the last run compacted everything."""
-        from lacuna.cli.compaction import show_plan, show_report, watching
+        from lacuna.cli.compaction import show_plan, show_report
         from lacuna.logstore.objects import kind_of
         from lacuna.logstore.objects.prices import Prices
+        from lacuna.pipeline.compaction.job import watch
 
         given, topics = self._given, self._given.topic or ()
         if given.dry_run:
@@ -220,7 +186,7 @@ class _Report:
         prices = kind_of(store).prices
         if given.prices is not None:
             prices = Prices.load(given.prices, prices)
-        reports = watching(job, topics, self._pause) if given.watch else [job.run(topics)]
+        reports = watch(job, topics, self._pause, print_error) if given.watch else [job.run(topics)]
         is_well = True
         for report in reports:
             progress.end()

@@ -11,13 +11,8 @@ from lacuna.cli.console import is_for_people, paragraph, table
 from lacuna.cli.errors import print_error
 from lacuna.cli.units import show_count, show_size
 from lacuna.logstore.objects.prices import Prices
-from lacuna.pipeline.compaction.job import Compaction, RewritePlan, watch
+from lacuna.pipeline.compaction.job import RewritePlan
 from lacuna.pipeline.compaction.report import CompactionReport, Size, Trouble, Work
-
-
-def watching(job: Compaction, topics: Sequence[str], pause: float) -> Iterator[CompactionReport]:
-    """Compacts repeatedly, `pause` seconds apart, and yields each report. Prints a line for each outage."""
-    return watch(job, topics, pause, print_error)
 
 
 def show_plan(plans: Sequence[RewritePlan], file: str | None) -> None:

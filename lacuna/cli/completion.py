@@ -15,7 +15,7 @@ _SHELLS = ("bash", "zsh", "fish")
 
 def completion(
     context: click.Context,
-    shell: Annotated[str, argument(help="bash, zsh or fish.", show_default=False)],
+    shell: Annotated[str, argument(help="bash, zsh or fish.")],
 ) -> None:
     """Prints the script with which a shell completes commands and options.
 

@@ -7,10 +7,10 @@ share has a key without a command, after its variable: `bootstrap` is that of LA
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 import click
 from click.core import ParameterSource
@@ -66,29 +66,20 @@ class Profiles:
     options: Mapping[str, Mapping[str, str]]
 
 
-@runtime_checkable
 class Vocabulary(Protocol):
-    """The keys and variables of all commands. The root context has it as its object; each call takes a while."""
+    """What `lacuna.cli.tables` knows of all commands. It imports this module, so the root context's object loads it."""
 
-    def keys(self) -> set[str]:
-        """The keys of all settings, and of the options of all commands."""
-        ...
+    @property
+    def ROWS(self) -> Mapping[str, object]: ...  # noqa: N802 - a constant of that module
 
-    def setting_keys(self) -> set[str]:
-        """The keys of all settings."""
-        ...
+    def all_keys(self) -> set[str]: ...
 
-    def settings(self) -> set[str]:
-        """The environment variables of all settings."""
-        ...
+    def all_variables(self) -> set[str]: ...
 
-    def variables(self) -> set[str]:
-        """The environment variables of all settings, and of the options of all commands."""
-        ...
+    def variables(self) -> set[str]: ...
 
 
 def profiles_path() -> Path:
-    """Return the path of the file of profiles."""
     folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
     return Path(folder) / "lacuna" / "profiles.toml"
 
@@ -144,7 +135,6 @@ def take_file(context: click.Context, _parameter: click.Parameter, path: Path | 
 
 
 def file_of(context: click.Context) -> ConfigFile | None:
-    """Return the config file of a command, if there is one."""
     file = context.meta.get(_FILE)
     return file if isinstance(file, ConfigFile) else None
 
@@ -227,9 +217,9 @@ def check_variables(context: click.Context, environment: Mapping[str, str]) -> I
     if not given - own - _SHARED:
         return
     vocabulary = _vocabulary_of(context)
-    if vocabulary is None or not given - own - _SHARED - vocabulary.settings():
+    if vocabulary is None or not given - own - _SHARED - vocabulary.variables():
         return
-    known = vocabulary.variables()
+    known = vocabulary.all_variables()
     for name in sorted(given - known):
         hint = (
             did_you_mean(name, known) or "`lacuna config COMMAND` lists the variables of a command"
@@ -246,17 +236,17 @@ def unknown(key: str, known: Iterable[str]) -> str:
 def is_setting(key: str, context: click.Context) -> bool:
     """Whether any command has a setting with this key."""
     vocabulary = _vocabulary_of(context)
-    return vocabulary is not None and key in vocabulary.setting_keys()
+    return vocabulary is not None and key in vocabulary.ROWS
 
 
 def _vocabulary_of(context: click.Context) -> Vocabulary | None:
     """Return the keys and variables of all commands; None for a command that is called by itself."""
-    vocabulary = context.find_object(object)
-    return vocabulary if isinstance(vocabulary, Vocabulary) else None
+    load: Callable[[], Vocabulary] | None = context.find_root().obj
+    return None if load is None else load()
 
 
 def _check(file: ConfigFile, vocabulary: Vocabulary) -> None:
-    known = vocabulary.keys()
+    known = vocabulary.all_keys()
     for key in file.values:
         if key not in known:
             raise UserError(f"{file.path}: {unknown(key, known)}")

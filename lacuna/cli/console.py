@@ -36,7 +36,6 @@ def asynchronous(
     @wraps(command)
     def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
         asyncio.run(command(*args, **kwargs))
-        print_collected()
 
     return run
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ import click
 from lacuna.base.addresses import join_address
 from lacuna.base.errors import UserError
 from lacuna.base.secret import read_secret
+from lacuna.cli.places import ConsoleVisitors
 from lacuna.console.listening import listen
 from lacuna.controlplane.client import ControlPlace
 from lacuna.observing.endpoint import Observed, Shown
@@ -41,19 +42,11 @@ def check_installed() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleOptions:
-    """The options of the console: HOST:PORT or "", whether the user chose it, host names, the right to write, and a
-    schema registry."""
+    """The options of the console: HOST:PORT or "", whether the user chose it, and who may visit it."""
 
     address: str
     is_chosen: bool
-    names: tuple[str, ...]
-    may_write: bool
-    registry: str = ""
-    registry_login: str = ""
-
-    def decoding(self) -> "Decoding | None":
-        """Return the decoding of records by the schema registry, if there is one. Raises UserError."""
-        return decoding_of(self.registry, self.registry_login)
+    visitors: ConsoleVisitors = field(default_factory=ConsoleVisitors)
 
     @contextmanager
     def listening(self) -> Iterator[tuple[socket.socket | None, str]]:
@@ -103,9 +96,9 @@ class ConsoleOptions:
                 listener,
                 place,
                 agents,
-                names=self.names,
-                may_write=self.may_write,
-                decoding=self.decoding(),
+                names=self.visitors.names(),
+                may_write=self.visitors.writes,
+                decoding=decoding_of(self.visitors),
                 shown=shown,
             ):
                 await ending.wait()
@@ -143,23 +136,19 @@ class ConsoleOptions:
         async with console_served(
             listener,
             sources,
-            names=self.names,
-            may_write=self.may_write,
-            decoding=self.decoding(),
+            names=self.visitors.names(),
+            may_write=self.visitors.writes,
+            decoding=decoding_of(self.visitors),
         ):
             yield
 
 
-def decoding_of(registry: str, login: str) -> "Decoding | None":
+def decoding_of(visitors: ConsoleVisitors) -> "Decoding | None":
     """Return the decoding of records by a schema registry, if there is one. Raises UserError."""
-    if not registry:
+    if not visitors.registry:
         return None
     from lacuna.console.decoding import Decoding
 
+    login = visitors.registry_login
     secret = read_secret(login, "console.registry.login") if login else None
-    return Decoding(registry, time.monotonic, secret)
-
-
-def host_names(text: str) -> tuple[str, ...]:
-    """Return the names in a comma-separated list."""
-    return tuple(name for each in text.split(",") if (name := each.strip()))
+    return Decoding(visitors.registry, time.monotonic, secret)

@@ -49,8 +49,7 @@ class Given:
     topics: Annotated[
         list[str],
         argument(
-            help="Names of topics, or patterns such as 'orders-*'. With --output, one topic and the file to write.",
-            show_default=False,
+            help="Names of topics, or patterns such as 'orders-*'. With --output, one topic and the file to write."
         ),
     ]
     begin: Annotated[
@@ -65,7 +64,6 @@ class Given:
     until: Annotated[
         str,
         option(
-            "--until",
             metavar="WHERE",
             help="Where to stop: never, end (the present end of each partition), an offset or a time. The record "
             "at that point is not printed.",
@@ -74,7 +72,6 @@ class Given:
     at: Annotated[
         str | None,
         option(
-            "--at",
             metavar="TIME",
             help="Print the records that a read_committed consumer could see at this time, and stop: 2026-11-26T13:00, "
             "milliseconds since 1970, or -15m for fifteen minutes ago.",
@@ -103,8 +100,7 @@ class Given:
         ),
     ] = None
     value: Annotated[
-        str | None,
-        option("--value", metavar="REGEX", help="Only records whose value this expression finds."),
+        str | None, option(metavar="REGEX", help="Only records whose value this expression finds.")
     ] = None
     follow: Annotated[
         bool,
@@ -122,7 +118,6 @@ class Given:
     isolation: Annotated[
         str,
         option(
-            "--isolation",
             parser=_isolation,
             metavar="|".join(_ISOLATIONS),
             help="committed: omit records of open and aborted transactions; uncommitted: print them too.",

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from lacuna.base.addresses import parse_address
 from lacuna.base.pace import LoopLoad, MeasuredPace
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import with_given_keys
+from lacuna.cli.agent_options import shared_journal, with_given_keys
 from lacuna.cli.command_line import make_group, option, takes
 from lacuna.cli.configuration import Configuration, print_configuration
 from lacuna.cli.console import asynchronous, print_line
@@ -65,12 +65,10 @@ class Given:
 
     def shared(self) -> SharedJournalOptions | None:
         """Return the journal that several control planes share, or None for one in the data folder."""
-        make = self.settings.make
-        journal, store = make(places.JournalPlace).journal, make(places.StoreUrl).store
-        if not journal:
-            return None
-        url = with_given_keys(self.settings, store) if store else ""
-        return SharedJournalOptions(journal, url, make(places.LeaderLease).lease_ms / 1000)
+        store = self.settings.make(places.StoreUrl).store
+        is_shared = self.settings.make(places.JournalPlace).journal
+        url = with_given_keys(self.settings, store) if store and is_shared else ""
+        return shared_journal(self.settings, url)
 
 
 def controlplane(given: Given) -> None:
@@ -137,7 +135,6 @@ async def _controlplane(configuration: Configuration, data: Path) -> None:
 
 
 def _prepare(configuration: Configuration) -> Callable[[State], None]:
-    """Return the function that gives a new state its settings."""
     return state_settings(configuration.make(GroupSettings), configuration.make(ProducerSettings))
 
 

@@ -40,19 +40,13 @@ def demo(bootstrap: OptionalBootstrap = None) -> None:
         asyncio.run(_reach(bootstrap))
     suffix = secrets.token_hex(3)
     with ExitStack() as stack:
-        cluster = stack.enter_context(_throw_away()) if bootstrap is None else None
-        address = Agents(cluster.bootstrap) if cluster is not None else bootstrap
-        assert address is not None
-        for print_line in SCENARIOS:
+        address = bootstrap or Agents(stack.enter_context(_throw_away()).bootstrap)
+        for run in SCENARIOS:
             try:
-                scenario = print_line(address, suffix)
+                scenario = run(address, suffix)
             except KafkaException as error:
                 fail(f"the client failed: {explain_error(error.args[0])}")
-            if cluster is not None:
-                explanation = cluster.explain(scenario.topic, 0)
-            else:
-                explanation = asyncio.run(_explain(address, scenario.topic))
-            _show(scenario, explanation)
+            _show(scenario, asyncio.run(_explain(address, scenario.topic)))
     out.print(
         "Every claim above was checked against the records that the client read.",
         style="bold green",

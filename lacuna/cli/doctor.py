@@ -6,14 +6,7 @@ import click
 from rich.markup import escape
 
 from lacuna.cli.command_line import option
-from lacuna.cli.console import (
-    is_for_people,
-    is_for_programs,
-    out,
-    print_collected,
-    print_line,
-    table,
-)
+from lacuna.cli.console import is_for_people, is_for_programs, out, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.operating.clients import Client, ClientQuery, known_names, load, nearest, parse
 
@@ -33,7 +26,6 @@ def doctor(
             "--client",
             "-c",
             help="A Kafka client, NAME or NAME@VERSION. Without it, all tested clients are shown.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -47,12 +39,10 @@ def doctor(
     clients = load()
     if client is None:
         _list(clients)
-        print_collected()
         return
     query = parse(client)
     matching = nearest(clients, query)
     _show_clients(query, matching)
-    print_collected()
     if any(one.differing for one in matching):
         raise click.exceptions.Exit(1)
 

@@ -11,19 +11,21 @@ from lacuna.cli.command_line import Command, Group, make_command
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command in the list of commands. `source` is the MODULE:NAME of its function or group.
+    """A command in the list of commands.
 
-    A function that `shows` tables has options for the output format.
+    Its module, in this package, is named after it unless `module` says otherwise. The module has the group `app`, or
+    the command's function. A function that `shows` tables has options for the output format.
     """
 
-    source: str
     help: str
     shows: bool = False
+    module: str = ""
 
     def load(self, name: str) -> click.Command:
         """Imports the command's module and returns the command, named `name`."""
-        module, _, attribute = self.source.partition(":")
-        target = getattr(import_module(module), attribute)
+        own = name.replace("-", "_")
+        module = import_module(f"{__package__}.{self.module or own}")
+        target = getattr(module, "app", None) or getattr(module, own)
         if not isinstance(target, click.Command):
             return make_command(name, target, shows=self.shows)
         target.name = name
@@ -52,115 +54,73 @@ class LazyGroup(Group):
 #: In the order in which a newcomer needs them.
 ENTRIES: Final = {
     "demo": Entry(
-        "lacuna.cli.demo:demo",
-        "Shows, with a real Kafka client, what aborted transactions mean for a consumer.",
+        "Shows, with a real Kafka client, what aborted transactions mean for a consumer."
     ),
-    "up": Entry(
-        "lacuna.cli.up:up",
-        "Runs a whole cluster in one command, with its records in a folder or a bucket.",
-    ),
-    "status": Entry(
-        "lacuna.cli.status:status",
-        "Checks a cluster: what is wrong first, and what to do about it.",
-        shows=True,
-    ),
+    "up": Entry("Runs a whole cluster in one command, with its records in a folder or a bucket."),
+    "status": Entry("Checks a cluster: what is wrong first, and what to do about it.", shows=True),
     "console": Entry(
-        "lacuna.cli.serve_console:console",
-        "Runs the web console of a cluster that runs elsewhere.",
+        "Runs the web console of a cluster that runs elsewhere.", module="serve_console"
     ),
-    "topics": Entry(
-        "lacuna.cli.topics:app", "Lists, describes, creates, alters, trims and deletes topics."
-    ),
+    "topics": Entry("Lists, describes, creates, alters, trims and deletes topics."),
     "produce": Entry(
-        "lacuna.cli.produce:produce",
-        "Writes lines of standard input or of files to a topic, one record per line.",
-        shows=True,
+        "Writes lines of standard input or of files to a topic, one record per line.", shows=True
     ),
-    "consume": Entry(
-        "lacuna.cli.consume:consume",
-        "Prints the records of topics, from one offset or time until another.",
-    ),
+    "consume": Entry("Prints the records of topics, from one offset or time until another."),
     "sql": Entry(
-        "lacuna.cli.sql:sql",
         "Answers a question about topics in SQL, with DuckDB, from the committed records in the bucket.",
         shows=True,
     ),
     "time-travel": Entry(
-        "lacuna.cli.time_travel:time_travel",
         "Shows the records of a topic that a read_committed consumer could see at a past time, and counts newer ones.",
         shows=True,
     ),
     "groups": Entry(
-        "lacuna.cli.groups:app",
-        "Lists, describes, resets and deletes consumer groups, and shows how far they are behind.",
+        "Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
     ),
     "transactions": Entry(
-        "lacuna.cli.transactions:app",
-        "Lists, describes and aborts transactions, and shows which ones consumers wait for.",
+        "Lists, describes and aborts transactions, and shows which ones consumers wait for."
     ),
-    "acls": Entry(
-        "lacuna.cli.acls:app",
-        "Lists, adds and removes ACLs, which define what each principal may do.",
-    ),
-    "users": Entry("lacuna.cli.users:app", "Lists, adds and removes users and their passwords."),
-    "quotas": Entry(
-        "lacuna.cli.quotas:app", "Lists, sets and removes quotas of users, clients and hosts."
-    ),
+    "acls": Entry("Lists, adds and removes ACLs, which define what each principal may do."),
+    "users": Entry("Lists, adds and removes users and their passwords."),
+    "quotas": Entry("Lists, sets and removes quotas of users, clients and hosts."),
     "explain": Entry(
-        "lacuna.cli.explain:explain",
         "Shows which records of a partition a read_committed consumer receives, and why.",
         shows=True,
     ),
     "doctor": Entry(
-        "lacuna.cli.doctor:doctor",
-        "Shows how a Kafka client behaves with Lacuna, compared with Kafka.",
-        shows=True,
+        "Shows how a Kafka client behaves with Lacuna, compared with Kafka.", shows=True
     ),
     "judge": Entry(
-        "lacuna.cli.judge:judge",
         "Judges any Kafka by what its clients see: puts load on it, and looks for anomalies.",
         shows=True,
     ),
     "compact": Entry(
-        "lacuna.cli.compact:compact",
-        "Rewrites the bucket: few large objects, without aborted or superseded records.",
+        "Rewrites the bucket: few large objects, without aborted or superseded records."
     ),
     "import": Entry(
-        "lacuna.cli.importing:app",
         "Moves in from Kafka: copies topics with their offsets, groups and rights, and follows until promoted.",
+        module="importing",
     ),
     "export": Entry(
-        "lacuna.cli.export:export",
-        "Exports committed records to Parquet files or Iceberg tables, each exactly once.",
+        "Exports committed records to Parquet files or Iceberg tables, each exactly once."
     ),
-    "verify": Entry(
-        "lacuna.cli.verify:verify",
-        "Audits the bucket: reads all of it and compares it with the control plane.",
-    ),
+    "verify": Entry("Audits the bucket: reads all of it and compares it with the control plane."),
     "metadata": Entry(
-        "lacuna.cli.metadata:app",
-        "Publishes and shows metadata snapshots, which let jobs read without a control plane.",
+        "Publishes and shows metadata snapshots, which let jobs read without a control plane."
     ),
     "controlplane": Entry(
-        "lacuna.cli.controlplane:app",
-        "Runs only a control plane, which keeps topics, transactions, groups and the index of records.",
+        "Runs only a control plane, which keeps topics, transactions, groups and the index of records."
     ),
     "agent": Entry(
-        "lacuna.cli.agent:agent",
-        "Runs only an agent, which serves Kafka clients from a bucket or a shared folder.",
+        "Runs only an agent, which serves Kafka clients from a bucket or a shared folder."
     ),
-    "profile": Entry(
-        "lacuna.cli.profiles:app", "Lists, sets and chooses profiles: names for clusters."
-    ),
+    "profile": Entry("Lists, sets and chooses profiles: names for clusters.", module="profiles"),
     "config": Entry(
-        "lacuna.cli.showing_config:config",
         "Shows the options of a command with their variables and values.",
         shows=True,
+        module="showing_config",
     ),
-    "completion": Entry(
-        "lacuna.cli.completion:completion",
-        "Prints the script with which a shell completes commands and options.",
-    ),
+    "completion": Entry("Prints the script with which a shell completes commands and options."),
 }
 
 #: click's settings, which every command inherits.

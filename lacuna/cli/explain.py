@@ -25,7 +25,7 @@ _FIELDS = ("first_offset", "end_offset", "what", "hole_end", "whose", "bytes", "
 
 @asynchronous
 async def explain(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     place: AskedPlace,
     partition: Annotated[int, argument(help="The partition.", min=0)] = 0,
     first: Annotated[
@@ -66,7 +66,6 @@ def show(explanation: Explanation) -> None:
 
 
 def print_explanation(explanation: Explanation) -> None:
-    """Prints an explanation as a table for people."""
     title = (
         f"{explanation.topic} [{explanation.partition}]: what a read_committed consumer receives"
     )

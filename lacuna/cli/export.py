@@ -4,20 +4,16 @@ import json
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from lacuna.cli import export_options as options
-from lacuna.cli.command_line import argument, option
 from lacuna.cli.console import is_for_people, print_line, table
 from lacuna.cli.errors import fail, print_error
-from lacuna.cli.export_options import MEBIBYTE
-from lacuna.cli.job_workers import SparkOptions, choose_workers
+from lacuna.cli.export_options import Given
+from lacuna.cli.job_workers import choose_workers
 from lacuna.cli.location import locate
-from lacuna.cli.options import JobPlace
 from lacuna.cli.progress import Shown, tasks_done
 from lacuna.cli.units import parse_duration, show_count, show_size
 from lacuna.controlplane.client import show_time
@@ -36,132 +32,6 @@ _MOST_NAMED = 3
 #: The time from the beginning of a run to that of the next with --follow. A record that just misses a cut waits for the
 #: next run to begin and to end.
 _FOLLOW_SECONDS: Final = 20.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
-    """The options of `lacuna export`."""
-
-    topics: Annotated[
-        list[str] | None,
-        argument(help="Names of the topics, or patterns such as 'logs-*'.", show_default=False),
-    ] = None
-    to: options.To = ""
-    format: options.Format = "parquet"
-    allow_loss: Annotated[
-        bool,
-        option(
-            "--allow-loss",
-            help=("Continue even if retention has deleted records before they were exported."),
-        ),
-    ] = False
-    skip_damage: Annotated[
-        Path | None,
-        option(
-            "--skip-damage",
-            help="Report of `lacuna verify --json`. The export leaves out the damaged records that it lists. Other "
-            "damage still makes the export of the topic fail.",
-        ),
-    ] = None
-    watch: Annotated[
-        str | None,
-        option("--watch", help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
-    ] = None
-    follow: Annotated[
-        bool,
-        option(
-            "--follow",
-            help="Export continuously: a run begins every 20 seconds, so that readers are at most a minute behind. "
-            "Implies --maintain for Iceberg. Ctrl-C ends it.",
-        ),
-    ] = False
-    status: Annotated[
-        bool,
-        option(
-            "--status",
-            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing.",
-        ),
-    ] = False
-    as_json: Annotated[
-        bool, option("--json", help="Print the report as JSON, one line for each topic.")
-    ] = False
-    partition_by: options.PartitionBy = "none"
-    sort_by: options.SortBy = ""
-    file_mib: options.FileMebibytes = 128
-    task_mib: options.TaskMebibytes = 64
-    compression: options.Compression = "zstd"
-    value_schema: options.ValueSchema = None
-    value_message: options.ValueMessage = None
-    key_schema: options.KeySchema = None
-    key_message: options.KeyMessage = None
-    confluent_prefix: options.ConfluentPrefix = False
-    registry: options.Registry = None
-    registry_login: options.RegistryLogin = None
-    value_subject: options.ValueSubject = None
-    key_subject: options.KeySubject = None
-    flatten: options.Flatten = False
-    on_error: options.OnError = "fail"
-    catalog_uri: options.CatalogUri = None
-    catalog: options.CatalogProperties = None
-    catalog_name: options.CatalogName = "lacuna"
-    namespace: options.Namespace = "lacuna"
-    table_names: options.Table = None
-    expire_snapshots: options.ExpireSnapshots = None
-    maintain: options.Maintain = False
-    upsert: options.Upsert = False
-    place: JobPlace
-    spark: SparkOptions
-
-    def settings(self) -> "ExportSettings":
-        """Return the settings of the export. Raises UserError, PipelineError."""
-        from lacuna.pipeline.export.damage import ConfirmedDamage
-
-        is_registered = self.registry is not None
-        key, value = (
-            options.Given.of(name, schemas or (), messages or (), has_registry=is_registered)
-            for name, schemas, messages in (
-                ("key", self.key_schema, self.key_message),
-                ("value", self.value_schema, self.value_message),
-            )
-        )
-        layout, layouts = options.make_layouts(
-            self.partition_by,
-            key,
-            value,
-            has_prefix=self.confluent_prefix,
-            is_flat=self.flatten,
-            has_registry=is_registered,
-            sort_by=self.sort_by,
-        )
-        damage = self.skip_damage
-        maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
-        return options.make_settings(
-            to=self.to,
-            format=self.format,
-            layout=layout,
-            layouts=layouts,
-            on_error=self.on_error,
-            allow_loss=self.allow_loss,
-            subjects=options.subjects_of(
-                self.registry,
-                self.registry_login,
-                (self.key_subject or (), key),
-                (self.value_subject or (), value),
-            ),
-            damage=None if damage is None else ConfirmedDamage.of_report(damage),
-            compression=self.compression,
-            file_bytes=self.file_mib * MEBIBYTE,
-            task_bytes=self.task_mib * MEBIBYTE,
-            catalog=options.catalog_settings(self.catalog_uri, self.catalog or ()),
-            catalog_name=self.catalog_name,
-            namespace=self.namespace,
-            expire_ms=options.expire_ms(self.expire_snapshots, maintains=maintains),
-            merges=maintains,
-            upserts=self.upsert,
-            tables=options.pairs(
-                self.table_names or (), "names no table: write --table TOPIC=NAME"
-            ),
-        )
 
 
 def export(given: Given) -> None:

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from lacuna.base.errors import UserError
 from lacuna.base.secret import read_secret
-from lacuna.cli.command_line import option
+from lacuna.cli.command_line import argument, option
+from lacuna.cli.job_workers import SparkOptions
+from lacuna.cli.options import JobPlace
 from lacuna.cli.units import parse_duration
 from lacuna.logstore.objects.url import EXPORT_FORMS
 
@@ -21,234 +23,11 @@ _SCHEMA = "Typed keys and values"
 _FILES = "Files"
 _ICEBERG = "Iceberg"
 
-MEBIBYTE = 1 << 20
-
-To = Annotated[
-    str,
-    option(
-        "--to",
-        help=f"Where to write: a folder, or a URL ({EXPORT_FORMS}); for Iceberg, the warehouse. "
-        "Credentials come from the environment.",
-    ),
-]
-Format = Annotated[
-    str, option("--format", "-f", help="parquet: plain files; iceberg: one table per topic.")
-]
-PartitionBy = Annotated[
-    str,
-    option(
-        "--partition-by",
-        help=(
-            "day, hour or none: how to partition folders or Iceberg tables by the records' time in "
-            "UTC. For Iceberg also a list of transforms: 'bucket(16, key), identity(region), month(timestamp)'."
-        ),
-        panel=_FILES,
-    ),
-]
-SortBy = Annotated[
-    str,
-    option(
-        "--sort-by",
-        help="Columns, separated by commas, by which the rows of a file are sorted, in parts of up to 32 MiB. Default: "
-        "the order of offsets.",
-        panel=_FILES,
-    ),
-]
-FileMebibytes = Annotated[
-    int,
-    option("--file-mib", min=1, max=4096, help="Approximate size of a file.", panel=_FILES),
-]
-TaskMebibytes = Annotated[
-    int,
-    option(
-        "--task-mib",
-        min=1,
-        help=(
-            "Approximate number of stored bytes that one Spark task reads; a larger partition is "
-            "split."
-        ),
-        panel=_FILES,
-    ),
-]
-Compression = Annotated[
-    str,
-    option(
-        "--compression",
-        help="Compression of the files: zstd, snappy, gzip, lz4 or none.",
-        panel=_FILES,
-    ),
-]
-ValueSchema = Annotated[
-    list[str] | None,
-    option(
-        "--value-schema",
-        metavar="[TOPIC=]FILE",
-        help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC= (a "
-        "name or a pattern) in front, only for these topics. May be repeated.",
-        panel=_SCHEMA,
-    ),
-]
-KeySchema = Annotated[
-    list[str] | None,
-    option(
-        "--key-schema",
-        metavar="[TOPIC=]FILE",
-        help="Schema of the keys, in the form of --value-schema.",
-        panel=_SCHEMA,
-    ),
-]
-ValueMessage = Annotated[
-    list[str] | None,
-    option(
-        "--value-message",
-        metavar="[TOPIC=]NAME",
-        help="Protobuf message of the values, if the schema has several. TOPIC= works as in --value-schema.",
-        panel=_SCHEMA,
-    ),
-]
-KeyMessage = Annotated[
-    list[str] | None,
-    option(
-        "--key-message",
-        metavar="[TOPIC=]NAME",
-        help="Protobuf message of the keys, in the form of --value-message.",
-        panel=_SCHEMA,
-    ),
-]
-ConfluentPrefix = Annotated[
-    bool,
-    option(
-        "--confluent-prefix",
-        help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's message indexes. "
-        "To decode each record by its own schema, use --registry.",
-        panel=_SCHEMA,
-    ),
-]
-Registry = Annotated[
-    str | None,
-    option(
-        "--registry",
-        metavar="URL",
-        help="Schema registry with Confluent's interface. Each record is decoded by the schema that it names, and "
-        "resolved to the newest schema of its subject, which has the columns.",
-        panel=_SCHEMA,
-    ),
-]
-RegistryLogin = Annotated[
-    str | None,
-    option(
-        "--registry-login",
-        metavar="SOURCE",
-        help="Source of USER:PASSWORD for the registry: file:PATH, env:NAME or command:LINE.",
-        panel=_SCHEMA,
-    ),
-]
-ValueSubject = Annotated[
-    list[str] | None,
-    option(
-        "--value-subject",
-        metavar="[TOPIC=]SUBJECT",
-        help="Subject of the values, where {topic} stands for the topic's name. Default: '{topic}-value', and bytes if "
-        "the registry does not have it. May be repeated.",
-        panel=_SCHEMA,
-    ),
-]
-KeySubject = Annotated[
-    list[str] | None,
-    option(
-        "--key-subject",
-        metavar="[TOPIC=]SUBJECT",
-        help="Subject of the keys, in the form of --value-subject. Default: '{topic}-key'.",
-        panel=_SCHEMA,
-    ),
-]
-Flatten = Annotated[
-    bool,
-    option(
-        "--flatten",
-        help="Turn the fields of typed values and keys into columns.",
-        panel=_SCHEMA,
-    ),
-]
-OnError = Annotated[
-    str,
-    option(
-        "--on-error",
-        help="Treatment of a record that does not match its schema. fail: export nothing; null: "
-        "write null; quarantine: write the original record to separate files.",
-        panel=_SCHEMA,
-    ),
-]
-CatalogUri = Annotated[
-    str | None,
-    option(
-        "--catalog-uri",
-        help="URL of a REST catalog, or sqlite:////PATH. Default: catalog.db in the folder of --to.",
-        panel=_ICEBERG,
-    ),
-]
-CatalogProperties = Annotated[
-    list[str] | None,
-    option(
-        "--catalog",
-        help="A pyiceberg property of the catalog, NAME=VALUE. May be repeated.",
-        panel=_ICEBERG,
-    ),
-]
-CatalogName = Annotated[
-    str,
-    option(
-        "--catalog-name",
-        help=(
-            "Name of the catalog: SQL catalogs keep their tables under it, and .pyiceberg.yaml its "
-            "properties."
-        ),
-        panel=_ICEBERG,
-    ),
-]
-Namespace = Annotated[
-    str,
-    option("--namespace", help="Namespace of the tables.", panel=_ICEBERG),
-]
-ExpireSnapshots = Annotated[
-    str | None,
-    option(
-        "--expire-snapshots",
-        help="After each run, delete snapshots that are older than this: 12h, 7d. The newest complete cut stays.",
-        panel=_ICEBERG,
-    ),
-]
-Maintain = Annotated[
-    bool,
-    option(
-        "--maintain",
-        help="After each run, merge small files, and delete old snapshots with the files that only they use. Without "
-        "--expire-snapshots, snapshots stay for a day.",
-        panel=_ICEBERG,
-    ),
-]
-Upsert = Annotated[
-    bool,
-    option(
-        "--upsert",
-        help="Keep one row for each key: a record replaces the row of the earlier one, and a record without a value "
-        "deletes it. Implies --maintain.",
-        panel=_ICEBERG,
-    ),
-]
-Table = Annotated[
-    list[str] | None,
-    option(
-        "--table",
-        metavar="TOPIC=NAME",
-        help="Name of a topic's table. Default: the topic's, with underscores for dots. May be repeated.",
-        panel=_ICEBERG,
-    ),
-]
+_MEBIBYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class Schemas:
     """The schemas and messages of keys or values (`name`) by topic or pattern. "" stands for all topics."""
 
     name: str
@@ -263,7 +42,7 @@ class Given:
         messages: Iterable[str],
         *,
         has_registry: bool = False,
-    ) -> "Given":
+    ) -> "Schemas":
         """Reads the options. Raises UserError for a message without a schema, which a registry may have."""
         given = cls(name, dict(map(_by_topic, schemas)), dict(map(_by_topic, messages)))
         for topic in given.messages:
@@ -292,78 +71,11 @@ def _by_topic(text: str) -> tuple[str, str]:
     return (topic, value) if sign and "/" not in topic else ("", text)
 
 
-def make_layouts(
-    partition_by: str,
-    key: Given,
-    value: Given,
-    *,
-    has_prefix: bool,
-    is_flat: bool,
-    has_registry: bool = False,
-    sort_by: str = "",
-) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
-    """Return the layout of the exported rows of all topics, and those of topics and patterns with their own schemas.
-
-    Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema that
-    cannot be used.
-    """
-    from lacuna.pipeline.export.job import is_pattern
-    from lacuna.pipeline.export.layout import Layout
-
-    if not key.schemas and not value.schemas and (has_prefix or (is_flat and not has_registry)):
-        option = "--confluent-prefix" if has_prefix else "--flatten"
-        raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
-
-    def layout_of(topic: str) -> Layout:
-        return Layout(
-            partition_by=partition_by,
-            sort_by=tuple(filter(None, map(str.strip, sort_by.split(",")))),
-            is_flat=is_flat,
-            key=key.schema(topic, has_prefix=has_prefix),
-            value=value.schema(topic, has_prefix=has_prefix),
-        )
-
-    topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
-    topics.sort(key=is_pattern)
-    return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
-
-
-def subjects_of(
-    url: str | None,
-    login: str | None,
-    keys: tuple[Iterable[str], Given],
-    values: tuple[Iterable[str], Given],
-) -> "Subjects | None":
-    """Return the subjects of a registry, if there is one. Raises UserError."""
-    named = [dict(map(_by_topic, subjects)) for subjects, _ in (keys, values)]
-    if url is None:
-        if login or any(named):
-            option = "--registry-login" if login else "--value-subject or --key-subject"
-            raise UserError(f"{option} needs a registry: add --registry URL")
-        return None
-    from lacuna.pipeline.export.typed.registry import Registry, Subjects
-
-    return Subjects(
-        registry=Registry(url, read_secret(login, "--registry-login") if login else None),
-        keys=named[0],
-        values=named[1],
-        key_messages=keys[1].messages,
-        messages=values[1].messages,
-    )
-
-
-def expire_ms(age: str | None, *, maintains: bool) -> int | None:
-    """Return --expire-snapshots in milliseconds, with --maintain a day by default. Raises UserError."""
-    age = age or ("1d" if maintains else None)
-    return None if age is None else int(parse_duration(age, "--expire-snapshots") * 1000)
-
-
-def make_settings(**values: Any) -> "ExportSettings":
-    """Return checked ExportSettings. Raises UserError, PipelineError."""
-    from lacuna.pipeline.export.job import ICEBERG, ExportSettings
+def _checked(settings: "ExportSettings") -> "ExportSettings":
+    """Return the settings. Raises UserError, PipelineError."""
+    from lacuna.pipeline.export.job import ICEBERG
     from lacuna.pipeline.export.running import check_settings
 
-    settings = ExportSettings(**values)
     is_iceberg = settings.catalog or settings.tables or settings.expire_ms is not None
     if settings.format != ICEBERG and is_iceberg:
         raise UserError(
@@ -378,12 +90,6 @@ def make_settings(**values: Any) -> "ExportSettings":
     return settings
 
 
-def catalog_settings(uri: str | None, texts: Iterable[str]) -> dict[str, str]:
-    """Return pyiceberg's catalog properties from `uri` and NAME=VALUE texts. Raises UserError for any other text."""
-    properties = {} if uri is None else {"uri": uri}
-    return properties | pairs(texts, "is not a property: write --catalog NAME=VALUE")
-
-
 def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
     """Return the names and values of NAME=VALUE texts.
 
@@ -396,3 +102,325 @@ def pairs(texts: Iterable[str], otherwise: str) -> dict[str, str]:
             raise UserError(f"{text!r} {otherwise}")
         values[name] = value
     return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options of `lacuna export`."""
+
+    topics: Annotated[
+        list[str] | None, argument(help="Names of the topics, or patterns such as 'logs-*'.")
+    ] = None
+    to: Annotated[
+        str,
+        option(
+            help=f"Where to write: a folder, or a URL ({EXPORT_FORMS}); for Iceberg, the warehouse. "
+            "Credentials come from the environment."
+        ),
+    ] = ""
+    format: Annotated[
+        str, option("--format", "-f", help="parquet: plain files; iceberg: one table per topic.")
+    ] = "parquet"
+    allow_loss: Annotated[
+        bool,
+        option(help=("Continue even if retention has deleted records before they were exported.")),
+    ] = False
+    skip_damage: Annotated[
+        Path | None,
+        option(
+            help="Report of `lacuna verify --json`. The export leaves out the damaged records that it lists. Other "
+            "damage still makes the export of the topic fail."
+        ),
+    ] = None
+    watch: Annotated[
+        str | None, option(help="Export repeatedly, with this pause: 10m, 1h. Ctrl-C ends it.")
+    ] = None
+    follow: Annotated[
+        bool,
+        option(
+            help="Export continuously: a run begins every 20 seconds, so that readers are at most a minute behind. "
+            "Implies --maintain for Iceberg. Ctrl-C ends it."
+        ),
+    ] = False
+    status: Annotated[
+        bool,
+        option(
+            help="List the newest complete cuts of earlier exports, and what to read of each. Exports nothing."
+        ),
+    ] = False
+    as_json: Annotated[
+        bool, option("--json", help="Print the report as JSON, one line for each topic.")
+    ] = False
+    partition_by: Annotated[
+        str,
+        option(
+            help=(
+                "day, hour or none: how to partition folders or Iceberg tables by the records' time in "
+                "UTC. For Iceberg also a list of transforms: 'bucket(16, key), identity(region), month(timestamp)'."
+            ),
+            panel=_FILES,
+        ),
+    ] = "none"
+    sort_by: Annotated[
+        str,
+        option(
+            help="Columns, separated by commas, by which the rows of a file are sorted, in parts of up to 32 MiB. "
+            "Default: the order of offsets.",
+            panel=_FILES,
+        ),
+    ] = ""
+    file_mib: Annotated[
+        int, option(min=1, max=4096, help="Approximate size of a file.", panel=_FILES)
+    ] = 128
+    task_mib: Annotated[
+        int,
+        option(
+            min=1,
+            help=(
+                "Approximate number of stored bytes that one Spark task reads; a larger partition is "
+                "split."
+            ),
+            panel=_FILES,
+        ),
+    ] = 64
+    compression: Annotated[
+        str, option(help="Compression of the files: zstd, snappy, gzip, lz4 or none.", panel=_FILES)
+    ] = "zstd"
+    value_schema: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]FILE",
+            help="Schema of the values: .json (JSON Schema), .avsc (Avro), .proto or .desc (Protobuf). With TOPIC= (a "
+            "name or a pattern) in front, only for these topics. May be repeated.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    value_message: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]NAME",
+            help="Protobuf message of the values, if the schema has several. TOPIC= works as in --value-schema.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    key_schema: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]FILE",
+            help="Schema of the keys, in the form of --value-schema.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    key_message: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]NAME",
+            help="Protobuf message of the keys, in the form of --value-message.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    confluent_prefix: Annotated[
+        bool,
+        option(
+            help="Skip the prefix of Confluent's serializers: a 0 byte, the schema id, and Protobuf's message indexes. "
+            "To decode each record by its own schema, use --registry.",
+            panel=_SCHEMA,
+        ),
+    ] = False
+    registry: Annotated[
+        str | None,
+        option(
+            metavar="URL",
+            help="Schema registry with Confluent's interface. Each record is decoded by the schema that it names, and "
+            "resolved to the newest schema of its subject, which has the columns.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    registry_login: Annotated[
+        str | None,
+        option(
+            metavar="SOURCE",
+            help="Source of USER:PASSWORD for the registry: file:PATH, env:NAME or command:LINE.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    value_subject: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]SUBJECT",
+            help="Subject of the values, where {topic} stands for the topic's name. Default: '{topic}-value', and "
+            "bytes if the registry does not have it. May be repeated.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    key_subject: Annotated[
+        list[str] | None,
+        option(
+            metavar="[TOPIC=]SUBJECT",
+            help="Subject of the keys, in the form of --value-subject. Default: '{topic}-key'.",
+            panel=_SCHEMA,
+        ),
+    ] = None
+    flatten: Annotated[
+        bool, option(help="Turn the fields of typed values and keys into columns.", panel=_SCHEMA)
+    ] = False
+    on_error: Annotated[
+        str,
+        option(
+            help="Treatment of a record that does not match its schema. fail: export nothing; null: "
+            "write null; quarantine: write the original record to separate files.",
+            panel=_SCHEMA,
+        ),
+    ] = "fail"
+    catalog_uri: Annotated[
+        str | None,
+        option(
+            help="URL of a REST catalog, or sqlite:////PATH. Default: catalog.db in the folder of --to.",
+            panel=_ICEBERG,
+        ),
+    ] = None
+    catalog: Annotated[
+        list[str] | None,
+        option(
+            help="A pyiceberg property of the catalog, NAME=VALUE. May be repeated.", panel=_ICEBERG
+        ),
+    ] = None
+    catalog_name: Annotated[
+        str,
+        option(
+            help=(
+                "Name of the catalog: SQL catalogs keep their tables under it, and .pyiceberg.yaml its "
+                "properties."
+            ),
+            panel=_ICEBERG,
+        ),
+    ] = "lacuna"
+    namespace: Annotated[str, option(help="Namespace of the tables.", panel=_ICEBERG)] = "lacuna"
+    table_names: Annotated[
+        list[str] | None,
+        option(
+            "--table",
+            metavar="TOPIC=NAME",
+            help="Name of a topic's table. Default: the topic's, with underscores for dots. May be repeated.",
+            panel=_ICEBERG,
+        ),
+    ] = None
+    expire_snapshots: Annotated[
+        str | None,
+        option(
+            help="After each run, delete snapshots that are older than this: 12h, 7d. The newest complete cut stays.",
+            panel=_ICEBERG,
+        ),
+    ] = None
+    maintain: Annotated[
+        bool,
+        option(
+            help="After each run, merge small files, and delete old snapshots with the files that only they use. "
+            "Without --expire-snapshots, snapshots stay for a day.",
+            panel=_ICEBERG,
+        ),
+    ] = False
+    upsert: Annotated[
+        bool,
+        option(
+            help="Keep one row for each key: a record replaces the row of the earlier one, and a record without a "
+            "value deletes it. Implies --maintain.",
+            panel=_ICEBERG,
+        ),
+    ] = False
+    place: JobPlace
+    spark: SparkOptions
+
+    def settings(self) -> "ExportSettings":
+        """Return the settings of the export. Raises UserError, PipelineError."""
+        from lacuna.pipeline.export.damage import ConfirmedDamage
+        from lacuna.pipeline.export.job import ExportSettings
+
+        key, value = (
+            Schemas.of(name, schemas or (), messages or (), has_registry=self.registry is not None)
+            for name, schemas, messages in (
+                ("key", self.key_schema, self.key_message),
+                ("value", self.value_schema, self.value_message),
+            )
+        )
+        layout, layouts = self._layouts(key, value)
+        damage = self.skip_damage
+        maintains = self.maintain or self.upsert or (self.follow and self.format == "iceberg")
+        age = self.expire_snapshots or ("1d" if maintains else None)
+        catalog = {} if self.catalog_uri is None else {"uri": self.catalog_uri}
+        catalog |= pairs(self.catalog or (), "is not a property: write --catalog NAME=VALUE")
+        made = ExportSettings(
+            to=self.to,
+            format=self.format,
+            layout=layout,
+            layouts=layouts,
+            on_error=self.on_error,
+            allow_loss=self.allow_loss,
+            subjects=self._subjects(key, value),
+            damage=None if damage is None else ConfirmedDamage.of_report(damage),
+            compression=self.compression,
+            file_bytes=self.file_mib * _MEBIBYTE,
+            task_bytes=self.task_mib * _MEBIBYTE,
+            catalog=catalog,
+            catalog_name=self.catalog_name,
+            namespace=self.namespace,
+            expire_ms=None
+            if age is None
+            else int(parse_duration(age, "--expire-snapshots") * 1000),
+            merges=maintains,
+            upserts=self.upsert,
+            tables=pairs(self.table_names or (), "names no table: write --table TOPIC=NAME"),
+        )
+        return _checked(made)
+
+    def _layouts(
+        self, key: Schemas, value: Schemas
+    ) -> "tuple[Layout, tuple[tuple[str, Layout], ...]]":
+        """Return the layout of the rows of all topics, and those of topics and patterns with their own schemas.
+
+        Names come before patterns. Raises UserError for options that contradict each other, PipelineError for a schema
+        that cannot be used.
+        """
+        from lacuna.pipeline.export.job import is_pattern
+        from lacuna.pipeline.export.layout import Layout
+
+        has_prefix, is_flat = self.confluent_prefix, self.flatten
+        needs_schema = has_prefix or (is_flat and self.registry is None)
+        if needs_schema and not key.schemas and not value.schemas:
+            option = "--confluent-prefix" if has_prefix else "--flatten"
+            raise UserError(f"{option} needs a schema: add --value-schema or --key-schema")
+
+        def layout_of(topic: str) -> Layout:
+            return Layout(
+                partition_by=self.partition_by,
+                sort_by=tuple(filter(None, map(str.strip, self.sort_by.split(",")))),
+                is_flat=is_flat,
+                key=key.schema(topic, has_prefix=has_prefix),
+                value=value.schema(topic, has_prefix=has_prefix),
+            )
+
+        topics = [topic for topic in {**key.schemas, **value.schemas} if topic]
+        topics.sort(key=is_pattern)
+        return layout_of(""), tuple((topic, layout_of(topic)) for topic in topics)
+
+    def _subjects(self, key: Schemas, value: Schemas) -> "Subjects | None":
+        """Return the subjects of the registry, if there is one. Raises UserError."""
+        login = self.registry_login
+        keys, values = (
+            dict(map(_by_topic, each or ())) for each in (self.key_subject, self.value_subject)
+        )
+        if self.registry is None:
+            if login or keys or values:
+                option = "--registry-login" if login else "--value-subject or --key-subject"
+                raise UserError(f"{option} needs a registry: add --registry URL")
+            return None
+        from lacuna.pipeline.export.typed.registry import Registry, Subjects
+
+        secret = read_secret(login, "--registry-login") if login else None
+        return Subjects(
+            registry=Registry(self.registry, secret),
+            keys=keys,
+            values=values,
+            key_messages=key.messages,
+            messages=value.messages,
+        )

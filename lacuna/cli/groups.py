@@ -1,7 +1,7 @@
 """`lacuna groups`: list, describe, lag, reset, delete, delete-offsets."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, NoReturn
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from typing import Annotated, NoReturn, TypeAlias
 
 from lacuna.agent.clock import SystemWallClock
 from lacuna.base.errors import UserError, did_you_mean
@@ -12,46 +12,43 @@ from lacuna.cli.console import asynchronous, print_done, print_line, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.cli.queries import LATEST, READ_COMMITTED, topic_lags, topic_offsets
-from lacuna.cli.resetting import share_offsets
+from lacuna.cli.resetting import committed_offsets, listed_groups, share_offsets
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
+from lacuna.operating import questions
 from lacuna.operating.control import open_control
+from lacuna.operating.exchanges.groups import (
+    CONSUMER_GROUP_DESCRIBE,
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    SHARE_GROUP_DESCRIBE,
+    STREAMS_GROUP_DESCRIBE,
+)
 from lacuna.operating.groups import SHARE
-from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection, ask_every_agent
+from lacuna.operating.kafka import BootstrapUnavailable, KafkaConnection
 from lacuna.operating.lag import lag_of_group
 from lacuna.operating.relayed import RelayedClient
 from lacuna.wire.messages import share_groups, streams_groups
 from lacuna.wire.messages.consumer_groups import (
-    CONSUMER_GROUP_DESCRIBE_REQUEST,
-    CONSUMER_GROUP_DESCRIBE_RESPONSE,
     ConsumerGroupDescribeRequest,
+    ConsumerGroupDescribeResponse,
     ConsumerGroupDescribeResponseAssignment,
     DescribedGroup,
 )
 from lacuna.wire.messages.groups import (
-    DELETE_GROUPS_REQUEST,
-    DELETE_GROUPS_RESPONSE,
-    DESCRIBE_GROUPS_REQUEST,
-    DESCRIBE_GROUPS_RESPONSE,
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    DescribeGroupsResponse,
     ListedGroup,
-    ListGroupsRequest,
 )
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
-from lacuna.wire.messages.share_groups import (
-    SHARE_GROUP_DESCRIBE_REQUEST,
-    SHARE_GROUP_DESCRIBE_RESPONSE,
-    ShareGroupDescribeRequest,
+from lacuna.wire.messages.share_groups import ShareGroupDescribeRequest
+
+_Described: TypeAlias = (
+    ConsumerGroupDescribeResponse
+    | DescribeGroupsResponse
+    | share_groups.ShareGroupDescribeResponse
+    | streams_groups.StreamsGroupDescribeResponse
 )
 
 CLASSIC_MEMBER = 0
@@ -63,7 +60,7 @@ app = Group(
     help="Lists, describes, resets and deletes consumer groups, and shows how far they are behind."
 )
 
-GroupId = Annotated[str, argument(help="ID of the group.", show_default=False)]
+GroupId = Annotated[str, argument(help="ID of the group.")]
 
 
 @app.adds("list", shows=True)
@@ -74,12 +71,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
     groups whose offsets the user may not see.
     """
-    responses = await ask_every_agent(
-        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-    )
-    for response in responses:
-        check(response.error_code, "groups")
-    groups = sorted(group for response in responses for group in response.groups)
+    groups = await listed_groups(bootstrap)
     async with KafkaConnection(bootstrap) as connection:
         members = await _members(connection, groups)
         lags = {each.group_id: await _lag_of(connection, each) for each in groups}
@@ -101,45 +93,23 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
 
 async def _members(connection: KafkaConnection, groups: Sequence[ListedGroup]) -> dict[str, int]:
     """Return the number of members of each group that the user may describe."""
+
+    def described(kind: str, some: Sequence[str]) -> Awaitable[_Described]:
+        if kind == SHARE:
+            return connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest(some))
+        if kind == STREAMS:
+            request = streams_groups.StreamsGroupDescribeRequest(some)
+            return connection.ask(*STREAMS_GROUP_DESCRIBE, request)
+        if kind == CONSUMER:
+            return connection.ask(*CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest(some))
+        return connection.ask(*DESCRIBE_GROUPS, DescribeGroupsRequest(some))
+
     counts: dict[str, int] = {}
-    for some in _in_parts([each.group_id for each in groups if each.group_type == SHARE]):
-        shares = await connection.ask(
-            SHARE_GROUP_DESCRIBE_REQUEST,
-            SHARE_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ShareGroupDescribeRequest(some),
-        )
-        counts |= {
-            each.group_id: len(each.members) for each in shares.groups if not each.error_code
-        }
-    for some in _in_parts([each.group_id for each in groups if each.group_type == STREAMS]):
-        streams = await connection.ask(
-            streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
-            streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
-            1,
-            streams_groups.StreamsGroupDescribeRequest(some),
-        )
-        counts |= {
-            each.group_id: len(each.members) for each in streams.groups if not each.error_code
-        }
-    modern = (CONSUMER, SHARE, STREAMS)
-    for some in _in_parts([each.group_id for each in groups if each.group_type not in modern]):
-        classic = await connection.ask(
-            DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest(some)
-        )
-        counts |= {
-            each.group_id: len(each.members) for each in classic.groups if not each.error_code
-        }
-    for some in _in_parts([each.group_id for each in groups if each.group_type == CONSUMER]):
-        consumers = await connection.ask(
-            CONSUMER_GROUP_DESCRIBE_REQUEST,
-            CONSUMER_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ConsumerGroupDescribeRequest(some),
-        )
-        counts |= {
-            each.group_id: len(each.members) for each in consumers.groups if not each.error_code
-        }
+    for kind in {each.group_type for each in groups}:
+        for some in _in_parts([each.group_id for each in groups if each.group_type == kind]):
+            for each in (await described(kind, some)).groups:
+                if not each.error_code:
+                    counts[each.group_id] = len(each.members)
     return counts
 
 
@@ -169,10 +139,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
     """
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            CONSUMER_GROUP_DESCRIBE_REQUEST,
-            CONSUMER_GROUP_DESCRIBE_RESPONSE,
-            1,
-            ConsumerGroupDescribeRequest([group]),
+            *CONSUMER_GROUP_DESCRIBE, ConsumerGroupDescribeRequest([group])
         )
         (consumers,) = response.groups
         if await _describe_share(connection, group):
@@ -190,12 +157,7 @@ async def describe_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRA
 
 async def _describe_share(connection: KafkaConnection, group: str) -> bool:
     """Show a group if it is a share group, and return whether it is one."""
-    response = await connection.ask(
-        SHARE_GROUP_DESCRIBE_REQUEST,
-        SHARE_GROUP_DESCRIBE_RESPONSE,
-        1,
-        ShareGroupDescribeRequest([group]),
-    )
+    response = await connection.ask(*SHARE_GROUP_DESCRIBE, ShareGroupDescribeRequest([group]))
     (shares,) = response.groups
     if shares.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
         return False
@@ -247,10 +209,7 @@ async def _describe_share(connection: KafkaConnection, group: str) -> bool:
 async def _describe_streams(connection: KafkaConnection, group: str) -> bool:
     """Show a group's members and tasks if it is a streams group, and return whether it is one."""
     response = await connection.ask(
-        streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
-        streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
-        1,
-        streams_groups.StreamsGroupDescribeRequest([group]),
+        *STREAMS_GROUP_DESCRIBE, streams_groups.StreamsGroupDescribeRequest([group])
     )
     (streams,) = response.groups
     if streams.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -312,9 +271,7 @@ async def _in_flight(
 
 
 async def _describe_classic(connection: KafkaConnection, group: str) -> None:
-    response = await connection.ask(
-        DESCRIBE_GROUPS_REQUEST, DESCRIBE_GROUPS_RESPONSE, 6, DescribeGroupsRequest([group])
-    )
+    response = await connection.ask(*DESCRIBE_GROUPS, DescribeGroupsRequest([group]))
     (described,) = response.groups
     if described.error_code == ErrorCode.GROUP_ID_NOT_FOUND or described.group_state == "Dead":
         await _fail_without(connection, group)
@@ -397,9 +354,7 @@ app.adds("delete-offsets", shows=True)(resetting.delete)
 async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Deletes a group that has no members, with its committed offsets."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group])
-        )
+        response = await connection.ask(*DELETE_GROUPS, DeleteGroupsRequest([group]))
         (result,) = response.results
         if result.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             await _fail_without(connection, group)
@@ -409,22 +364,19 @@ async def delete_group(group: GroupId, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP)
 
 async def _fail_without(connection: KafkaConnection, group: str) -> NoReturn:
     """Raises UserError about a group that does not exist, with the name that is most like it."""
-    listed = await RelayedClient(connection).call(Command(list_groups=ListGroups()))
-    hint = did_you_mean(group, [each.group_id for each in listed.groups_listed.groups])
+    known = await questions.groups(RelayedClient(connection))
+    hint = did_you_mean(group, [each.group_id for each in known])
     hint = hint or "`lacuna groups list` shows the existing groups"
     fail(f"group {group}: the group does not exist; {hint}")
 
 
 async def _lags(connection: KafkaConnection, group: str) -> list[tuple[str, int, int, int, int]]:
-    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
-    (fetched,) = response.groups
-    check(fetched.error_code, f"group {group}")
+    topics: dict[str, dict[int, int]] = {}
+    for (name, index), offset in sorted((await committed_offsets(connection, group)).items()):
+        topics.setdefault(name, {})[index] = offset
     rows = []
-    for topic in sorted(fetched.topics, key=lambda topic: topic.name):
-        committed = {p.partition_index: p.committed_offset for p in topic.partitions}
-        indexes = sorted(committed)
-        stable = await topic_offsets(connection, topic.name, indexes, LATEST, READ_COMMITTED)
-        left = await topic_lags(connection, topic.name, committed)
-        rows += [(topic.name, each, committed[each], stable[each], left[each]) for each in indexes]
+    for name, committed in topics.items():
+        stable = await topic_offsets(connection, name, list(committed), LATEST, READ_COMMITTED)
+        left = await topic_lags(connection, name, committed)
+        rows += [(name, each, at, stable[each], left[each]) for each, at in committed.items()]
     return rows

@@ -84,8 +84,7 @@ class Given:
     accept_gaps: Annotated[
         bool,
         option(
-            "--accept-gaps",
-            help="Go on with a hole where the source has deleted records before they were copied.",
+            help="Go on with a hole where the source has deleted records before they were copied."
         ),
     ] = False
     keep_aborted: Annotated[
@@ -97,10 +96,7 @@ class Given:
     ] = False
     max_bytes_per_second: Annotated[
         str | None,
-        option(
-            "--max-bytes-per-second",
-            help="The most bytes that are read in a second on average, such as 20MiB.",
-        ),
+        option(help="The most bytes that are read in a second on average, such as 20MiB."),
     ] = None
     place: JobPlace
 
@@ -182,8 +178,7 @@ async def status(
     transactions: Annotated[
         bool,
         option(
-            "--transactions",
-            help="Show the source's transactional ids, which are not copied, and their states instead.",
+            help="Show the source's transactional ids, which are not copied, and their states instead."
         ),
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
@@ -237,31 +232,26 @@ async def status(
 @asynchronous
 async def promote(
     source: Source,
-    topic: Annotated[
-        list[str] | None, argument(help="Topics to promote.", show_default=False)
-    ] = None,
+    topic: Annotated[list[str] | None, argument(help="Topics to promote.")] = None,
     promote_all: Annotated[
         bool, option("--all", help="Promote all mirrors of the source.")
     ] = False,
     force: Annotated[
         bool,
         option(
-            "--force",
-            help="Promote although records are missing, or the source does not answer. They stay missing.",
+            help="Promote although records are missing, or the source does not answer. They stay missing."
         ),
     ] = False,
     at: Annotated[
         list[str] | None,
         option(
-            "--at",
             metavar="TOPIC:PARTITION=OFFSET",
             help="Promote once the copy of this partition reaches OFFSET, although the source has more. May be "
             "repeated.",
         ),
     ] = None,
     wait: Annotated[
-        str | None,
-        option("--wait", help="How long to wait for the rest of the records, such as 30s."),
+        str | None, option(help="How long to wait for the rest of the records, such as 30s.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -33,21 +33,18 @@ class SparkOptions:
             "--spark/--no-spark",
             help="Run on Spark, or in this process alone, which needs no Java. Default: Spark if --master or --conf "
             "is given, or if it is installed and there is more than 1 GiB to read.",
-            show_default=False,
         ),
     ] = None
     master: Annotated[
         str,
         option(
-            "--master",
             envvar="LACUNA_SPARK_MASTER",
             help="Where Spark runs: local[*], local[N], spark://HOST:PORT, yarn, k8s://URL.",
             panel=_SPARK,
         ),
     ] = "local[*]"
     conf: Annotated[
-        list[str] | None,
-        option("--conf", help="A Spark setting, NAME=VALUE. May be repeated.", panel=_SPARK),
+        list[str] | None, option(help="A Spark setting, NAME=VALUE. May be repeated.", panel=_SPARK)
     ] = None
 
     def choice(self) -> bool | None:

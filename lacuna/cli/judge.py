@@ -13,7 +13,7 @@ import click
 
 from lacuna.base.errors import UserError
 from lacuna.cli.command_line import option
-from lacuna.cli.console import err, is_for_programs, print_collected, print_line, printable, table
+from lacuna.cli.console import err, is_for_programs, print_line, printable, table
 from lacuna.cli.errors import print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import show_count
@@ -36,15 +36,12 @@ class Given:
     seconds: Annotated[
         float,
         option(
-            "--seconds",
-            min=1,
-            help="How long the load lasts. After it, the judge reads everything once more.",
+            min=1, help="How long the load lasts. After it, the judge reads everything once more."
         ),
     ] = 30.0
     fault: Annotated[
         list[str] | None,
         option(
-            "--fault",
             metavar="COMMAND",
             help="A shell command that harms the cluster. May be repeated: the commands run in turn.",
             panel=_FAULTS,
@@ -53,7 +50,6 @@ class Given:
     heal: Annotated[
         list[str] | None,
         option(
-            "--heal",
             metavar="COMMAND",
             help="A shell command that ends a fault. The first one ends the first fault, and so on.",
             panel=_FAULTS,
@@ -62,7 +58,6 @@ class Given:
     interval: Annotated[
         float,
         option(
-            "--interval",
             min=1,
             help="Seconds from one fault to the next. A fault is healed after half of that time.",
             panel=_FAULTS,
@@ -71,38 +66,29 @@ class Given:
     visible_within: Annotated[
         float,
         option(
-            "--visible-within",
             min=1,
             help="How many seconds after its commit a record must be visible if there is no fault.",
         ),
     ] = 30.0
     html: Annotated[
-        Path | None,
-        option("--html", metavar="FILE", help="Write a page with timelines to this file."),
+        Path | None, option(metavar="FILE", help="Write a page with timelines to this file.")
     ] = None
     history: Annotated[
         Path | None,
-        option(
-            "--history", metavar="FILE", help="Write all operations to this file, as lines of text."
-        ),
+        option(metavar="FILE", help="Write all operations to this file, as lines of text."),
     ] = None
     read: Annotated[
         Path | None,
         option(
-            "--read",
             metavar="FILE",
             help="Judge the operations in a file that --history wrote, instead of a cluster.",
         ),
     ] = None
     seed: Annotated[
         int | None,
-        option(
-            "--seed", help="The seed of the load's random choices. Default: a new one for each run."
-        ),
+        option(help="The seed of the load's random choices. Default: a new one for each run."),
     ] = None
-    keep_topics: Annotated[bool, option("--keep-topics", help="Keep the topics of the load.")] = (
-        False
-    )
+    keep_topics: Annotated[bool, option(help="Keep the topics of the load.")] = False
 
 
 def judge(given: Given) -> None:
@@ -130,7 +116,6 @@ def judge(given: Given) -> None:
 
         title = f"Verdict on {given.read or given.bootstrap}"
         _write(given.html, page(history, anomalies, shown, title))
-    print_collected()
     if anomalies:
         raise click.exceptions.Exit(_ANOMALY)
 

@@ -31,13 +31,11 @@ def publish(
     keep: Annotated[
         str,
         option(
-            "--keep",
-            help="How long the snapshot stays valid, at most 7d. Its objects are kept until then.",
+            help="How long the snapshot stays valid, at most 7d. Its objects are kept until then."
         ),
     ] = "24h",
     watch: Annotated[
-        str | None,
-        option("--watch", help="Publish repeatedly, with this pause: 10m, 1h. Ctrl-C ends it."),
+        str | None, option(help="Publish repeatedly, with this pause: 10m, 1h. Ctrl-C ends it.")
     ] = None,
 ) -> None:
     """Writes a snapshot of all topics' metadata to the bucket.
@@ -129,7 +127,6 @@ def show(
             for log in logs
         ]
     table(("topic", "partition", "log start", "last stable"), rows, name="partitions")
-    print_collected()
 
 
 def _time(milliseconds: int) -> str:

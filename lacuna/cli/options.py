@@ -11,8 +11,8 @@ import click
 
 from lacuna.base.client_security import PLAINTEXT, read_client_properties
 from lacuna.base.errors import UserError
-from lacuna.base.setting import Setting, settings_of
-from lacuna.cli.command_line import SETTINGS, Described, Settings, option
+from lacuna.base.setting import settings_of
+from lacuna.cli.command_line import SETTINGS, option
 from lacuna.cli.command_line import TEXT as ANY_TEXT
 from lacuna.cli.config_file import profile_of
 from lacuna.cli.configuration import is_typed
@@ -99,13 +99,6 @@ _TLS = "TLS to the control plane"
 _CONTROL_ROWS = [row for row in settings_of(ControlTlsSettings).values() if row.option]
 
 
-def _control_tls(row: Setting, *, reads_variable: bool = False) -> Described:
-    settings: Settings = {"metavar": "FILE", "help": row.documentation, "panel": _TLS}
-    if reads_variable:
-        settings["envvar"] = row.variable
-    return option(row.option, **settings)
-
-
 def _to_place(context: click.Context, parameter: click.Parameter, value: str) -> Any:
     """Return the address of the control plane and the TLS files for it, from --control."""
     address = _typed_first(context, parameter, value)
@@ -123,7 +116,10 @@ def control_place(context: click.Context, address: str) -> ControlPlace:
     return ControlPlace(address, control_tls_settings(given, os.environ))
 
 
-_BESIDE_CONTROL = tuple(_control_tls(row, reads_variable=True) for row in _CONTROL_ROWS)
+_BESIDE_CONTROL = tuple(
+    option(row.option, envvar=row.variable, metavar="FILE", help=row.documentation, panel=_TLS)
+    for row in _CONTROL_ROWS
+)
 Control = Annotated[
     ControlPlace | None,
     option(
@@ -191,12 +187,9 @@ class AskedPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobPlace:
+class JobPlace(AskedPlace):
     """The options that name the cluster of a job. Without the others, the agents say where it is."""
 
-    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP
-    control: Control = None
-    data: Data = None
     store: Store = None
     encryption_keys: JobKeys = None
 

@@ -34,8 +34,6 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataFolder(Checked):
-    """The folder of a journal."""
-
     data: str = setting(
         "data",
         "data",
@@ -53,8 +51,6 @@ class DataFolder(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlAddress(Checked):
-    """The control plane of an agent."""
-
     control: str = setting(
         "control",
         "",
@@ -107,8 +103,6 @@ class Bucket(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCreation(Checked):
-    """Whether a process creates its bucket."""
-
     create_bucket: bool = setting(
         "create.bucket",
         False,
@@ -121,8 +115,6 @@ class BucketCreation(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectsFolder(Checked):
-    """The folder of the records."""
-
     objects: str = setting(
         "objects",
         "",
@@ -136,8 +128,6 @@ class ObjectsFolder(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreUrl(Checked):
-    """The URL of the records."""
-
     store: str = setting(
         "store",
         "",
@@ -151,8 +141,6 @@ class StoreUrl(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encryption(Checked):
-    """The source of the keys that encrypt objects."""
-
     keys: str = setting(
         "encryption.keys",
         "",
@@ -174,8 +162,6 @@ class Encryption(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalPlace(Checked):
-    """The place of a shared journal."""
-
     journal: str = setting(
         "controlplane.journal",
         "",
@@ -188,8 +174,6 @@ class JournalPlace(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaderLease(Checked):
-    """The lease of the control plane that leads."""
-
     lease_ms: int = setting(
         "controlplane.lease.ms",
         3_000,
@@ -202,8 +186,6 @@ class LeaderLease(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlListener(Checked):
-    """The address of a control plane."""
-
     listen: str = setting(
         "controlplane.listen",
         "127.0.0.1:7070",
@@ -221,8 +203,6 @@ class ControlListener(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listeners(Checked):
-    """The addresses of an agent for Kafka clients."""
-
     listen: str = setting(
         "listeners",
         "127.0.0.1:9092",
@@ -243,8 +223,6 @@ class Listeners(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workers(Checked):
-    """The number of processes of an agent."""
-
     workers: int = setting(
         "workers",
         1,
@@ -259,8 +237,6 @@ class Workers(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Checked):
-    """The address of health checks and metrics."""
-
     health: str = setting(
         "health.listen",
         "",
@@ -271,8 +247,6 @@ class Health(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsoleAddress(Checked):
-    """The address of the web console."""
-
     console: str = setting(
         "console.listen",
         DEFAULT_CONSOLE,
@@ -319,11 +293,13 @@ class ConsoleVisitors(Checked):
         panel=_CONSOLE,
     )
 
+    def names(self) -> tuple[str, ...]:
+        """Return the host names."""
+        return tuple(name for each in self.hosts.split(",") if (name := each.strip()))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLines(Checked):
-    """The format of log lines."""
-
     format: str = setting(
         "log.format",
         TEXT,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import click
 
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import err, print_collected, print_line, table
+from lacuna.cli.console import err, print_line, table
 from lacuna.cli.errors import INTERRUPTED, fail, print_error
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import show_count
@@ -30,106 +30,89 @@ def _codec(text: str) -> str:
     return text
 
 
-KeySeparator = Annotated[
-    str | None,
-    option(
-        "--key-separator",
-        "-K",
-        metavar="SEP",
-        help=r"The separator between key and value, for example : or \t. Lines without it have no key.",
-    ),
-]
-Partition = Annotated[
-    int | None,
-    option(
-        "--partition",
-        "-p",
-        min=0,
-        max=(1 << 31) - 1,
-        help="The partition. Default: the one of the key's hash, as in Kafka's own clients, or any.",
-    ),
-]
-Headers = Annotated[
-    list[str] | None,
-    option(
-        "--header",
-        "-H",
-        metavar="NAME=VALUE",
-        help="A header, NAME=VALUE, of every record. May be repeated.",
-    ),
-]
-Null = Annotated[
-    bool,
-    option(
-        "--null",
-        "-Z",
-        help="Write an empty value as null. In a compacted topic, it deletes its key.",
-    ),
-]
-Compression = Annotated[
-    str,
-    option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
-]
-TransactionalId = Annotated[
-    str | None,
-    option(
-        "--transactional-id",
-        metavar="ID",
-        help="Write all lines in one transaction of this producer, and commit it at the end.",
-        panel=_TRANSACTIONS,
-    ),
-]
-Abort = Annotated[bool, option("--abort", help="Abort instead of committing.", panel=_TRANSACTIONS)]
-RecordsPerTransaction = Annotated[
-    int | None,
-    option(
-        "--records-per-transaction",
-        min=1,
-        metavar="N",
-        help="End a transaction after each N records, and begin another.",
-        panel=_TRANSACTIONS,
-    ),
-]
-
-
 def _input_format(text: str) -> str:
     if text not in _FORMATS:
         raise click.BadParameter(f"{text!r} is not a format: write {' or '.join(_FORMATS)}")
     return text
 
 
-InputFormat = Annotated[
-    str,
-    option(
-        "--format",
-        "-f",
-        parser=_input_format,
-        metavar="|".join(_FORMATS),
-        help="lines: a line is a value; json: a line is an object with key, value, headers, partition, timestamp.",
-    ),
-]
-Files = Annotated[
-    list[Path] | None,
-    option(
-        "--file", metavar="FILE", help="Read this file instead of standard input. May be repeated."
-    ),
-]
-Whole = Annotated[bool, option("--whole", help="Write each file as one record.")]
-
-
 def produce(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
-    key_separator: KeySeparator = None,
-    partition: Partition = None,
-    header: Headers = None,
-    null: Null = False,
-    compression: Compression = "none",
-    transactional_id: TransactionalId = None,
-    abort: Abort = False,
-    input_format: InputFormat = _LINES,
-    file: Files = None,
-    whole: Whole = False,
-    records_per_transaction: RecordsPerTransaction = None,
+    topic: Annotated[str, argument(help="Name of the topic.")],
+    key_separator: Annotated[
+        str | None,
+        option(
+            "--key-separator",
+            "-K",
+            metavar="SEP",
+            help=r"The separator between key and value, for example : or \t. Lines without it have no key.",
+        ),
+    ] = None,
+    partition: Annotated[
+        int | None,
+        option(
+            "--partition",
+            "-p",
+            min=0,
+            max=(1 << 31) - 1,
+            help="The partition. Default: the one of the key's hash, as in Kafka's own clients, or any.",
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        option(
+            "--header",
+            "-H",
+            metavar="NAME=VALUE",
+            help="A header, NAME=VALUE, of every record. May be repeated.",
+        ),
+    ] = None,
+    null: Annotated[
+        bool,
+        option(
+            "--null",
+            "-Z",
+            help="Write an empty value as null. In a compacted topic, it deletes its key.",
+        ),
+    ] = False,
+    compression: Annotated[
+        str,
+        option("--compression", "-z", parser=_codec, metavar="|".join(_CODECS), help="The codec."),
+    ] = "none",
+    transactional_id: Annotated[
+        str | None,
+        option(
+            metavar="ID",
+            help="Write all lines in one transaction of this producer, and commit it at the end.",
+            panel=_TRANSACTIONS,
+        ),
+    ] = None,
+    abort: Annotated[
+        bool, option(help="Abort instead of committing.", panel=_TRANSACTIONS)
+    ] = False,
+    input_format: Annotated[
+        str,
+        option(
+            "--format",
+            "-f",
+            parser=_input_format,
+            metavar="|".join(_FORMATS),
+            help="lines: a line is a value; json: a line is an object with key, value, headers, partition, timestamp.",
+        ),
+    ] = _LINES,
+    file: Annotated[
+        list[Path] | None,
+        option(metavar="FILE", help="Read this file instead of standard input. May be repeated."),
+    ] = None,
+    whole: Annotated[bool, option(help="Write each file as one record.")] = False,
+    records_per_transaction: Annotated[
+        int | None,
+        option(
+            min=1,
+            metavar="N",
+            help="End a transaction after each N records, and begin another.",
+            panel=_TRANSACTIONS,
+        ),
+    ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
     r"""Writes lines of standard input or of files to a topic, one record per line.
@@ -197,7 +180,6 @@ def _show(topic: str, writer: "Writer") -> None:
             for number, each in sorted(writer.written.items())
         ),
     )
-    print_collected()
 
 
 def _records(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from lacuna.cli.command_line import Group, argument, option
 from lacuna.cli.config_file import check_profile, profiles_path, read_profiles
-from lacuna.cli.console import print_collected, print_line, table
+from lacuna.cli.console import print_line, table
 from lacuna.cli.errors import fail
 
 app = Group(help="Lists, sets and chooses profiles: names for clusters.")
 
-Name = Annotated[str, argument(help="Name of the profile.", show_default=False)]
+Name = Annotated[str, argument(help="Name of the profile.")]
 
 
 @app.adds("list", shows=True)
@@ -26,7 +26,6 @@ def list_profiles() -> None:
             for name, given in sorted(profiles.options.items())
         ),
     )
-    print_collected()
 
 
 @app.adds("set")

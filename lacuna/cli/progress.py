@@ -1,7 +1,7 @@
 """Progress on standard error: a bar on a terminal, or lines."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 from rich.markup import escape
@@ -110,28 +110,22 @@ class _Lines(Shown):
             self.stage(self._expected(amount))
 
 
-@contextmanager
 def bytes_done(
     expected: Callable[[int], str] | None = None, *, has_lines: bool = True
-) -> Iterator[Shown]:
+) -> AbstractContextManager[Shown]:
     """Shows the number of finished bytes. Without a terminal, prints lines if `has_lines`."""
     columns = DownloadColumn(binary_units=True), _Speed(), TimeRemainingColumn()
-    with _shown(_Lines(expected) if has_lines else Shown(), *columns) as progress:
-        yield progress
+    return _shown(_Lines(expected) if has_lines else Shown(), *columns)
 
 
-@contextmanager
-def tasks_done() -> Iterator[Shown]:
+def tasks_done() -> AbstractContextManager[Shown]:
     """Shows the number of finished tasks. Without a terminal, prints a line for each stage."""
-    with _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
-        yield progress
+    return _shown(_Lines(None), MofNCompleteColumn(), TimeElapsedColumn())
 
 
-@contextmanager
-def offsets_done() -> Iterator[Shown]:
+def offsets_done() -> AbstractContextManager[Shown]:
     """Shows the number of finished offsets on a terminal."""
-    with _shown(Shown(), MofNCompleteColumn(), TimeElapsedColumn()) as progress:
-        yield progress
+    return _shown(Shown(), MofNCompleteColumn(), TimeElapsedColumn())
 
 
 @contextmanager

@@ -7,22 +7,15 @@ from lacuna.cli.answers import check
 from lacuna.cli.errors import fail
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import LAG
+from lacuna.operating.exchanges.topics import DESCRIBE_CONFIGS, LIST_OFFSETS, METADATA
 from lacuna.operating.kafka import KafkaConnection
 from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
 )
-from lacuna.wire.messages.topics import (
-    METADATA_REQUEST,
-    METADATA_RESPONSE,
-    MetadataRequest,
-    MetadataRequestTopic,
-    MetadataResponseTopic,
-)
+from lacuna.wire.messages.topics import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
 LATEST, EARLIEST = -1, -2
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
@@ -46,17 +39,14 @@ async def topic_metadata(
     """Return the metadata of a topic, or of all. With `creates`, the cluster may create a missing topic."""
     topics = None if name is None else [MetadataRequestTopic(name=name)]
     request = MetadataRequest(topics, allow_auto_topic_creation=creates)
-    return (await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, request)).topics
+    return (await connection.ask(*METADATA, request)).topics
 
 
 async def topic_offsets(
     connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
 ) -> dict[int, int]:
-    offsets = {}
-    for partition in await list_offsets(connection, name, partitions, timestamp, isolation):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        offsets[partition.partition_index] = partition.offset
-    return offsets
+    timestamps = dict.fromkeys(partitions, timestamp)
+    return _offsets_in(name, await list_offsets(connection, name, timestamps, isolation))
 
 
 async def topic_lags(
@@ -64,31 +54,25 @@ async def topic_lags(
 ) -> dict[int, int]:
     """Return the number of records left for a read_committed consumer after its position in each partition."""
     timestamps = {partition: LAG - position for partition, position in positions.items()}
-    lags = {}
-    for partition in await _list_offsets(connection, name, timestamps, READ_COMMITTED):
-        check(partition.error_code, f"partition {partition.partition_index} of {name}")
-        lags[partition.partition_index] = partition.offset
-    return lags
+    return _offsets_in(name, await list_offsets(connection, name, timestamps, READ_COMMITTED))
+
+
+def _offsets_in(name: str, answers: Sequence[wire.ListOffsetsPartitionResponse]) -> dict[int, int]:
+    for each in answers:
+        check(each.error_code, f"partition {each.partition_index} of {name}")
+    return {each.partition_index: each.offset for each in answers}
 
 
 async def list_offsets(
-    connection: KafkaConnection, name: str, partitions: list[int], timestamp: int, isolation: int
-) -> Sequence[wire.ListOffsetsPartitionResponse]:
-    """Return an agent's answer for each partition."""
-    return await _list_offsets(connection, name, dict.fromkeys(partitions, timestamp), isolation)
-
-
-async def _list_offsets(
     connection: KafkaConnection, name: str, timestamps: Mapping[int, int], isolation: int
 ) -> Sequence[wire.ListOffsetsPartitionResponse]:
+    """Return an agent's answer for each partition."""
     queries = [
         wire.ListOffsetsPartition(each, timestamp=timestamp)
         for each, timestamp in timestamps.items()
     ]
     request = wire.ListOffsetsRequest(-1, isolation, [wire.ListOffsetsTopic(name, queries)])
-    response = await connection.ask(
-        wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, 9, request
-    )
+    response = await connection.ask(*LIST_OFFSETS, request)
     return response.topics[0].partitions
 
 
@@ -97,7 +81,7 @@ async def topic_configs(
 ) -> Sequence[DescribeConfigsResourceResult] | None:
     """Return the configs of a topic, or None if the user may not see them, as a producer need not."""
     request = DescribeConfigsRequest([DescribeConfigsResource(TOPIC_RESOURCE, name, None)])
-    response = await connection.ask(DESCRIBE_CONFIGS_REQUEST, DESCRIBE_CONFIGS_RESPONSE, 4, request)
+    response = await connection.ask(*DESCRIBE_CONFIGS, request)
     (result,) = response.results
     if result.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return None

@@ -5,10 +5,11 @@ from typing import Annotated, Final
 
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, is_for_people, print_collected, print_done, table
+from lacuna.cli.console import asynchronous, is_for_people, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
+from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import client_quotas as wire
 
@@ -46,12 +47,7 @@ Host = Annotated[
 async def list_quotas(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists all quotas. A * stands for all users, clients or hosts without quotas of their own."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.DESCRIBE_CLIENT_QUOTAS_REQUEST,
-            wire.DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-            1,
-            wire.DescribeClientQuotasRequest(),
-        )
+        response = await connection.ask(*DESCRIBE_CLIENT_QUOTAS, wire.DescribeClientQuotasRequest())
     check(response.error_code, "quotas", response.error_message)
     rows = []
     for entry in response.entries or ():
@@ -86,7 +82,6 @@ def set_quotas(
     _alter(entity, changes, bootstrap)
     whose = _words(entity)
     print_done(f"set {', '.join(quotas)} for {whose}", whose=whose, quotas=", ".join(quotas))
-    print_collected()
 
 
 @app.adds("remove", shows=True)
@@ -104,7 +99,6 @@ def remove_quotas(
     _alter(entity, [wire.OpData(_key(each), 0.0, remove=True) for each in quotas], bootstrap)
     whose = _words(entity)
     print_done(f"removed {', '.join(quotas)} of {whose}", whose=whose, quotas=", ".join(quotas))
-    print_collected()
 
 
 @asynchronous
@@ -113,9 +107,7 @@ async def _alter(
 ) -> None:
     request = wire.AlterClientQuotasRequest([wire.EntryData(entity, changes)])
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.ALTER_CLIENT_QUOTAS_REQUEST, wire.ALTER_CLIENT_QUOTAS_RESPONSE, 1, request
-        )
+        response = await connection.ask(*ALTER_CLIENT_QUOTAS, request)
     (result,) = response.entries
     check(result.error_code, f"quotas of {_words(entity)}", result.error_message)
 

@@ -1,6 +1,6 @@
 """`lacuna groups reset` and `delete-offsets`: change or delete the offsets of a group."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
@@ -13,33 +13,27 @@ from lacuna.cli.records.finding import find
 from lacuna.cli.records.points import parse_from
 from lacuna.cli.units import show_count
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.operating.exchanges.groups import (
+    DESCRIBE_SHARE_GROUP_OFFSETS,
+    LIST_GROUPS,
+    OFFSET_FETCH,
+)
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.operating.points import Kind, Point
 from lacuna.wire.messages import share_groups as wire
-from lacuna.wire.messages.groups import (
-    LIST_GROUPS_REQUEST,
-    LIST_GROUPS_RESPONSE,
-    ListedGroup,
-    ListGroupsRequest,
-)
-from lacuna.wire.messages.offsets import (
-    OFFSET_FETCH_REQUEST,
-    OFFSET_FETCH_RESPONSE,
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-)
+from lacuna.wire.messages.groups import ListedGroup, ListGroupsRequest
+from lacuna.wire.messages.offsets import OffsetFetchRequest, OffsetFetchRequestGroup
 
 
 @asynchronous
 async def reset(
-    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    group: Annotated[str, argument(help="ID of the group.")],
     to: Annotated[
         str,
         option(
-            "--to",
             help="Where the group continues: earliest, end, end-100, an offset, a time such as 2026-11-26T13:00, or "
-            "10m for ten minutes ago.",
+            "10m for ten minutes ago."
         ),
     ],
     topic: Annotated[
@@ -51,11 +45,7 @@ async def reset(
         ),
     ] = None,
     execute: Annotated[
-        bool,
-        option(
-            "--execute",
-            help="Commit the offsets. Without this option, the command only shows them.",
-        ),
+        bool, option(help="Commit the offsets. Without this option, the command only shows them.")
     ] = False,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -68,7 +58,7 @@ async def reset(
     point = parse_from(to, SystemWallClock().now_ms(), "--to")
     shares = await _check_empty(bootstrap, group) == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        read = _first_unfinished if shares else _committed
+        read = _first_unfinished if shares else committed_offsets
         committed = await read(connection, group)
     topics = topic or sorted({name for name, _ in committed})
     if not topics:
@@ -98,7 +88,7 @@ async def reset(
 
 @asynchronous
 async def delete(
-    group: Annotated[str, argument(help="ID of the group.", show_default=False)],
+    group: Annotated[str, argument(help="ID of the group.")],
     topic: Annotated[
         list[str],
         option("--topic", "-t", help="Delete the offsets in this topic. May be repeated."),
@@ -115,7 +105,7 @@ async def delete(
         check(ErrorCode.GROUP_ID_NOT_FOUND, f"group {group}")
     shares = found is not None and found.group_type == SHARE
     async with KafkaConnection(bootstrap) as connection:
-        read = _first_unfinished if shares else _committed
+        read = _first_unfinished if shares else committed_offsets
         offsets = {
             place: at
             for place, at in (await read(connection, group)).items()
@@ -152,20 +142,24 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
     """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
-    for response in await ask_every_agent(
-        bootstrap, LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-    ):
+    every = await listed_groups(bootstrap)
+    return next((each for each in every if each.group_id == group), None)
+
+
+async def listed_groups(bootstrap: Agents) -> Sequence[ListedGroup]:
+    """Return the groups of all agents. Raises UserError."""
+    responses = await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest())
+    for response in responses:
         check(response.error_code, "groups")
-        for listed in response.groups:
-            if listed.group_id == group:
-                return listed
-    return None
+    return sorted(group for response in responses for group in response.groups)
 
 
-async def _committed(connection: KafkaConnection, group: str) -> Mapping[tuple[str, int], int]:
+async def committed_offsets(
+    connection: KafkaConnection, group: str
+) -> Mapping[tuple[str, int], int]:
     """Return the committed offsets of a group by topic and partition."""
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=None)])
-    response = await connection.ask(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 9, request)
+    response = await connection.ask(*OFFSET_FETCH, request)
     (fetched,) = response.groups
     check(fetched.error_code, f"group {group}")
     return {
@@ -192,9 +186,7 @@ async def share_offsets(
 ) -> wire.DescribeShareGroupOffsetsResponseGroup:
     """Return the offsets of a share group in all its partitions. Raises UserError."""
     response = await connection.ask(
-        wire.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
-        wire.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
-        1,
+        *DESCRIBE_SHARE_GROUP_OFFSETS,
         wire.DescribeShareGroupOffsetsRequest(
             [wire.DescribeShareGroupOffsetsRequestGroup(group, None)]
         ),

@@ -138,7 +138,6 @@ class LinesOfJson(logging.Formatter):
     """Formats each event as one JSON object on a line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of an event."""
         event: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration
-from lacuna.cli.console_options import check_installed, decoding_of, host_names
+from lacuna.cli.console_options import check_installed, decoding_of
 from lacuna.cli.location import find_place
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, Control, Data, Verbose
 from lacuna.cli.places import DEFAULT_CONSOLE, ConsoleVisitors, LogLines
@@ -47,7 +47,7 @@ def console(given: Given) -> None:
     check_installed()
     place = find_place(given.control, given.data, given.bootstrap)
     visitors = given.settings.make(ConsoleVisitors)
-    decoding = decoding_of(visitors.registry, visitors.registry_login)
+    decoding = decoding_of(visitors)
     with listen(given.listen_on, "--listen") as listener:
         from lacuna.console.serving import console_of_others
 
@@ -56,7 +56,7 @@ def console(given: Given) -> None:
                 listener,
                 place,
                 given.bootstrap,
-                names=host_names(visitors.hosts),
+                names=visitors.names(),
                 may_write=visitors.writes,
                 decoding=decoding,
             ) as served:

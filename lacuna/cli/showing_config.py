@@ -10,16 +10,14 @@ from lacuna.base.setting import Setting, as_text
 from lacuna.cli.command_line import argument
 from lacuna.cli.config_file import file_of, keys_of, variable_of
 from lacuna.cli.configuration import configure, source_of
-from lacuna.cli.console import print_collected, table
+from lacuna.cli.console import table
 from lacuna.cli.entries import LazyGroup
 from lacuna.cli.errors import fail
 
 
 def config(
     context: click.Context,
-    command: Annotated[
-        list[str], argument(help="A command, such as `up` or `topics create`.", show_default=False)
-    ],
+    command: Annotated[list[str], argument(help="A command, such as `up` or `topics create`.")],
 ) -> None:
     """Shows the options of a command with their variables and values.
 
@@ -31,7 +29,6 @@ def config(
         ("option", "key", "variable", "value", "from"),
         [_file(own), *_options(own), *_settings(own)],
     )
-    print_collected()
 
 
 def _context(context: click.Context, words: Sequence[str]) -> click.Context:

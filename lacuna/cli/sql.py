@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from lacuna.cli.command_line import argument, option
-from lacuna.cli.console import print_collected, table
+from lacuna.cli.console import table
 from lacuna.cli.errors import fail
 from lacuna.cli.location import locate
 from lacuna.cli.options import JobPlace
@@ -15,14 +15,12 @@ def sql(
     statement: Annotated[
         str,
         argument(
-            help="A statement in DuckDB's SQL, in which topics are tables, such as 'SELECT count(*) FROM orders'.",
-            show_default=False,
+            help="A statement in DuckDB's SQL, in which topics are tables, such as 'SELECT count(*) FROM orders'."
         ),
     ],
     at: Annotated[
         str | None,
         option(
-            "--at",
             metavar="TIME",
             help="Read the topics as they were at this time, up to one cut: 2026-11-26T13:00, milliseconds since 1970, "
             "or -15m for fifteen minutes ago.",
@@ -47,7 +45,6 @@ def sql(
     with answer(source, statement, as_of=at) as found:
         names = [column[0] for column in found.description or ()]
         table(names, _rows(found))
-    print_collected()
 
 
 def _rows(found: Any) -> Iterator[Iterable[object]]:

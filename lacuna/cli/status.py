@@ -36,12 +36,7 @@ Part = tuple[str, str, object]
 def status(
     watch: Annotated[
         str | None,
-        option(
-            "--watch",
-            alone="5s",
-            metavar="PAUSE",
-            help="Look again and again, with this pause: 5s.",
-        ),
+        option(alone="5s", metavar="PAUSE", help="Look again and again, with this pause: 5s."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:

@@ -14,11 +14,10 @@ from lacuna.operating.travel import travel
 
 @asynchronous
 async def time_travel(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     at: Annotated[
         str,
         option(
-            "--at",
             metavar="TIME",
             help="A time such as 2026-11-26T13:00 (local time unless it names a zone), milliseconds since 1970, or "
             "-15m for fifteen minutes ago.",

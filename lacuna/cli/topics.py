@@ -26,14 +26,19 @@ from lacuna.cli.units import parse_duration, show_count, show_duration, show_siz
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import effective
 from lacuna.operating.changing import with_unit
+from lacuna.operating.exchanges.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.points import Kind, Point
 from lacuna.operating.relayed import relayed
 from lacuna.operating.sizes import sizes_of_topics
 from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -41,13 +46,12 @@ from lacuna.wire.messages.configs import (
 
 #: Kafka's number → the source of a config's value. All other numbers mean the topic itself.
 SOURCES = {3: "for all brokers", 5: "default"}
-DELETE_TIMEOUT_MS = 30_000
-CREATE_TIMEOUT_MS = 30_000
+TIMEOUT_MS = 30_000
 SET_CONFIG, DELETE_CONFIG = 0, 1
 
 app = Group(help="Lists, describes, creates, alters, trims and deletes topics.")
 
-Name = Annotated[str, argument(help="Name of the topic.", show_default=False)]
+Name = Annotated[str, argument(help="Name of the topic.")]
 
 
 @app.adds("list", shows=True)
@@ -56,7 +60,6 @@ async def list_topics(
     rates: Annotated[
         str | None,
         option(
-            "--rates",
             alone="2s",
             metavar="TIME",
             help="Show the records a second too, as the rate, measured for this time: 2s.",
@@ -178,12 +181,7 @@ async def create_topic(
     configs = [wire.CreatableTopicConfig(key, value) for key, value in _configs_given(config or [])]
     topic = wire.CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.CREATE_TOPICS_REQUEST,
-            wire.CREATE_TOPICS_RESPONSE,
-            7,
-            wire.CreateTopicsRequest([topic]),
-        )
+        response = await connection.ask(*CREATE_TOPICS, wire.CreateTopicsRequest([topic]))
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
     topic_id = show_id(result.topic_id)
@@ -231,20 +229,15 @@ async def alter_topic(
         if changes:
             resource = AlterConfigsResource(TOPIC_RESOURCE, name, changes)
             altered = await connection.ask(
-                INCREMENTAL_ALTER_CONFIGS_REQUEST,
-                INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-                1,
-                IncrementalAlterConfigsRequest([resource]),
+                *INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([resource])
             )
             (result,) = altered.responses
             check(result.error_code, f"configs of {name}", result.error_message)
         if partitions is not None:
             raised = await connection.ask(
-                wire.CREATE_PARTITIONS_REQUEST,
-                wire.CREATE_PARTITIONS_RESPONSE,
-                3,
+                *CREATE_PARTITIONS,
                 wire.CreatePartitionsRequest(
-                    [wire.CreatePartitionsTopic(name, partitions, None)], CREATE_TIMEOUT_MS
+                    [wire.CreatePartitionsTopic(name, partitions, None)], TIMEOUT_MS
                 ),
             )
             (outcome,) = raised.results
@@ -268,12 +261,10 @@ def delete_topic(
 
 @asynchronous
 async def _delete(name: str, bootstrap: Agents) -> None:
-    request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=DELETE_TIMEOUT_MS)
+    request = wire.DeleteTopicsRequest([wire.DeleteTopicState(name)], timeout_ms=TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
         await existing_topic(connection, name)
-        response = await connection.ask(
-            wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE, 6, request
-        )
+        response = await connection.ask(*DELETE_TOPICS, request)
     (result,) = response.responses
     check(result.error_code, f"topic {name}", result.error_message)
     print_done(f"deleted {name}", topic=name)
@@ -285,7 +276,6 @@ def trim_topic(
     before: Annotated[
         str,
         option(
-            "--before",
             metavar="WHERE",
             help="Where the log begins afterwards: end, end-100, an offset, a time such as 2026-11-26T13:00, or 7d for "
             "seven days ago.",
@@ -322,13 +312,9 @@ def trim_topic(
 @asynchronous
 async def _trim(name: str, offsets: Mapping[int, int], bootstrap: Agents) -> None:
     partitions = [wire.DeleteRecordsPartition(index, offset) for index, offset in offsets.items()]
-    request = wire.DeleteRecordsRequest(
-        [wire.DeleteRecordsTopic(name, partitions)], DELETE_TIMEOUT_MS
-    )
+    request = wire.DeleteRecordsRequest([wire.DeleteRecordsTopic(name, partitions)], TIMEOUT_MS)
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.DELETE_RECORDS_REQUEST, wire.DELETE_RECORDS_RESPONSE, 2, request
-        )
+        response = await connection.ask(*DELETE_RECORDS, request)
     results = response.topics[0].partitions
     for each in results:
         check(each.error_code, f"partition {each.partition_index} of {name}")

@@ -11,6 +11,11 @@ from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, AskedPlace, Bootstrap
 from lacuna.operating.blame import blame
 from lacuna.operating.control import open_control
+from lacuna.operating.exchanges.transactions import (
+    DESCRIBE_TRANSACTIONS,
+    LIST_TRANSACTIONS,
+    WRITE_TXN_MARKERS,
+)
 from lacuna.operating.kafka import Agents, KafkaConnection, ask_every_agent
 from lacuna.wire.messages import transactions as wire
 
@@ -21,9 +26,7 @@ app = Group(
 ONGOING = "Ongoing"
 _IDS_AT_ONCE = 500
 
-TransactionalId = Annotated[
-    str, argument(help="transactional.id of the producer.", show_default=False)
-]
+TransactionalId = Annotated[str, argument(help="transactional.id of the producer.")]
 
 
 @app.adds("list", shows=True)
@@ -50,9 +53,7 @@ async def list_transactions(
     states = [ONGOING] if is_open else state or ()
     responses = await ask_every_agent(
         bootstrap,
-        wire.LIST_TRANSACTIONS_REQUEST,
-        wire.LIST_TRANSACTIONS_RESPONSE,
-        1,
+        *LIST_TRANSACTIONS,
         wire.ListTransactionsRequest(states, duration_filter=longer_than_ms),
     )
     for response in responses:
@@ -80,9 +81,7 @@ async def _show_open(bootstrap: Agents, ids: Sequence[str]) -> None:
     async with KafkaConnection(bootstrap) as connection:
         for start in range(0, len(ids), _IDS_AT_ONCE):
             described = await connection.ask(
-                wire.DESCRIBE_TRANSACTIONS_REQUEST,
-                wire.DESCRIBE_TRANSACTIONS_RESPONSE,
-                0,
+                *DESCRIBE_TRANSACTIONS,
                 wire.DescribeTransactionsRequest(ids[start : start + _IDS_AT_ONCE]),
             )
             found += [
@@ -148,12 +147,7 @@ async def abort_transaction(
             wire.WritableTxnMarkerTopic(topic.topic, topic.partitions) for topic in state.topics
         ]
         marker = wire.WritableTxnMarker(state.producer_id, state.producer_epoch, topics=topics)
-        response = await connection.ask(
-            wire.WRITE_TXN_MARKERS_REQUEST,
-            wire.WRITE_TXN_MARKERS_RESPONSE,
-            1,
-            wire.WriteTxnMarkersRequest([marker]),
-        )
+        response = await connection.ask(*WRITE_TXN_MARKERS, wire.WriteTxnMarkersRequest([marker]))
     for topic in response.markers[0].topics:
         for partition in topic.partitions:
             check(partition.error_code, f"{transactional_id} on {topic.name}")
@@ -167,7 +161,7 @@ async def abort_transaction(
 @app.adds("blame", shows=True)
 @asynchronous
 async def blame_transactions(
-    topic: Annotated[str, argument(help="Name of the topic.", show_default=False)],
+    topic: Annotated[str, argument(help="Name of the topic.")],
     place: AskedPlace,
 ) -> None:
     """Shows the transactions that consumers of a topic wait for, and how many records their end would release.
@@ -217,10 +211,7 @@ async def blame_transactions(
 
 async def _describe(connection: KafkaConnection, transactional_id: str) -> wire.TransactionState:
     response = await connection.ask(
-        wire.DESCRIBE_TRANSACTIONS_REQUEST,
-        wire.DESCRIBE_TRANSACTIONS_RESPONSE,
-        0,
-        wire.DescribeTransactionsRequest([transactional_id]),
+        *DESCRIBE_TRANSACTIONS, wire.DescribeTransactionsRequest([transactional_id])
     )
     (state,) = response.transaction_states
     check(state.error_code, f"transactional id {transactional_id}")

@@ -15,10 +15,10 @@ import click
 from lacuna.base.data_folder import ADDRESS_NAME, STORE_NAME, leave
 from lacuna.base.setting import Value
 from lacuna.cli import places, tables
-from lacuna.cli.agent_options import AgentOptions, named_store, with_given_keys
+from lacuna.cli.agent_options import AgentOptions, named_store, shared_journal, with_given_keys
 from lacuna.cli.command_line import option, takes
 from lacuna.cli.configuration import Configuration, is_typed, print_configuration
-from lacuna.cli.console_options import ConsoleOptions, host_names
+from lacuna.cli.console_options import ConsoleOptions
 from lacuna.cli.errors import fail
 from lacuna.cli.greeting import greeting
 from lacuna.cli.losses import go_on_with_shared, go_on_without
@@ -67,30 +67,23 @@ class Given:
     moto: Annotated[
         bool,
         option(
-            "--moto",
             help="Keep everything in an S3 server in memory, for experiments. All data, including the journal, is lost "
             "at the end.",
             panel="Where to keep the records",
         ),
     ] = False
     accept_loss: AcceptLoss = False
-    no_console: Annotated[
-        bool, option("--no-console", help="Serve no web console.", panel="Web console")
-    ] = False
+    no_console: Annotated[bool, option(help="Serve no web console.", panel="Web console")] = False
     print_config: PrintConfig = False
     verbose: Verbose = False
 
     def console(self) -> ConsoleOptions:
         """Return the web console that these options ask for."""
         chosen = self.settings.chosen["console.listen"]
-        visitors = self.settings.make(places.ConsoleVisitors)
         return ConsoleOptions(
             address="" if self.no_console or chosen.value == places.OFF else str(chosen.value),
             is_chosen=not chosen.is_default,
-            names=host_names(visitors.hosts),
-            may_write=visitors.writes,
-            registry=visitors.registry,
-            registry_login=visitors.registry_login,
+            visitors=self.settings.make(places.ConsoleVisitors),
         )
 
 
@@ -116,7 +109,7 @@ def _serve(given: Given, options: AgentOptions) -> None:
     """Prepares the data folder and the journal, and serves until Ctrl-C."""
     settings = options.configuration
     data = Path(settings.make(places.DataFolder).data)
-    shared = _shared_journal(settings, options.url)
+    shared = shared_journal(settings, options.url)
     make_folder(data)
     if given.accept_loss and shared is not None:
         asyncio.run(go_on_with_shared(shared, options.open_store))
@@ -146,13 +139,6 @@ def _store_url(settings: Configuration) -> str:
         )
     folder = Path(settings.make(places.DataFolder).data) / "objects"
     return with_given_keys(settings, named or folder_url(folder))
-
-
-def _shared_journal(settings: Configuration, url: str) -> SharedJournalOptions | None:
-    """Return the journal that --journal names, or None for one in the data folder."""
-    journal = settings.make(places.JournalPlace).journal
-    lease = settings.make(places.LeaderLease).lease_ms / 1000
-    return SharedJournalOptions(journal, url, lease) if journal else None
 
 
 def _on_moto(settings: Configuration, stack: ExitStack) -> Configuration:

@@ -1,27 +1,25 @@
 """`lacuna users`: list, add, remove users that authenticate with SCRAM or PLAIN (KIP-554)."""
 
-import asyncio
-from typing import Annotated, Final
+from typing import Annotated
 
 import click
 
-from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS, MECHANISM_NAMES
+from lacuna.agent.security.sasl.users import LEAST_ITERATIONS, MECHANISM_NAMES
 from lacuna.base.secret import read_secret
 from lacuna.cli.answers import check
 from lacuna.cli.command_line import Group, argument, option
-from lacuna.cli.console import asynchronous, print_collected, print_done, table
+from lacuna.cli.console import asynchronous, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.operating.changing import upsertions
+from lacuna.operating.changing import remove_user, set_password
+from lacuna.operating.exchanges.access import DESCRIBE_USER_SCRAM_CREDENTIALS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import security as wire
 
-_VERSION: Final = 0
-
 app = Group(help="Lists, adds and removes users and their passwords.")
 
-User = Annotated[str, argument(help="Name of the user.", show_default=False)]
+User = Annotated[str, argument(help="Name of the user.")]
 
 
 @app.adds("list", shows=True)
@@ -30,10 +28,7 @@ async def list_users(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Lists users and their mechanisms."""
     async with KafkaConnection(bootstrap) as connection:
         response = await connection.ask(
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-            _VERSION,
-            wire.DescribeUserScramCredentialsRequest(None),
+            *DESCRIBE_USER_SCRAM_CREDENTIALS, wire.DescribeUserScramCredentialsRequest(None)
         )
     check(response.error_code, "users", response.error_message)
     rows = [
@@ -50,13 +45,12 @@ def add(
     password: Annotated[
         str | None,
         option(
-            "--password",
             metavar="REFERENCE",
             help="Source of the password: file:PATH, env:NAME or command:LINE. By default, the command prompts for it.",
         ),
     ] = None,
     iterations: Annotated[
-        int, option("--iterations", min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
+        int, option(min=LEAST_ITERATIONS, max=16384, help="Iterations of the hash.")
     ] = LEAST_ITERATIONS,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
 ) -> None:
@@ -65,42 +59,26 @@ def add(
         secret = str(click.prompt("Password", hide_input=True, confirmation_prompt=True)).encode()
     else:
         secret = read_secret(password, "--password")
-    changes = upsertions(user, secret, iterations)
-    asyncio.run(_alter(bootstrap, user, wire.AlterUserScramCredentialsRequest((), changes)))
+    _store(user, secret, iterations, bootstrap)
     print_done(f"{user} can authenticate with the password", user=user)
-    print_collected()
+
+
+@asynchronous
+async def _store(user: str, password: bytes, iterations: int, bootstrap: Agents) -> None:
+    async with KafkaConnection(bootstrap) as connection:
+        for refused in await set_password(connection.ask, user, password, iterations):
+            check(refused.error_code, user, refused.message)
 
 
 @app.adds("remove", shows=True)
 @asynchronous
 async def remove(user: User, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     """Removes a user. Open connections stay open."""
-    changes = [wire.ScramCredentialDeletion(user, mechanism) for mechanism in HASHES]
-    removed = False
-    for change in changes:
-        request = wire.AlterUserScramCredentialsRequest([change], ())
-        removed |= await _alter(bootstrap, user, request, may_be_missing=True)
-    if not removed:
-        fail(f"the user {user} does not exist; `lacuna users list` shows the existing users")
-    print_done(f"{user} is removed", user=user)
-
-
-async def _alter(
-    bootstrap: Agents,
-    user: str,
-    request: wire.AlterUserScramCredentialsRequest,
-    may_be_missing: bool = False,
-) -> bool:
-    """Returns whether the change was made. Raises UserError, except for a missing user if `may_be_missing`."""
     async with KafkaConnection(bootstrap) as connection:
-        response = await connection.ask(
-            wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-            wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-            _VERSION,
-            request,
-        )
-    for result in response.results:
-        if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-            return False
-        check(result.error_code, user, result.error_message)
-    return True
+        for refused in await remove_user(connection.ask, user):
+            if refused.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+                fail(
+                    f"the user {user} does not exist; `lacuna users list` shows the existing users"
+                )
+            check(refused.error_code, user, refused.message)
+    print_done(f"{user} is removed", user=user)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from lacuna.cli.console import is_for_people, out, printable, table
 from lacuna.cli.units import show_count, show_size
+from lacuna.cli.verification_page import CELL_NAMES, page
 from lacuna.pipeline.audit import Finding, PartitionReport, Report
 from lacuna.pipeline.audit.picture import Cell
 
@@ -24,14 +25,6 @@ _STYLE: dict[Cell, str] = {
     Cell.DAMAGED: "bold white on red",
 }
 _BLOCK: dict[Cell, str] = {Cell.HOLE: "░", Cell.DAMAGED: "X"}
-_NAME: dict[Cell, str] = {
-    Cell.COMMITTED: "committed",
-    Cell.COMPACTED: "compacted",
-    Cell.ABORTED: "aborted",
-    Cell.HOLE: "hole",
-    Cell.UNDECIDED: "undecided",
-    Cell.DAMAGED: "affected by a finding",
-}
 _FIELDS = (
     "topic",
     "partition",
@@ -134,8 +127,6 @@ def write_json(report: Report, path: Path) -> None:
 
 def write_html(report: Report, path: Path) -> None:
     """Writes the report to `path` as one self-contained HTML page."""
-    from lacuna.cli.verification_page import page
-
     path.write_text(page(report, summary(report), verdict(report)), encoding="utf-8")
 
 
@@ -185,7 +176,7 @@ def _print_pictures(partitions: Iterable[PartitionReport]) -> None:
     legend = Text("Picture: ")
     for cell in Cell:
         legend.append(_BLOCK.get(cell, "█"), _STYLE[cell])
-        legend.append(f" {_NAME[cell]}  ")
+        legend.append(f" {CELL_NAMES[cell]}  ")
     out.print(legend)
     names = [f"{printable(each.topic)} [{each.partition}]" for each in drawn]
     width = max(map(cell_len, names))
@@ -213,7 +204,7 @@ def _print_lines(report: Report) -> None:
     lines += [[_cell(getattr(each, name)) for name in _FIELDS] for each in report.partitions]
     for line in lines:
         click.echo("\t".join(str(cell) for cell in line))
-    legend = ", ".join(f"{cell} {_NAME[cell]}" for cell in Cell)
+    legend = ", ".join(f"{cell} {CELL_NAMES[cell]}" for cell in Cell)
     click.echo(f"# picture: {legend}")
     for finding in report.findings:
         click.echo(f"# {'note' if finding.is_note else 'FOUND'}\t{finding}\t{finding.advice}")

@@ -16,7 +16,7 @@ _COLOUR: Final[dict[Cell, str]] = {
     Cell.UNDECIDED: "#e6b422",
     Cell.DAMAGED: "#a4189b",
 }
-_NAME: Final[dict[Cell, str]] = {
+CELL_NAMES: Final[dict[Cell, str]] = {
     Cell.COMMITTED: "committed",
     Cell.COMPACTED: "compacted",
     Cell.ABORTED: "aborted",
@@ -43,10 +43,12 @@ li { overflow-wrap: anywhere; }
 .legend i { vertical-align: -.1rem; border-radius: .15rem; }
 small { opacity: .75; }
 """
-_HEADINGS: Final = (
-    "partition", "offsets", "extents", "objects", "bytes", "committed", "aborted", "compacted",
-    "holes", "undecided", "findings",
+#: The attributes of a partition that are columns of their own.
+_NUMBERS: Final = (
+    "extents", "objects", "bytes", "committed", "aborted", "compacted", "holes", "undecided",
+    "findings",
 )  # fmt: skip
+_HEADINGS: Final = ("partition", "offsets", *_NUMBERS)
 
 
 def page(report: Report, summary: Iterable[str], verdict: str) -> str:
@@ -75,7 +77,8 @@ def _findings(title: str, findings: Sequence[Finding]) -> str:
 
 def _legend() -> str:
     cells = "".join(
-        f'<span><i style="background:{_COLOUR[cell]}"></i>{_NAME[cell]}</span>' for cell in Cell
+        f'<span><i style="background:{_COLOUR[cell]}"></i>{CELL_NAMES[cell]}</span>'
+        for cell in Cell
     )
     return f'<p class="legend">{cells}</p>'
 
@@ -89,20 +92,7 @@ def _table(partitions: Iterable[PartitionReport]) -> str:
 def _row(each: PartitionReport) -> str:
     numbers = (
         f"{each.log_start_offset:,} to {each.high_watermark:,}",
-        *(
-            f"{number:,}"
-            for number in (
-                each.extents,
-                each.objects,
-                each.bytes,
-                each.committed,
-                each.aborted,
-                each.compacted,
-                each.holes,
-                each.undecided,
-                each.findings,
-            )
-        ),
+        *(f"{getattr(each, name):,}" for name in _NUMBERS),
     )
     cells = "".join(f"<td>{number}</td>" for number in numbers)
     name = f"<td>{escape(each.topic)} [{each.partition}]</td>"
@@ -119,7 +109,7 @@ def _picture(line: str) -> str:
         cell = Cell(letter)
         parts.append(
             f'<rect x="{at}" width="{width}" height="1" fill="{_COLOUR[cell]}">'
-            f"<title>{_NAME[cell]}</title></rect>"
+            f"<title>{CELL_NAMES[cell]}</title></rect>"
         )
         at += width
     return (

@@ -45,49 +45,37 @@ class Given:
         ),
     ] = None
     metadata_only: Annotated[
-        bool,
-        option(
-            "--metadata-only",
-            help=("Check only metadata and the listing of the bucket; read no objects."),
-        ),
+        bool, option(help=("Check only metadata and the listing of the bucket; read no objects."))
     ] = False
     checksums_only: Annotated[
-        bool,
-        option(
-            "--checksums-only", help="Check all checksums, but do not decompress and parse records."
-        ),
+        bool, option(help="Check all checksums, but do not decompress and parse records.")
     ] = False
     keys: Annotated[
         bool,
         option(
-            "--keys",
             help=(
                 "Count the distinct keys of every partition, which reads all records a second time."
-            ),
+            )
         ),
     ] = False
     metadata: Annotated[
         str,
         option(
-            "--metadata",
             help=(
                 "Source of the metadata: control (the control plane) or bucket (its newest metadata "
                 "snapshot)."
-            ),
+            )
         ),
     ] = _SOURCES[0]
     json: Annotated[
         Path | None,
         option(
-            "--json",
-            alone="-",
-            metavar="[FILE]",
-            help="Print the report as JSON, or write it to this file.",
+            alone="-", metavar="[FILE]", help="Print the report as JSON, or write it to this file."
         ),
     ] = None
-    html: Annotated[
-        Path | None, option("--html", help="Write the report as an HTML page to this file.")
-    ] = None
+    html: Annotated[Path | None, option(help="Write the report as an HTML page to this file.")] = (
+        None
+    )
     place: JobPlace
     spark: SparkOptions
 

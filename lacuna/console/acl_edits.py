@@ -3,17 +3,7 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.console.editing import (
-    Done,
-    Edit,
-    Effect,
-    Field,
-    Turn,
-    check,
-    no_fields,
-    on_cluster,
-    to_access,
-)
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import (
     CLUSTER_NAME,
@@ -26,9 +16,10 @@ from lacuna.controlplane.shared.acls import (
 )
 from lacuna.controlplane.shared.principal import parse_principal
 from lacuna.controlplane.shared.security import AclEntry
+from lacuna.operating.changing import word_of
+from lacuna.operating.exchanges.access import CREATE_ACLS, DELETE_ACLS, DESCRIBE_ACLS
 from lacuna.wire.messages import security as wire
 
-_ACLS_VERSION: Final = 3
 _RESOURCES: Final = {
     "topic": ResourceType.TOPIC,
     "group": ResourceType.GROUP,
@@ -37,13 +28,7 @@ _RESOURCES: Final = {
 }
 _PATTERNS: Final = {"literal": PatternType.LITERAL, "prefixed": PatternType.PREFIXED}
 _PERMISSIONS: Final = {"allow": Permission.ALLOW, "deny": Permission.DENY}
-
-
-def _word(name: str) -> str:
-    return "".join(part.capitalize() for part in name.split("_"))
-
-
-_OPERATIONS: Final = {_word(each.name): each for each in Operation if each >= Operation.ALL}
+_OPERATIONS: Final = {word_of(each.name): each for each in Operation if each >= Operation.ALL}
 _REMOVES: Final = "/edit/acl/remove"
 
 
@@ -66,12 +51,7 @@ class AclRow(NamedTuple):
 
 async def rows(turn: Turn) -> list[AclRow]:
     """Return the cluster's ACLs in order. Raises NotAllowed and BadRequest."""
-    response = await turn.ask(
-        wire.DESCRIBE_ACLS_REQUEST,
-        wire.DESCRIBE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.DescribeAclsRequest(*AclFilter()),
-    )
+    response = await turn.ask(*DESCRIBE_ACLS, wire.DescribeAclsRequest(*AclFilter()))
     check(response.error_code, "ACLs", response.error_message)
     found = [
         AclEntry(*(*resource[:3], *acl)) for resource in response.resources for acl in resource.acls
@@ -80,7 +60,7 @@ async def rows(turn: Turn) -> list[AclRow]:
         AclRow(
             acl.principal,
             Permission(acl.permission).name.lower(),
-            _word(Operation(acl.operation).name),
+            word_of(Operation(acl.operation).name),
             ResourceType(acl.resource_type).name.lower().replace("_", " "),
             acl.resource_name,
             PatternType(acl.pattern_type).name.lower(),
@@ -163,10 +143,7 @@ async def _preview_acl(turn: Turn) -> Effect:
 
 async def _add_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        wire.CREATE_ACLS_REQUEST,
-        wire.CREATE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.CreateAclsRequest([wire.AclCreation(*_acl_of(turn))]),
+        *CREATE_ACLS, wire.CreateAclsRequest([wire.AclCreation(*_acl_of(turn))])
     )
     (result,) = response.results
     check(result.error_code, "ACL", result.error_message)
@@ -179,10 +156,7 @@ async def _preview_no_acl(turn: Turn) -> Effect:
 
 async def _remove_acl(turn: Turn) -> Done:
     response = await turn.ask(
-        wire.DELETE_ACLS_REQUEST,
-        wire.DELETE_ACLS_RESPONSE,
-        _ACLS_VERSION,
-        wire.DeleteAclsRequest([wire.DeleteAclsFilter(*_acl_of(turn))]),
+        *DELETE_ACLS, wire.DeleteAclsRequest([wire.DeleteAclsFilter(*_acl_of(turn))])
     )
     (result,) = response.filter_results
     check(result.error_code, "ACL", result.error_message)
@@ -206,7 +180,6 @@ EDITS: Final = (
         title="Remove an ACL",
         button="Remove",
         needs=on_cluster(Operation.ALTER),
-        fields=no_fields,
         preview=_preview_no_acl,
         apply=_remove_acl,
         on="row",

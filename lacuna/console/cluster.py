@@ -11,14 +11,12 @@ from starlette.responses import RedirectResponse, Response
 from lacuna.console import limits
 from lacuna.console.rights import Rights
 from lacuna.console.site import Paging, Site, link, rights_of
-from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import MIRROR_SOURCE
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges
-from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating import questions
 
 _SUMMED = ("puts", "gets", "heads", "lists", "deletes", "bytes_written", "bytes_read", "dollars")
 
@@ -31,9 +29,8 @@ async def page(site: Site, request: Request) -> Response:
     sample = await site.sampler.newest()
     rates = site.sampler.rates(sample)
     topics = control.cluster.topics_by_id.values()
-    groups = await control.call(Command(list_groups=ListGroups()))
-    listing = ListTransactions(duration_ms=-1)
-    transactions = await control.call(Command(list_transactions=listing))
+    groups = await questions.groups(control)
+    transactions = await questions.transactions(control)
     described = await site.sources.describe_cluster()
     leased = {each.agent.node_id for each in described.agents}
     return site.render(
@@ -50,10 +47,8 @@ async def page(site: Site, request: Request) -> Response:
         waiting=sum(topic.waiting for topic in sample.topics.values()),
         rate=sum(rates.values()) if rates else None,
         left_out=sample.left_out,
-        groups=Counter(group.state for group in groups.groups_listed.groups),
-        transactions=Counter(
-            topic.state for topic in transactions.transactions_listed.transactions
-        ),
+        groups=Counter(group.state for group in groups),
+        transactions=Counter(each.state for each in transactions),
         index=described,
         load=load_of(each.report for each in described.agents if each.HasField("report")),
         lines=site.history.lines(),
@@ -77,9 +72,7 @@ async def merges_page(site: Site, request: Request) -> Response:
     """Answer with the bytes that merges and compaction reclaimed, their pending work, and their failures."""
     rights = rights_of(request)
     control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
-    every = control.cluster.topics_by_name.values()
+    every = (await questions.current(control)).topics_by_name.values()
     topics = sorted((each for each in every if rights.topic(each.name)), key=attrgetter("name"))
     paging = Paging.of(request.query_params, len(topics))
     shown = topics[paging.first : paging.stop]
@@ -105,14 +98,12 @@ _MOST_IMPORTERS: Final = 100
 
 async def imports_page(site: Site, request: Request) -> Response:
     """Answer with the importers that run, by their last reports, and the mirrors."""
-    control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
+    cluster = await questions.current(site.sources.control)
     rights = rights_of(request)
     mirrors = sorted(
         (
             (topic, topic.configs[MIRROR_SOURCE])
-            for topic in control.cluster.topics_by_name.values()
+            for topic in cluster.topics_by_name.values()
             if topic.configs.get(MIRROR_SOURCE) and rights.topic(topic.name)
         ),
         key=lambda each: each[0].name,
@@ -148,22 +139,18 @@ async def search_page(site: Site, request: Request) -> Response:
 async def _hits(site: Site, rights: Rights, wanted: str) -> list[Hit]:
     """Return what contains a text, in upper or lower case; exact names first."""
     control, text = site.sources.control, wanted.lower()
-    await confirm(control)
-    await control.cluster.ready()
+    cluster = await questions.current(control)
     found = [
         Hit("topic", each.name, f"id {show_id(each.topic_id)}", f"/topics/{each.name}")
-        for each in control.cluster.topics_by_name.values()
+        for each in cluster.topics_by_name.values()
         if rights.topic(each.name)
         and (text in each.name.lower() or wanted == show_id(each.topic_id))
     ]
-    groups = await control.call(Command(list_groups=ListGroups()))
     found += [
         Hit("group", each.group_id, each.state, link("/groups/group", id=each.group_id))
-        for each in groups.groups_listed.groups
+        for each in await questions.groups(control)
         if rights.group(each.group_id) and text in each.group_id.lower()
     ]
-    listing = ListTransactions(duration_ms=-1)
-    listed = await control.call(Command(list_transactions=listing))
     found += [
         Hit(
             "transactional id",
@@ -171,7 +158,7 @@ async def _hits(site: Site, rights: Rights, wanted: str) -> list[Hit]:
             f"producer id {each.producer_id}, {each.state}",
             link("/transactions", q=each.transactional_id),
         )
-        for each in listed.transactions_listed.transactions
+        for each in await questions.transactions(control)
         if rights.transaction(each.transactional_id)
         and (text in each.transactional_id.lower() or wanted == str(each.producer_id))
     ]

@@ -42,12 +42,10 @@ class Kind:
 
     @property
     def shown_ids(self) -> Sequence[str]:
-        """Return some of the client ids."""
         return sorted(self.client_ids)[:_SHOWN]
 
     @property
     def shown_hosts(self) -> Sequence[str]:
-        """Return some of the hosts."""
         return sorted(self.hosts)[:_SHOWN]
 
     def add(self, clients: ConnectedClients) -> None:
@@ -60,7 +58,6 @@ class Kind:
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the page."""
     described = await site.sources.describe_cluster()
     kinds = kinds_of(each.report for each in described.agents)
     paging = Paging.of(request.query_params, len(kinds))

@@ -84,7 +84,6 @@ class Turn:
 
     @property
     def rights(self) -> Rights:
-        """The visitor's rights."""
         return rights_of(self.request)
 
     def text(self, name: str) -> str:
@@ -101,7 +100,6 @@ class Turn:
         return int(text)
 
     def connection(self) -> KafkaConnection:
-        """Return a connection of the visitor to an agent."""
         return KafkaConnection(
             self.site.agents(self.request), limits.ASK_SECONDS, limits.RESPONSE_BYTES
         )
@@ -123,21 +121,24 @@ class Done:
 Fields: TypeAlias = Callable[[Turn], Awaitable[Sequence[Field]]]
 
 
+async def _no_fields(_turn: Turn) -> Sequence[Field]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
     """A row: the address of a change, its permission, its form, its preview, and the change itself.
 
-    Without a preview, the form makes the change at once.
+    Without a preview, the form makes the change at once. Without fields, the address contains everything.
     """
 
     path: str
     title: str
     button: str
     needs: Needs
-    fields: Fields
+    fields: Fields = _no_fields
     apply: Callable[[Turn], Awaitable[Done]]
     preview: Callable[[Turn], Awaitable[Effect]] | None = None
-    about: str = ""
     #: The page that links the form; row: a row of a table links it.
     on: Literal["topics", "topic", "group", "access", "row"]
     back: Callable[[Turn], str]
@@ -258,11 +259,6 @@ def on_cluster(operation: Operation) -> Needs:
         rights.check_cluster(operation)
 
     return needs
-
-
-async def no_fields(_turn: Turn) -> Sequence[Field]:
-    """No fields: the address contains everything."""
-    return ()
 
 
 def to_access(_turn: Turn) -> str:

@@ -10,19 +10,11 @@ from lacuna.console.messages import WRITTEN_PLACES, bounds_of, place_of
 from lacuna.console.site import BadRequest, NotThere, link
 from lacuna.console.topics import topic_named
 from lacuna.controlplane.v1.cluster_pb2 import Topic
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import (
-    ListedGroup,
-    ListGroups,
-    OffsetFetch,
-    OffsetFetchGroup,
-)
+from lacuna.controlplane.v1.groups_pb2 import ListedGroup
+from lacuna.operating import questions
+from lacuna.operating.exchanges.groups import DELETE_GROUPS
 from lacuna.operating.groups import SHARE, WITHOUT_MEMBERS, delete_offsets, move_offsets
-from lacuna.wire.messages.groups import (
-    DELETE_GROUPS_REQUEST,
-    DELETE_GROUPS_RESPONSE,
-    DeleteGroupsRequest,
-)
+from lacuna.wire.messages.groups import DeleteGroupsRequest
 
 _COMMITTED: Final = 1
 
@@ -30,8 +22,8 @@ _COMMITTED: Final = 1
 async def _group_of(turn: Turn) -> ListedGroup:
     """Return the group in the address. Raises NotThere, and BadRequest if it has members."""
     group_id = turn.request.query_params.get("id", "")
-    listed = await turn.site.sources.control.call(Command(list_groups=ListGroups()))
-    found = {each.group_id: each for each in listed.groups_listed.groups}.get(group_id)
+    groups = await questions.groups(turn.site.sources.control)
+    found = {each.group_id: each for each in groups}.get(group_id)
     if found is None or not turn.rights.group(group_id):
         raise NotThere(f"The group {group_id[:250]!r} does not exist.")
     if found.state not in WITHOUT_MEMBERS:
@@ -48,16 +40,14 @@ def _page_of(turn: Turn) -> str:
 
 async def _committed(turn: Turn, group: ListedGroup) -> Mapping[tuple[bytes, int], int]:
     """Return the committed offsets of a group by topic id and partition, or where a share group begins."""
-    group_id = group.group_id
+    control = turn.site.sources.control
     if group.group_type == SHARE:
-        offsets = await share_offsets(turn.site.sources.control, group_id)
+        offsets = await share_offsets(control, group.group_id)
         return {
             (each.partition.topic_id, each.partition.partition): each.start_offset
             for each in offsets
         }
-    query = OffsetFetch(groups=[OffsetFetchGroup(group_id=group_id, all_partitions=True)])
-    reply = await turn.site.sources.control.call(Command(offset_fetch=query))
-    (fetched,) = reply.offsets_fetched.groups
+    (fetched,) = await questions.offsets_of(control, [group.group_id])
     return {
         (each.partition.topic_id, each.partition.partition): each.offset for each in fetched.offsets
     }
@@ -193,9 +183,7 @@ async def _preview_delete(turn: Turn) -> Effect:
 
 async def _apply_delete(turn: Turn) -> Done:
     group_id = (await _group_of(turn)).group_id
-    response = await turn.ask(
-        DELETE_GROUPS_REQUEST, DELETE_GROUPS_RESPONSE, 2, DeleteGroupsRequest([group_id])
-    )
+    response = await turn.ask(*DELETE_GROUPS, DeleteGroupsRequest([group_id]))
     (result,) = response.results
     check(result.error_code, f"group {formats.name(group_id)}")
     return Done(f"Deleted the group {formats.name(group_id)}.", "/groups")

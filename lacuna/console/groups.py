@@ -10,7 +10,7 @@ from starlette.responses import Response
 from lacuna.console import limits
 from lacuna.console.rights import Rights
 from lacuna.console.site import NotThere, Paging, Site, rights_of
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.group_configs import DEAD_LETTER_TOPIC
 from lacuna.controlplane.v1.consumer_groups_pb2 import (
@@ -20,15 +20,9 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
     TopicIdPartitions,
 )
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import (
-    CommittedOffset,
-    DescribeGroups,
-    ListedGroup,
-    ListGroups,
-    OffsetFetch,
-    OffsetFetchGroup,
-)
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, DescribeGroups, ListedGroup
 from lacuna.controlplane.v1.share_pb2 import DescribeShareOffsets, ShareOffset
+from lacuna.operating import questions
 from lacuna.operating.groups import SHARE
 from lacuna.operating.lag import PartitionLag, lag_of_offsets
 
@@ -55,16 +49,14 @@ class Member(NamedTuple):
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the list of groups."""
     control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
-    listed = await control.call(Command(list_groups=ListGroups()))
+    await questions.current(control)
+    listed = await questions.groups(control)
     query = request.query_params
     wanted = query.get("q", "").strip()
     state = query.get("state", "")
     rights = rights_of(request)
-    allowed = (each for each in listed.groups_listed.groups if rights.group(each.group_id))
+    allowed = (each for each in listed if rights.group(each.group_id))
     every = sorted(allowed, key=lambda group: group.group_id)
     groups = [
         group
@@ -126,11 +118,8 @@ async def _committed(
         if left <= 0:
             committed += [(group, ()) for group in chunk]
             continue
-        queries = [
-            OffsetFetchGroup(group_id=group.group_id, all_partitions=True) for group in chunk
-        ]
-        reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
-        for group, fetched in zip(chunk, reply.offsets_fetched.groups, strict=True):
+        offsets = await questions.offsets_of(control, [group.group_id for group in chunk])
+        for group, fetched in zip(chunk, offsets, strict=True):
             committed.append((group, fetched.offsets))
             left -= len(fetched.offsets)
     return committed
@@ -158,17 +147,15 @@ async def _shared(
 async def group_page(site: Site, request: Request) -> Response:
     """Answer with a group's positions and members."""
     control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
+    await questions.current(control)
     group_id = request.query_params.get("id", "")
-    listed = await control.call(Command(list_groups=ListGroups()))
+    listed = await questions.groups(control)
     rights = rights_of(request)
-    chosen = next((each for each in listed.groups_listed.groups if each.group_id == group_id), None)
+    chosen = next((each for each in listed if each.group_id == group_id), None)
     if chosen is None or not rights.group(group_id):
         raise NotThere(f"The group {group_id[:250]!r} does not exist.")
-    queries = [OffsetFetchGroup(group_id=group_id, all_partitions=True)]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
-    offsets = _shown(control, reply.offsets_fetched.groups[0].offsets, rights)
+    (fetched,) = await questions.offsets_of(control, [group_id])
+    offsets = _shown(control, fetched.offsets, rights)
     lags: Sequence[PartitionLag] = await lag_of_offsets(control, offsets[: limits.LAGS])
     shared = await _shared(control, group_id, rights) if chosen.group_type == SHARE else ()
     members, details = await _members(control, chosen, rights)

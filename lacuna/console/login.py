@@ -20,10 +20,10 @@ from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 _ACTION: Final = "login"
+_OF_ANOTHER: Final = "This form is not from this browser. Try again."
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the form."""
     return _form(site, request)
 
 
@@ -33,9 +33,8 @@ async def log_in(site: Site, request: Request) -> Response:
     if logins is None:
         return RedirectResponse("/", 303)
     form = form_of(request)
-    browser = site.tokens.browser_of(request.headers)
-    if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
-        return _form(site, request, 403, "This form is not from this browser. Try again.")
+    if not _is_own(site, request):
+        return _form(site, request, 403, _OF_ANOTHER)
     user = form.get("user", "")
     if wait := logins.brake.wait(host, user):
         return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
@@ -58,10 +57,8 @@ async def log_in(site: Site, request: Request) -> Response:
 
 async def log_out(site: Site, request: Request) -> Response:
     """End the login of this browser."""
-    form = form_of(request)
-    browser = site.tokens.browser_of(request.headers)
-    if not site.tokens.is_right(browser, _ACTION, form.get("token", "")):
-        return _form(site, request, 403, "This form is not from this browser. Try again.")
+    if not _is_own(site, request):
+        return _form(site, request, 403, _OF_ANOTHER)
     if site.logins is not None:
         site.logins.end(request)
     response = RedirectResponse("/login", 303)
@@ -95,6 +92,12 @@ async def refuse_metrics(site: Site, request: Request) -> Response | None:
     as_user = Agents(agents.addresses, replace(agents.security, credentials=credentials))
     (await site.rights.of(as_user)).check_cluster()
     return None
+
+
+def _is_own(site: Site, request: Request) -> bool:
+    """Whether a form is one that this browser has received."""
+    browser = site.tokens.browser_of(request.headers)
+    return site.tokens.is_right(browser, _ACTION, form_of(request).get("token", ""))
 
 
 def _basic(header: str) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import Any, Final, NamedTuple
 
 from starlette.datastructures import QueryParams
@@ -23,15 +23,15 @@ from lacuna.console.reading import (
     read_back,
     read_on,
 )
-from lacuna.console.sampling import read_partitions
 from lacuna.console.site import BadRequest, Site, link, whole
 from lacuna.console.topics import find_partition, find_topic
-from lacuna.controlplane.client.times import seconds_of
+from lacuna.controlplane.client.times import time_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.live import is_dead
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
 from lacuna.controlplane.v1.log_pb2 import PartitionState
 from lacuna.operating.points import Kind, point_of
+from lacuna.operating.questions import read_partitions
 
 FORMATS: Final = ("auto", "text", "json", "hex")
 ISOLATIONS: Final = {"read_committed": 1, "read_uncommitted": 0}
@@ -104,7 +104,6 @@ class Shape:
 
     @property
     def level(self) -> int:
-        """The isolation level, as a number."""
         return ISOLATIONS[self.isolation]
 
     @property
@@ -135,12 +134,10 @@ class Bounds:
 
     @property
     def starts(self) -> Positions:
-        """The log starts."""
         return {each: state.log_start_offset for each, state in self.states.items()}
 
     @property
     def stable(self) -> Positions:
-        """The last stable offsets."""
         return {each: state.last_stable_offset for each, state in self.states.items()}
 
     @property
@@ -150,7 +147,6 @@ class Bounds:
 
     @property
     def high_watermarks(self) -> Positions:
-        """The high watermarks."""
         return {each: state.high_watermark for each, state in self.states.items()}
 
     def positions(self, query: QueryParams, name: str) -> Positions | None:
@@ -373,20 +369,14 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
 
 def milliseconds(text: str, now_ms: int) -> int:
     """Return the milliseconds since 1970 of a time in UTC, of a duration ago, or of a number. Raises BadRequest."""
-    ago = seconds_of(text)
-    if ago is not None:
-        return max(now_ms - round(ago * 1000), 0)
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError as error:
+    found = time_of(text, now_ms, UTC)
+    if found is None:
         raise BadRequest(
             f"{text[:40]!r} is not a time: write one such as 2026-01-31T12:30, in UTC, or 10m for ten minutes ago"
-        ) from error
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return round(moment.timestamp() * 1000)
+        )
+    return found
 
 
 def rows_of(site: Site, topic: Topic, messages: Sequence[Message], shape: Shape) -> str:

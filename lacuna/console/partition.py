@@ -9,19 +9,14 @@ from starlette.responses import Response
 
 from lacuna.console import limits
 from lacuna.console.rights import Rights
-from lacuna.console.sampling import read_partitions
 from lacuna.console.site import NotThere, Site, rights_of, whole
 from lacuna.console.strip import Kind, Range, Strip, Window, draw, open_from
 from lacuna.console.topics import find_partition, topic_named
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
-from lacuna.controlplane.v1.transactions_pb2 import (
-    DescribeProducers,
-    ListTransactions,
-)
 from lacuna.logstore.segments.hot import show_segment
+from lacuna.operating import questions
+from lacuna.operating.questions import producers_in, read_partitions
 
 _FACTOR: Final = 4
 #: Up to this many offsets are shown one by one.
@@ -52,8 +47,7 @@ async def page(site: Site, request: Request) -> Response:
     control = site.sources.control
     key = TopicPartition(topic_id=topic.topic_id, partition=index)
     (state,) = await read_partitions(control, [key])
-    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=[key])))
-    (producers,) = reply.producers_described.partitions
+    (producers,) = await producers_in(control, [key])
     positions = await _positions(control, key, rights)
     view = control.partition(topic.topic_id, index)
     await view.ready()
@@ -109,8 +103,7 @@ async def holes_page(site: Site, request: Request) -> Response:
 async def _kind_of(control: ControlClient, topic: Topic, index: int, offset: int) -> Kind | str:
     """Return the kind of an offset, or "later" if the partition has not reached it."""
     key = TopicPartition(topic_id=topic.topic_id, partition=index)
-    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=[key])))
-    (producers,) = reply.producers_described.partitions
+    (producers,) = await producers_in(control, [key])
     view = control.partition(topic.topic_id, index)
     await view.ready()
     if offset >= view.high_watermark:
@@ -131,25 +124,21 @@ async def _names(
     ids = {each.producer_id for each in strip.ranges if each.producer_id >= 0} | set(starts)
     if not ids:
         return {}
-    listing = ListTransactions(producer_ids=sorted(ids), duration_ms=-1)
-    reply = await control.call(Command(list_transactions=listing))
     return {
         each.producer_id: each.transactional_id
-        for each in reply.transactions_listed.transactions
+        for each in await questions.transactions(control, producer_ids=sorted(ids))
         if rights.transaction(each.transactional_id)
     }
 
 
 async def _positions(control: ControlClient, key: TopicPartition, rights: Rights) -> dict[str, int]:
     """Return the committed offsets of groups in a partition."""
-    listed = await control.call(Command(list_groups=ListGroups()))
-    groups = listed.groups_listed.groups
+    groups = await questions.groups(control)
     ids = [each.group_id for each in groups if rights.group(each.group_id)][: limits.GROUPS]
-    queries = [OffsetFetchGroup(group_id=each, partitions=[key]) for each in ids]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
+    offsets = await questions.offsets_of(control, ids, [key])
     return {
         group_id: fetched.offsets[0].offset
-        for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True)
+        for group_id, fetched in zip(ids, offsets, strict=True)
         if fetched.offsets and fetched.offsets[0].offset >= 0
     }
 

@@ -4,24 +4,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from lacuna.console import formats
-from lacuna.console.editing import (
-    Done,
-    Edit,
-    Effect,
-    Field,
-    Turn,
-    check,
-    no_fields,
-    on_cluster,
-    to_access,
-)
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from lacuna.wire.messages.client_quotas import (
-    ALTER_CLIENT_QUOTAS_REQUEST,
-    ALTER_CLIENT_QUOTAS_RESPONSE,
-    DESCRIBE_CLIENT_QUOTAS_REQUEST,
-    DESCRIBE_CLIENT_QUOTAS_RESPONSE,
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,
     EntityData,
@@ -64,12 +51,7 @@ class QuotaRow(NamedTuple):
 
 async def rows(turn: Turn) -> list[QuotaRow]:
     """Return the cluster's quotas in order. Raises NotAllowed and BadRequest."""
-    response = await turn.ask(
-        DESCRIBE_CLIENT_QUOTAS_REQUEST,
-        DESCRIBE_CLIENT_QUOTAS_RESPONSE,
-        1,
-        DescribeClientQuotasRequest(),
-    )
+    response = await turn.ask(*DESCRIBE_CLIENT_QUOTAS, DescribeClientQuotasRequest())
     check(response.error_code, "quotas", response.error_message)
     found = []
     for entry in response.entries or ():
@@ -124,9 +106,7 @@ def _whose(turn: Turn) -> str:
 
 async def _alter_quota(turn: Turn, change: OpData, *, validate_only: bool) -> None:
     response = await turn.ask(
-        ALTER_CLIENT_QUOTAS_REQUEST,
-        ALTER_CLIENT_QUOTAS_RESPONSE,
-        1,
+        *ALTER_CLIENT_QUOTAS,
         AlterClientQuotasRequest([EntryData(_entity_of(turn), [change])], validate_only),
     )
     (result,) = response.entries
@@ -183,7 +163,6 @@ EDITS: Final = (
         title="Remove a quota",
         button="Remove",
         needs=on_cluster(Operation.ALTER_CONFIGS),
-        fields=no_fields,
         preview=_preview_no_quota,
         apply=_remove_quota,
         on="row",

@@ -17,10 +17,10 @@ from lacuna.console.site import BadRequest
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.batch import Record, RecordBatch, read_batches
 from lacuna.logstore.records.errors import RecordsError
+from lacuna.operating.exchanges.topics import FETCH, LIST_OFFSETS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import fetch as wire
 
-_BY_NAME: Final = 12
 #: Records that exist as objects at the same time.
 _GROUP: Final = 1000
 #: A partition's share of a Fetch is at least this.
@@ -43,7 +43,6 @@ class Wanted(NamedTuple):
         return self.text.encode() in batch.section(limits.BATCH_BYTES)
 
     def is_in(self, record: Record) -> bool:
-        """Whether a record matches."""
         needle, key = self.text.encode(), record.key or b""
         if self.where == "key is":
             return needle == key
@@ -78,8 +77,6 @@ class Kept(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A record, and its partition."""
-
     partition: int
     record: Kept
 
@@ -113,7 +110,6 @@ class Reader:
         seconds: Callable[[], float],
         *,
         most_bytes: int = limits.SCAN_BYTES,
-        most_seconds: float | None = None,
     ) -> None:
         self._connection = connection
         self._topic = topic
@@ -122,17 +118,15 @@ class Reader:
         self._bytes_left = most_bytes
         #: The bytes of the answers.
         self.bytes_read = 0
-        self._ends = seconds() + (limits.SCAN_SECONDS if most_seconds is None else most_seconds)
+        self._ends = seconds() + limits.SCAN_SECONDS
         #: The number of records that were examined.
         self.examined = 0
 
     @property
     def is_spent(self) -> bool:
-        """Whether the bounds are reached."""
         return self._bytes_left <= 0 or self.is_over()
 
     def is_over(self) -> bool:
-        """Whether the time is over."""
         return self._seconds() > self._ends
 
     def charge(self, records: Iterable[Kept]) -> None:
@@ -147,9 +141,7 @@ class Reader:
         """
         share = max(limits.FETCH_BYTES // len(positions), _LEAST_BYTES)
         response = await self._connection.ask(
-            wire.FETCH_REQUEST,
-            wire.FETCH_RESPONSE,
-            _BY_NAME,
+            *FETCH,
             wire.FetchRequest(
                 max_wait_ms=wait_ms,
                 min_bytes=1,
@@ -184,9 +176,7 @@ class Reader:
         """Return the first offsets with a timestamp of at least `timestamp`, or -1. Raises BadRequest."""
         queries = [wire.ListOffsetsPartition(each, timestamp=timestamp) for each in partitions]
         response = await self._connection.ask(
-            wire.LIST_OFFSETS_REQUEST,
-            wire.LIST_OFFSETS_RESPONSE,
-            9,
+            *LIST_OFFSETS,
             wire.ListOffsetsRequest(
                 -1, self._isolation, [wire.ListOffsetsTopic(self._topic, queries)]
             ),

@@ -19,19 +19,16 @@ from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials
 from lacuna.console import limits
 from lacuna.controlplane.shared.acls import Operation
+from lacuna.operating.changing import word_of
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
+from lacuna.operating.exchanges.groups import LIST_GROUPS
+from lacuna.operating.exchanges.topics import METADATA
+from lacuna.operating.exchanges.transactions import LIST_TRANSACTIONS
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
-from lacuna.wire.messages.groups import LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, ListGroupsRequest
-from lacuna.wire.messages.topics import METADATA_REQUEST, METADATA_RESPONSE, MetadataRequest
-from lacuna.wire.messages.transactions import (
-    LIST_TRANSACTIONS_REQUEST,
-    LIST_TRANSACTIONS_RESPONSE,
-    ListTransactionsRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
+from lacuna.wire.messages.groups import ListGroupsRequest
+from lacuna.wire.messages.topics import MetadataRequest
+from lacuna.wire.messages.transactions import ListTransactionsRequest
 
 #: A change of ACLs, or a new topic, becomes visible within this time.
 _FRESH_SECONDS: Final = 3.0
@@ -56,11 +53,9 @@ class Rights:
         return self.topics is None or _has(self.topics.get(name, 0), operation)
 
     def group(self, group_id: str) -> bool:
-        """Whether a group may be described."""
         return self.groups is None or group_id in self.groups
 
     def transaction(self, transactional_id: str) -> bool:
-        """Whether a transactional id may be described."""
         return self.transactional_ids is None or transactional_id in self.transactional_ids
 
     @property
@@ -78,13 +73,13 @@ class Rights:
     def check_cluster(self, operation: Operation = Operation.DESCRIBE) -> None:
         """Raise NotAllowed if an operation on the cluster is not allowed."""
         if not (self.cluster is None or _has(self.cluster, operation)):
-            word = _word(operation)
+            word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on the cluster", f"{word} --cluster"))
 
     def check_topic(self, topic: str, operation: Operation) -> None:
         """Raise NotAllowed if an operation on a topic is not allowed."""
         if not self.topic(topic, operation):
-            word = _word(operation)
+            word = word_of(operation.name)
             raise NotAllowed(_words(f"{word} on topic {topic}", f"{word} --topic {quote(topic)}"))
 
     def check_reads(self, topic: str) -> None:
@@ -106,11 +101,6 @@ def _words(what: str, options: str) -> str:
         f"This page needs the permission {what}, which you do not have. An administrator can grant it with "
         f"lacuna acls add --allow-principal User:NAME --operation {options}"
     )
-
-
-def _word(operation: Operation) -> str:
-    """Return the name of an operation as commands write it: AlterConfigs."""
-    return "".join(part.capitalize() for part in operation.name.split("_"))
 
 
 def _has(operations: int, operation: Operation) -> bool:
@@ -163,12 +153,9 @@ async def ask(agents: Agents) -> Rights:
     """
     metadata = MetadataRequest(None, False, False, include_topic_authorized_operations=True)
     async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:
-        topics = await connection.ask(METADATA_REQUEST, METADATA_RESPONSE, 12, metadata)
+        topics = await connection.ask(*METADATA, metadata)
         cluster = await connection.ask(
-            DESCRIBE_CLUSTER_REQUEST,
-            DESCRIBE_CLUSTER_RESPONSE,
-            1,
-            DescribeClusterRequest(include_cluster_authorized_operations=True),
+            *DESCRIBE_CLUSTER, DescribeClusterRequest(include_cluster_authorized_operations=True)
         )
         every = await connection.agents()
     groups: set[str] = set()
@@ -176,15 +163,8 @@ async def ask(agents: Agents) -> Rights:
     for agent in every:
         try:
             async with KafkaConnection(agent, limits.ASK_SECONDS) as connection:
-                listed = await connection.ask(
-                    LIST_GROUPS_REQUEST, LIST_GROUPS_RESPONSE, 5, ListGroupsRequest()
-                )
-                begun = await connection.ask(
-                    LIST_TRANSACTIONS_REQUEST,
-                    LIST_TRANSACTIONS_RESPONSE,
-                    1,
-                    ListTransactionsRequest(),
-                )
+                listed = await connection.ask(*LIST_GROUPS, ListGroupsRequest())
+                begun = await connection.ask(*LIST_TRANSACTIONS, ListTransactionsRequest())
         except BootstrapUnavailable:
             continue
         groups.update(each.group_id for each in listed.groups)

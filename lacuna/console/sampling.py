@@ -11,25 +11,15 @@ from typing import Final, NamedTuple
 from lacuna.console import formats, limits
 from lacuna.console.limits import SAMPLED_PARTITIONS
 from lacuna.console.sources import Sources
-from lacuna.controlplane.client import (
-    CommandRefused,
-    ControlClient,
-    ControlPlaneUnavailable,
-    confirm,
-)
+from lacuna.controlplane.client import CommandRefused, ControlPlaneUnavailable
 from lacuna.controlplane.v1.cluster_pb2 import AgentReport, TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import ListGroups, OffsetFetch, OffsetFetchGroup
-from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating import questions
 
 #: A sample of up to this age is used again.
 _FRESH_SECONDS: Final = 1.0
 #: Rates cover the last minute. There is a sample about every ten seconds while the console is in use.
 _PAUSE_SECONDS: Final = 10.0
 _MINUTE: Final = 65.0
-#: Partitions in one command to the control plane.
-_AT_ONCE: Final = 1000
 
 
 class TopicSize(NamedTuple):
@@ -89,19 +79,14 @@ class Sampler:
 
     async def _take(self) -> Sample:
         control = self._sources.control
-        await confirm(control)
-        await control.cluster.ready()
         keys: list[TopicPartition] = []
         left_out = 0
-        for topic in control.cluster.topics_by_id.values():
+        for topic in (await questions.current(control)).topics_by_id.values():
             if len(keys) + topic.partition_count > SAMPLED_PARTITIONS:
                 left_out += topic.partition_count
-                continue
-            keys += [
-                TopicPartition(topic_id=topic.topic_id, partition=index)
-                for index in range(topic.partition_count)
-            ]
-        states = await read_partitions(control, keys)
+            else:
+                keys += questions.partitions_of([topic])
+        states = await questions.read_partitions(control, keys)
         topics: dict[bytes, TopicSize] = {}
         stable: dict[tuple[bytes, int], int] = {}
         for key, state in zip(keys, states, strict=True):
@@ -117,18 +102,6 @@ class Sampler:
             )
         self.stable = stable
         return Sample(self._sources.seconds(), topics, left_out)
-
-
-async def read_partitions(
-    control: ControlClient, keys: Sequence[TopicPartition]
-) -> Sequence[PartitionState]:
-    """Return the bounds and sizes of partitions. Raises ControlPlaneUnavailable."""
-    states: list[PartitionState] = []
-    for first in range(0, len(keys), _AT_ONCE):
-        query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
-        reply = await control.call(Command(read_partitions=query))
-        states += reply.partitions_read.partitions
-    return states
 
 
 class Counts(NamedTuple):
@@ -186,14 +159,13 @@ class History:
         """Add a moment. Raises ControlPlaneUnavailable."""
         control = self._sources.control
         sample = await self._sampler.newest()
-        listing = ListTransactions(duration_ms=-1, states=["Ongoing"])
-        listed = await control.call(Command(list_transactions=listing))
+        listed = await questions.transactions(control, states=["Ongoing"])
         agents = (await self._sources.describe_cluster()).agents
         moment = Moment(
             sample.seconds,
             sum(topic.offsets for topic in sample.topics.values()),
             await self._lag(),
-            len(listed.transactions_listed.transactions),
+            len(listed),
             sum(topic.waiting for topic in sample.topics.values()),
             {
                 each.lease_id: _counts(each.report)
@@ -206,16 +178,12 @@ class History:
     async def _lag(self) -> int:
         """Return the offsets that groups have left before the last stable offsets, within a bound."""
         control = self._sources.control
-        listed = await control.call(Command(list_groups=ListGroups()))
-        ids = [each.group_id for each in listed.groups_listed.groups[: limits.GROUPS]]
+        ids = [each.group_id for each in (await questions.groups(control))[: limits.GROUPS]]
         lag, left = 0, limits.OFFSETS
         for first in range(0, len(ids), limits.GROUPS_AT_ONCE):
-            queries = [
-                OffsetFetchGroup(group_id=each, all_partitions=True)
-                for each in ids[first : first + limits.GROUPS_AT_ONCE]
-            ]
-            reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
-            for each in (each for group in reply.offsets_fetched.groups for each in group.offsets):
+            some = ids[first : first + limits.GROUPS_AT_ONCE]
+            fetched = await questions.offsets_of(control, some)
+            for each in (each for group in fetched for each in group.offsets):
                 key = (each.partition.topic_id, each.partition.partition)
                 lag += max(self._sampler.stable.get(key, 0) - each.offset, 0)
                 left -= 1

@@ -68,7 +68,6 @@ class Doorkeeper(H11Protocol):
             self._stop_waiting()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop waiting for a head."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -110,7 +109,6 @@ class Quiet(logging.Filter):
         self._complaints = Complaints()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether to log the record."""
         return self._complaints.is_new("", record.getMessage(), record.created)
 
 
@@ -120,7 +118,6 @@ class _Server(uvicorn.Server):
         self._ending = asyncio.Event()
 
     def end(self) -> None:
-        """Make `serve` return."""
         self.should_exit = True
         self._ending.set()
 

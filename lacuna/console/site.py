@@ -311,5 +311,4 @@ class Paging:
 
     @property
     def pages(self) -> int:
-        """The number of pages."""
         return max(1, -(-self.total // limits.ROWS))

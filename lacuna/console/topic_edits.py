@@ -17,10 +17,15 @@ from lacuna.logstore.records.batch import BatchToWrite, NewRecord
 from lacuna.logstore.records.column_layout import BinaryColumn
 from lacuna.logstore.records.encoding import murmur2_partitions
 from lacuna.operating.changing import with_unit
+from lacuna.operating.exchanges.topics import (
+    CREATE_PARTITIONS,
+    CREATE_TOPICS,
+    DELETE_RECORDS,
+    DELETE_TOPICS,
+    INCREMENTAL_ALTER_CONFIGS,
+)
 from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
@@ -87,10 +92,7 @@ async def _create(turn: Turn, *, validate_only: bool) -> wire.CreatableTopicResu
     name, partitions = turn.text("name"), turn.number("partitions")
     topic = wire.CreatableTopic(name, partitions, replication_factor=-1, configs=configs)
     response = await turn.ask(
-        wire.CREATE_TOPICS_REQUEST,
-        wire.CREATE_TOPICS_RESPONSE,
-        7,
-        wire.CreateTopicsRequest([topic], _TIMEOUT_MS, validate_only),
+        *CREATE_TOPICS, wire.CreateTopicsRequest([topic], _TIMEOUT_MS, validate_only)
     )
     (result,) = response.topics
     check(result.error_code, f"topic {name}", result.error_message)
@@ -171,10 +173,7 @@ async def _alter(
     configs += [AlterableConfig(name, _UNSET, None) for name in unset]
     resource = AlterConfigsResource(_TOPIC_RESOURCE, _name_of(turn), configs)
     response = await turn.ask(
-        INCREMENTAL_ALTER_CONFIGS_REQUEST,
-        INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-        1,
-        IncrementalAlterConfigsRequest([resource], validate_only),
+        *INCREMENTAL_ALTER_CONFIGS, IncrementalAlterConfigsRequest([resource], validate_only)
     )
     (result,) = response.responses
     check(result.error_code, f"configs of {_name_of(turn)}", result.error_message)
@@ -212,10 +211,7 @@ async def _raise_partitions(turn: Turn, *, validate_only: bool) -> int:
     name, count = _name_of(turn), turn.number("count")
     wanted = wire.CreatePartitionsTopic(name, count, None)
     response = await turn.ask(
-        wire.CREATE_PARTITIONS_REQUEST,
-        wire.CREATE_PARTITIONS_RESPONSE,
-        3,
-        wire.CreatePartitionsRequest([wanted], _TIMEOUT_MS, validate_only),
+        *CREATE_PARTITIONS, wire.CreatePartitionsRequest([wanted], _TIMEOUT_MS, validate_only)
     )
     (result,) = response.results
     check(result.error_code, f"partitions of {name}", result.error_message)
@@ -288,12 +284,7 @@ async def _apply_trim(turn: Turn) -> Done:
     pinned = (map(int, turn.text(each).split(".")) for each in ("partitions", "offsets"))
     partitions = [wire.DeleteRecordsPartition(*each) for each in zip(*pinned, strict=True)]
     wanted = wire.DeleteRecordsTopic(_name_of(turn), partitions)
-    response = await turn.ask(
-        wire.DELETE_RECORDS_REQUEST,
-        wire.DELETE_RECORDS_RESPONSE,
-        2,
-        wire.DeleteRecordsRequest([wanted], _TIMEOUT_MS),
-    )
+    response = await turn.ask(*DELETE_RECORDS, wire.DeleteRecordsRequest([wanted], _TIMEOUT_MS))
     for result in response.topics[0].partitions:
         check(result.error_code, f"{_name_of(turn)} [{result.partition_index}]")
     return Done(f"Trimmed {_name_of(turn)}. Partitions: {len(partitions)}.", _page_of(turn))
@@ -327,10 +318,7 @@ async def _apply_delete(turn: Turn) -> Done:
         raise BadRequest(f"{topic.name} was deleted and created again in the meantime")
     wanted = wire.DeleteTopicState(None, topic.topic_id)
     response = await turn.ask(
-        wire.DELETE_TOPICS_REQUEST,
-        wire.DELETE_TOPICS_RESPONSE,
-        6,
-        wire.DeleteTopicsRequest([wanted], timeout_ms=_TIMEOUT_MS),
+        *DELETE_TOPICS, wire.DeleteTopicsRequest([wanted], timeout_ms=_TIMEOUT_MS)
     )
     (result,) = response.responses
     check(result.error_code, f"topic {topic.name}", result.error_message)

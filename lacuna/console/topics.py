@@ -8,17 +8,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lacuna.console.formats import in_units
-from lacuna.console.sampling import TopicSize, read_partitions
+from lacuna.console.sampling import TopicSize
 from lacuna.console.site import NotThere, Paging, Site, rights_of
 from lacuna.console.strip import Strip, Window, draw, open_from
-from lacuna.controlplane.client import confirm
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.ids import show_id
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS, effective
 from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import PartitionState
-from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
+from lacuna.operating.questions import current, producers_in, read_partitions
 
 #: The number of a topic's partitions that are drawn, and the columns of each.
 _DRAWN: Final = 16
@@ -37,7 +35,6 @@ class TopicRow(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The topic's name."""
         return self.topic.name
 
 
@@ -52,7 +49,6 @@ _ORDERS: Final[Mapping[str, Callable[[TopicRow], tuple[float, str]]]] = {
 
 
 async def page(site: Site, request: Request) -> Response:
-    """Answer with the list of topics."""
     sample = await site.sampler.newest()
     rates = site.sampler.rates(sample)
     query = request.query_params
@@ -106,12 +102,10 @@ class ConfigRow(NamedTuple):
 
     @property
     def value_in_units(self) -> str:
-        """The value with a unit, if it has one."""
         return in_units(self.name, self.value)
 
     @property
     def default_in_units(self) -> str:
-        """The default with a unit, if it has one."""
         return in_units(self.name, self.default)
 
     @property
@@ -144,11 +138,9 @@ async def topic_page(site: Site, request: Request) -> Response:
     keys = [TopicPartition(topic_id=topic.topic_id, partition=index) for index in indexes]
     states = await read_partitions(control, keys)
     drawn = keys[:_DRAWN] if rights.topic(topic.name, Operation.READ) else []
-    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=drawn)))
+    producers = await producers_in(control, drawn)
     strips: list[Strip | None] = [None] * len(keys)
-    for at, (key, described) in enumerate(
-        zip(drawn, reply.producers_described.partitions, strict=True)
-    ):
+    for at, (key, described) in enumerate(zip(drawn, producers, strict=True)):
         view = control.partition(key.topic_id, key.partition)
         await view.ready()
         if view.high_watermark:
@@ -177,10 +169,7 @@ async def find_topic(site: Site, request: Request) -> Topic:
 
 async def topic_named(site: Site, request: Request, name: str) -> Topic:
     """Return a topic by its name. Raises NotThere, ControlPlaneUnavailable."""
-    control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
-    found = control.cluster.topics_by_name.get(name)
+    found = (await current(site.sources.control)).topics_by_name.get(name)
     if found is None or not rights_of(request).topic(name):
         raise NotThere(f"The topic {name[:250]!r} does not exist.")
     return found

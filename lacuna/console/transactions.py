@@ -11,7 +11,7 @@ from lacuna.console import formats, limits
 from lacuna.console.editing import Done, Edit, Effect, Field, Turn
 from lacuna.console.rights import Rights
 from lacuna.console.site import BadRequest, NotThere, Paging, Site, aborts, rights_of
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
@@ -19,9 +19,9 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import (
     AbortTxn,
     DescribeTransactions,
-    ListTransactions,
     TransactionDescription,
 )
+from lacuna.operating import questions
 from lacuna.operating.blame import Blamed, blame_in
 
 
@@ -58,13 +58,14 @@ class OpenTransaction:
 async def page(site: Site, request: Request) -> Response:
     """Answer with the open transactions, the oldest first, and the transactional ids."""
     control = site.sources.control
-    await confirm(control)
-    await control.cluster.ready()
+    await questions.current(control)
     query = request.query_params
-    listing = ListTransactions(duration_ms=-1)
-    listed = (await control.call(Command(list_transactions=listing))).transactions_listed
     rights = rights_of(request)
-    allowed = [each for each in listed.transactions if rights.transaction(each.transactional_id)]
+    allowed = [
+        each
+        for each in await questions.transactions(control)
+        if rights.transaction(each.transactional_id)
+    ]
     ongoing = [each for each in allowed if each.state == "Ongoing"]
     opened, not_blamed = await _opened(
         site, [each.transactional_id for each in ongoing[: limits.TRANSACTIONS]], rights

@@ -1,25 +1,15 @@
 """The users with a password, and changes to them, one row for each."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from lacuna.agent.security.sasl.users import HASHES, MECHANISM_NAMES
-from lacuna.console.editing import (
-    Done,
-    Edit,
-    Effect,
-    Field,
-    Turn,
-    check,
-    no_fields,
-    on_cluster,
-    to_access,
-)
+from lacuna.agent.security.sasl.users import MECHANISM_NAMES
+from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.operating.changing import upsertions
+from lacuna.operating.changing import remove_user, set_password
+from lacuna.operating.exchanges.access import DESCRIBE_USER_SCRAM_CREDENTIALS
 from lacuna.wire.messages import security as wire
 
 _REMOVES: Final = "/edit/user/remove"
@@ -40,10 +30,7 @@ class UserRow(NamedTuple):
 async def rows(turn: Turn) -> list[UserRow]:
     """Return the cluster's users in order. Raises NotAllowed and BadRequest."""
     response = await turn.ask(
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.DESCRIBE_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        wire.DescribeUserScramCredentialsRequest(None),
+        *DESCRIBE_USER_SCRAM_CREDENTIALS, wire.DescribeUserScramCredentialsRequest(None)
     )
     check(response.error_code, "users", response.error_message)
     return [
@@ -69,8 +56,8 @@ async def _add_user(turn: Turn) -> Done:
         raise BadRequest("Write a user and a password.")
     if password != turn.given.get("again", ""):
         raise BadRequest("The passwords differ: write the same one twice.")
-    changes = await asyncio.to_thread(upsertions, user, password.encode())
-    await _alter_user(turn, user, wire.AlterUserScramCredentialsRequest((), changes))
+    for refused in await set_password(turn.ask, user, password.encode()):
+        check(refused.error_code, refused.subject, refused.message)
     return Done(f"{user} can authenticate with the password.", "/access")
 
 
@@ -84,36 +71,11 @@ async def _preview_no_user(turn: Turn) -> Effect:
 
 async def _remove_user(turn: Turn) -> Done:
     user = turn.text("user")
-    removed = False
-    for mechanism in HASHES:
-        change = wire.AlterUserScramCredentialsRequest(
-            [wire.ScramCredentialDeletion(user, mechanism)], ()
-        )
-        removed |= await _alter_user(turn, user, change, may_be_missing=True)
-    if not removed:
-        raise BadRequest(f"The user {user} does not exist.")
+    for refused in await remove_user(turn.ask, user):
+        if refused.error_code == ErrorCode.RESOURCE_NOT_FOUND:
+            raise BadRequest(f"The user {user} does not exist.")
+        check(refused.error_code, refused.subject, refused.message)
     return Done(f"Removed the user {user}.", "/access")
-
-
-async def _alter_user(
-    turn: Turn,
-    user: str,
-    change: wire.AlterUserScramCredentialsRequest,
-    *,
-    may_be_missing: bool = False,
-) -> bool:
-    """Return whether the change was made."""
-    response = await turn.ask(
-        wire.ALTER_USER_SCRAM_CREDENTIALS_REQUEST,
-        wire.ALTER_USER_SCRAM_CREDENTIALS_RESPONSE,
-        0,
-        change,
-    )
-    for result in response.results:
-        if may_be_missing and result.error_code == ErrorCode.RESOURCE_NOT_FOUND:
-            return False
-        check(result.error_code, f"user {user}", result.error_message)
-    return True
 
 
 EDITS: Final = (
@@ -132,7 +94,6 @@ EDITS: Final = (
         title="Remove a user",
         button="Remove",
         needs=on_cluster(Operation.ALTER),
-        fields=no_fields,
         preview=_preview_no_user,
         apply=_remove_user,
         on="row",

@@ -40,8 +40,6 @@ _AT_A_TIME: Final = 256
 def observe_control_plane(
     observed: Observed, running: RunningControlPlane | RunningNode, settings: RuntimeSettings
 ) -> None:
-    """Make a process show a control plane."""
-
     async def add(families: Families) -> None:
         if isinstance(running, RunningNode):
             await _add_node(families, running.node, settings)
@@ -52,7 +50,6 @@ def observe_control_plane(
 
 
 async def _add_leader(families: Families, runtime: Runtime, settings: RuntimeSettings) -> None:
-    """Add all metrics of a control plane that leads."""
     await families.add(_ANY, True)
     await families.add(_RUNTIME, _Loaded(runtime, runtime.load(), settings))
     state, now_ms = runtime.state, runtime.now_ms()
@@ -63,7 +60,6 @@ async def _add_leader(families: Families, runtime: Runtime, settings: RuntimeSet
 
 
 async def _add_node(families: Families, node: Node, settings: RuntimeSettings) -> None:
-    """Add all metrics of one of several control planes on a journal."""
     if node.runtime is not None:
         await _add_leader(families, node.runtime, settings)
     else:
@@ -195,8 +191,11 @@ class _Summed(NamedTuple):
     sums: Totals
 
 
-def _topics(seen: _Summed) -> list[tuple[str, list[Partition]]]:
-    return sorted((each.name, list(each.partitions)) for each in seen.state.topics.values())
+def _of_topics(seen: _Summed, value: Callable[[Partition], int]) -> list[tuple[str, int]]:
+    """Return the sum of a value over the partitions of each topic."""
+    return sorted(
+        (each.name, sum(map(value, each.partitions))) for each in seen.state.topics.values()
+    )
 
 
 def _by_work(seen: _Summed) -> Iterator[tuple[str, Rewritten]]:
@@ -258,14 +257,50 @@ def _blocked(seen: _Summed) -> Iterator[tuple[str, str, str, float]]:
             yield topic, number, owner.transactional_id, seconds
 
 
-def _imports(seen: _Summed, value: Callable[[ImportReport], int]) -> list[tuple[str, int]]:
-    """Return the sum of a value over the importers of each source."""
-    sums: Counter[str] = Counter()
-    for report in seen.state.import_reports.values():
-        sums[report.source] += value(report)
-    return sorted(sums.items())
+def _imported(name: str, help_text: str, value: Callable[[ImportReport], int]) -> Metric[_Summed]:
+    """Return the row of the sum of a value over the importers of each source."""
+
+    def sums(seen: _Summed) -> list[tuple[str, int]]:
+        found: Counter[str] = Counter()
+        for report in seen.state.import_reports.values():
+            found[report.source] += value(report)
+        return sorted(found.items())
+
+    return gauges(name, help_text, ("source",), sums)
 
 
+_IMPORTS: Final = (
+    _imported(
+        "lacuna_import_workers",
+        "Importers that run, by the id of the cluster that they copy from.",
+        lambda _: 1,
+    ),
+    _imported(
+        "lacuna_import_partitions",
+        "Partitions that importers copy.",
+        lambda report: report.partitions,
+    ),
+    _imported(
+        "lacuna_import_partitions_stopped",
+        "Partitions that importers cannot copy any further. Their output says why.",
+        lambda report: report.stopped,
+    ),
+    _imported(
+        "lacuna_import_lag_offsets",
+        "Offsets that are decided at the source of an import and not copied.",
+        lambda report: report.lag,
+    ),
+    _imported(
+        "lacuna_import_undecided_offsets",
+        "Offsets in or behind transactions that are open at the source of an import.",
+        lambda report: report.undecided,
+    ),
+    _imported(
+        "lacuna_import_copied_bytes",
+        "Bytes that the importers that run have copied since they started.",
+        lambda report: report.bytes_copied,
+    ),
+)
 _STATE: Final[tuple[Metric[_Summed], ...]] = (
     gauge("lacuna_agents", "Agents with a lease.", lambda seen: len(seen.state.leased_agents())),
     gauge(
@@ -274,42 +309,7 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         lambda seen: len(seen.state.hidden_leases),
     ),
     gauge("lacuna_leases", "Leases of agents and jobs.", lambda seen: len(seen.state.leases)),
-    gauges(
-        "lacuna_import_workers",
-        "Importers that run, by the id of the cluster that they copy from.",
-        ("source",),
-        lambda seen: _imports(seen, lambda _: 1),
-    ),
-    gauges(
-        "lacuna_import_partitions",
-        "Partitions that importers copy.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.partitions),
-    ),
-    gauges(
-        "lacuna_import_partitions_stopped",
-        "Partitions that importers cannot copy any further. Their output says why.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.stopped),
-    ),
-    gauges(
-        "lacuna_import_lag_offsets",
-        "Offsets that are decided at the source of an import and not copied.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.lag),
-    ),
-    gauges(
-        "lacuna_import_undecided_offsets",
-        "Offsets in or behind transactions that are open at the source of an import.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.undecided),
-    ),
-    gauges(
-        "lacuna_import_copied_bytes",
-        "Bytes that the importers that run have copied since they started.",
-        ("source",),
-        lambda seen: _imports(seen, lambda report: report.bytes_copied),
-    ),
+    *_IMPORTS,
     gauge("lacuna_topics", "Topics.", lambda seen: len(seen.state.topics)),
     gauge("lacuna_partitions", "Partitions.", lambda seen: len(seen.state.partitions)),
     gauge("lacuna_objects", "Objects with live records.", lambda seen: seen.sums.objects),
@@ -323,19 +323,13 @@ _STATE: Final[tuple[Metric[_Summed], ...]] = (
         "lacuna_topic_size_bytes",
         "Bytes of a topic's records in the bucket.",
         ("topic",),
-        lambda seen: [
-            (name, sum(each.size_bytes for each in partitions))
-            for name, partitions in _topics(seen)
-        ],
+        lambda seen: _of_topics(seen, lambda partition: partition.size_bytes),
     ),
     counters(
         "lacuna_topic_offsets",
         "Offsets assigned in a topic, including aborted records.",
         ("topic",),
-        lambda seen: [
-            (name, sum(each.high_watermark for each in partitions))
-            for name, partitions in _topics(seen)
-        ],
+        lambda seen: _of_topics(seen, lambda partition: partition.high_watermark),
     ),
     gauge(
         "lacuna_idempotent_producers",
@@ -588,8 +582,6 @@ _DIRT: Final[tuple[Metric[_Dirt], ...]] = (
 
 
 class _Lag(NamedTuple):
-    """The lag of a group in a partition."""
-
     group_id: str
     topic: str
     partition: str

@@ -45,7 +45,6 @@ class Observed:
         return self._why_not()
 
     async def families(self) -> Families:
-        """Return the metrics as of now."""
         families = Families()
         for add in self._adders:
             await add(families)
@@ -108,7 +107,6 @@ class Endpoint:
         )
 
     async def stop(self) -> None:
-        """Stop listening."""
         for server in self._servers:
             server.close()
             await server.wait_closed()

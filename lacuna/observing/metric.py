@@ -60,19 +60,16 @@ _SUFFIXES: Final = {CounterMetricFamily: "_total", InfoMetricFamily: "_info"}
 
 
 def gauge(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
-    """Return the row of a gauge."""
     return Metric(GaugeMetricFamily, name, help_text, (), lambda source: [((), value(source))])
 
 
 def counter(name: str, help_text: str, value: Callable[[S], float]) -> Metric[S]:
-    """Return the row of a counter."""
     return Metric(CounterMetricFamily, name, help_text, (), lambda source: [((), value(source))])
 
 
 def gauges(
     name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
 ) -> Metric[S]:
-    """Return the row of a gauge with labels."""
     return Metric(
         GaugeMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
     )
@@ -81,7 +78,6 @@ def gauges(
 def counters(
     name: str, help_text: str, labels: tuple[str, ...], samples: Callable[[S], Samples]
 ) -> Metric[S]:
-    """Return the row of a counter with labels."""
     return Metric(
         CounterMetricFamily, name, help_text, labels, lambda source: _split(samples(source))
     )

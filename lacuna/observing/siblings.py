@@ -24,7 +24,6 @@ class Siblings:
 
     @property
     def socket(self) -> Path:
-        """The path of this worker's socket."""
         return self._folder / f"{self.own}{_SUFFIX}"
 
     async def texts(self) -> dict[str, str]:

@@ -39,12 +39,9 @@ from lacuna.base.pace import LoopLoad, MeasuredPace, Pace
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent, AgentReport
 from lacuna.logstore.objects import ObjectStore
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
 from lacuna.operating.kafka import Agents, BootstrapUnavailable, KafkaConnection, NotAuthenticated
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
 
 log = logging.getLogger("lacuna.agent")
 
@@ -74,24 +71,16 @@ class AgentParts:
         return replace(self, housekeeping=None)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class RunningAgent:
     """An agent that serves clients. `start_agent` makes one; `stop` ends it."""
 
-    def __init__(
-        self,
-        context: AgentContext,
-        server: AgentServer,
-        housekeeping: Housekeeping | None,
-        peers: Peers,
-        aside: Aside,
-        sharing: QuotaSharing,
-    ) -> None:
-        self.context = context
-        self.server = server
-        self.housekeeping = housekeeping
-        self._peers = peers
-        self._aside = aside
-        self._sharing = sharing
+    context: AgentContext
+    server: AgentServer
+    housekeeping: Housekeeping | None
+    _peers: Peers
+    _aside: Aside
+    _sharing: QuotaSharing
 
     @property
     def bootstrap(self) -> str:
@@ -100,7 +89,6 @@ class RunningAgent:
         return join_address(lease.host, lease.port)
 
     def report(self) -> AgentReport:
-        """Return the agent's report as of now."""
         metrics = None if self.housekeeping is None else self.housekeeping.metrics
         return report_of(self.context, self.server.peers(), metrics)
 
@@ -234,9 +222,7 @@ async def _ask_peer(access: Access, agent: Agent) -> Named | None:
     address = Agents(join_address(agent.host, agent.port), security)
     try:
         async with KafkaConnection(address, _PEER_SECONDS) as connection:
-            response = await connection.ask(
-                DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
-            )
+            response = await connection.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
     except (BootstrapUnavailable, NotAuthenticated):
         return None
     return Named(response.cluster_id, [broker.broker_id for broker in response.brokers])

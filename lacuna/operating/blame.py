@@ -3,25 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from lacuna.controlplane.client import ControlClient, confirm, read_cut
+from lacuna.controlplane.client import ControlClient, read_cut
 from lacuna.controlplane.client.views import PartitionView
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import behind
 from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import (
-    ListGroups,
-    OffsetFetch,
-    OffsetFetchGroup,
-)
 from lacuna.controlplane.v1.transactions_pb2 import (
     ActiveProducer,
-    DescribeProducers,
     DescribeTransactions,
-    ListTransactions,
     TransactionDescription,
 )
+from lacuna.operating import questions
 from lacuna.operating.control import topic_named
 
 
@@ -43,11 +37,11 @@ class Blamed:
     start_time_ms: int
     timeout_ms: int
     last_stable_offset: int
-    waiting: int
-    own: int
-    by_commit: int
-    by_abort: int
-    groups: Sequence[str]
+    waiting: int = 0
+    own: int = 0
+    by_commit: int = 0
+    by_abort: int = 0
+    groups: Sequence[str] = ()
     cut: int | None = None
 
 
@@ -56,13 +50,8 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
 
     Raises UserError, ControlPlaneUnavailable.
     """
-    await confirm(control)
-    await control.cluster.ready()
-    found = topic_named(control.cluster, topic)
-    keys = [
-        TopicPartition(topic_id=found.topic_id, partition=index)
-        for index in range(found.partition_count)
-    ]
+    found = topic_named(await questions.current(control), topic)
+    keys = questions.partitions_of([found])
     cut = await read_cut(control, [key_of(key) for key in keys])
     blamed = {each.partition: each for each in await blame_in(control, keys)}
     for (_, partition), end in cut.partitions.items():
@@ -78,11 +67,6 @@ async def blame(control: ControlClient, topic: str) -> list[Blamed]:
                 start_time_ms=holder.start_time_ms,
                 timeout_ms=holder.transaction_timeout_ms,
                 last_stable_offset=end.last_stable_offset,
-                waiting=0,
-                own=0,
-                by_commit=0,
-                by_abort=0,
-                groups=(),
                 cut=end.end_offset,
             )
     return [blamed[partition] for partition in sorted(blamed)]
@@ -97,9 +81,9 @@ async def blame_in(
     """
     transactions = await _transactions(control)
     groups = await _positions(control, keys, most_groups)
-    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
+    producers = await questions.producers_in(control, keys)
     blamed: list[Blamed] = []
-    for key, described in zip(keys, reply.producers_described.partitions, strict=True):
+    for key, described in zip(keys, producers, strict=True):
         open_ones = sorted(
             (each for each in described.producers if each.current_txn_start_offset >= 0),
             key=lambda each: each.current_txn_start_offset,
@@ -156,9 +140,8 @@ def _own(view: PartitionView, producer_id: int, first: int, end: int) -> int:
 
 async def _transactions(control: ControlClient) -> dict[int, TransactionDescription]:
     """Return all ongoing transactions by producer id."""
-    listing = ListTransactions(states=["Ongoing"], duration_ms=-1)
-    listed = await control.call(Command(list_transactions=listing))
-    ids = [each.transactional_id for each in listed.transactions_listed.transactions]
+    listed = await questions.transactions(control, states=["Ongoing"])
+    ids = [each.transactional_id for each in listed]
     described = await control.call(
         Command(describe_transactions=DescribeTransactions(transactional_ids=ids))
     )
@@ -169,12 +152,10 @@ async def _positions(
     control: ControlClient, keys: Sequence[TopicPartition], most_groups: int | None
 ) -> dict[PartitionKey, dict[str, int]]:
     """Return the committed offsets of groups in partitions, by partition and group."""
-    listed = await control.call(Command(list_groups=ListGroups()))
-    ids = [each.group_id for each in listed.groups_listed.groups][:most_groups]
-    queries = [OffsetFetchGroup(group_id=each, partitions=keys) for each in ids]
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
+    ids = [each.group_id for each in await questions.groups(control)][:most_groups]
+    fetched_groups = await questions.offsets_of(control, ids, keys)
     positions: dict[PartitionKey, dict[str, int]] = {}
-    for group_id, fetched in zip(ids, reply.offsets_fetched.groups, strict=True):
+    for group_id, fetched in zip(ids, fetched_groups, strict=True):
         for each in fetched.offsets:
             if each.offset >= 0:
                 positions.setdefault(key_of(each.partition), {})[group_id] = each.offset

@@ -1,13 +1,20 @@
 """What commands and the console send to change a cluster: configs in a user's units, and passwords in SCRAM's form."""
 
+import asyncio
 import os
 import re
+from collections.abc import Sequence
 from hashlib import pbkdf2_hmac
 from typing import Final
 
 from lacuna.agent.security.sasl.users import HASHES, LEAST_ITERATIONS
 from lacuna.controlplane.client.times import seconds_of
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
+from lacuna.operating.exchanges.access import ALTER_USER_SCRAM_CREDENTIALS
+from lacuna.operating.groups import Refusal
+from lacuna.wire.client import Ask
+from lacuna.wire.messages import security as wire
 from lacuna.wire.messages.security import ScramCredentialUpsertion
 
 _BYTES: Final = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40}
@@ -32,10 +39,42 @@ def with_unit(key: str, value: str) -> tuple[str, str]:
     return key, value
 
 
-def upsertions(
-    user: str, password: bytes, iterations: int = LEAST_ITERATIONS
-) -> list[ScramCredentialUpsertion]:
-    """Return the changes that store a password for all mechanisms. The password is not in them. Takes milliseconds."""
+def word_of(name: str) -> str:
+    """Return the name of one of Kafka's numbers as commands write it: AlterConfigs for ALTER_CONFIGS."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+async def set_password(
+    ask: Ask, user: str, password: bytes, iterations: int = LEAST_ITERATIONS
+) -> Sequence[Refusal]:
+    """Store a password for all mechanisms, and return what was refused. The password itself is not sent."""
+    changes = await asyncio.to_thread(_upsertions, user, password, iterations)
+    return await _alter(ask, wire.AlterUserScramCredentialsRequest((), changes))
+
+
+async def remove_user(ask: Ask, user: str) -> Sequence[Refusal]:
+    """Remove the passwords of a user, and return what was refused: RESOURCE_NOT_FOUND if there were none."""
+    refused: list[Refusal] = []
+    for mechanism in HASHES:
+        deletion = wire.ScramCredentialDeletion(user, mechanism)
+        refused += await _alter(ask, wire.AlterUserScramCredentialsRequest([deletion], ()))
+    missing = [each for each in refused if each.error_code == ErrorCode.RESOURCE_NOT_FOUND]
+    if len(missing) == len(HASHES):
+        return missing[:1]
+    return [each for each in refused if each not in missing]
+
+
+async def _alter(ask: Ask, request: wire.AlterUserScramCredentialsRequest) -> Sequence[Refusal]:
+    response = await ask(*ALTER_USER_SCRAM_CREDENTIALS, request)
+    return [
+        Refusal(f"user {each.user}", each.error_code, each.error_message)
+        for each in response.results
+        if each.error_code
+    ]
+
+
+def _upsertions(user: str, password: bytes, iterations: int) -> list[ScramCredentialUpsertion]:
+    """Return the changes that store a password. It takes milliseconds."""
     changes = []
     for mechanism, name in HASHES.items():
         salt = os.urandom(_SALT_BYTES)

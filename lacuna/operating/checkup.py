@@ -24,18 +24,14 @@ from lacuna.controlplane.v1.control_pb2 import (
     Command,
     ControlPlaneStatus,
 )
-from lacuna.controlplane.v1.groups_pb2 import ListGroups
 from lacuna.controlplane.v1.log_pb2 import DescribeMerges, MergesDescribed
-from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating import questions
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER, DESCRIBE_LOG_DIRS
+from lacuna.operating.exchanges.topics import DESCRIBE_CONFIGS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.relayed import ask_agent, relayed
 from lacuna.wire.messages import cluster as wire
-from lacuna.wire.messages.configs import (
-    DESCRIBE_CONFIGS_REQUEST,
-    DESCRIBE_CONFIGS_RESPONSE,
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-)
+from lacuna.wire.messages.configs import DescribeConfigsRequest, DescribeConfigsResource
 
 #: How long a part may take to answer.
 PART_SECONDS: Final = 2.0
@@ -105,12 +101,7 @@ async def look(agents: Agents) -> Seen:
     seen = Seen()
     try:
         async with KafkaConnection(agents, PART_SECONDS) as connection:
-            answer = await connection.ask(
-                wire.DESCRIBE_CLUSTER_REQUEST,
-                wire.DESCRIBE_CLUSTER_RESPONSE,
-                0,
-                wire.DescribeClusterRequest(),
-            )
+            answer = await connection.ask(*DESCRIBE_CLUSTER, wire.DescribeClusterRequest())
             brokers = sorted(answer.brokers, key=lambda each: each.broker_id)
             seen.cluster_id = answer.cluster_id
             turn = asyncio.Semaphore(_AGENTS_AT_ONCE)
@@ -137,18 +128,8 @@ async def _look_at(
             asyncio.timeout(PART_SECONDS),
             KafkaConnection(Agents(address, agents.security), PART_SECONDS) as connection,
         ):
-            configs = await connection.ask(
-                DESCRIBE_CONFIGS_REQUEST,
-                DESCRIBE_CONFIGS_RESPONSE,
-                4,
-                DescribeConfigsRequest([resource]),
-            )
-            directories = await connection.ask(
-                wire.DESCRIBE_LOG_DIRS_REQUEST,
-                wire.DESCRIBE_LOG_DIRS_RESPONSE,
-                4,
-                wire.DescribeLogDirsRequest(()),
-            )
+            configs = await connection.ask(*DESCRIBE_CONFIGS, DescribeConfigsRequest([resource]))
+            directories = await connection.ask(*DESCRIBE_LOG_DIRS, wire.DescribeLogDirsRequest(()))
     except (UserError, TimeoutError) as error:
         problem = str(error) or f"it did not answer within {PART_SECONDS:g} s"
         return SeenAgent(node_id=broker.broker_id, address=address, zone=zone, problem=problem)
@@ -179,16 +160,13 @@ async def _look_at_control(seen: Seen, agents: Agents) -> None:
             topics = control.cluster.topics_by_id.values()
             seen.topics = len(topics)
             seen.partitions = sum(each.partition_count for each in topics)
-            listed = await control.call(Command(list_groups=ListGroups()))
-            seen.groups = Counter(each.state for each in listed.groups_listed.groups)
-            listing = Command(list_transactions=ListTransactions(duration_ms=-1))
-            transactions = (await control.call(listing)).transactions_listed.transactions
+            seen.groups = Counter(each.state for each in await questions.groups(control))
+            transactions = await questions.transactions(control)
             seen.transactions = Counter(each.state for each in transactions)
-            lasting = ListTransactions(states=["Ongoing"], duration_ms=_LONG_MS)
-            reply = await control.call(Command(list_transactions=lasting))
-            seen.lasting = [
-                each.transactional_id for each in reply.transactions_listed.transactions
-            ]
+            lasting = await questions.transactions(
+                control, states=["Ongoing"], longer_than_ms=_LONG_MS
+            )
+            seen.lasting = [each.transactional_id for each in lasting]
             reply = await control.call(Command(describe_cluster=DescribeCluster()))
             seen.described = reply.cluster_described
             reply = await control.call(Command(describe_merges=DescribeMerges()))

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib import resources
 from typing import Any
 
@@ -141,13 +141,5 @@ def _order(version: str) -> tuple[int, ...]:
 
 def _client(one: dict[str, Any]) -> Client:
     cells = {name: Cell(**cell) for name, cell in one.get("cells", {}).items()}
-    texts = ("outcome", "what", "notes", "advice")
-    return Client(
-        name=one["name"],
-        version=one["version"],
-        language=one["language"],
-        kafka=one["kafka"],
-        cells=cells,
-        also=tuple(one.get("also", ())),
-        **{name: one[name] for name in texts if name in one},
-    )
+    known = {each.name: one[each.name] for each in fields(Client) if each.name in one}
+    return Client(**{**known, "cells": cells, "also": tuple(one.get("also", ()))})

@@ -43,7 +43,6 @@ from lacuna.controlplane.state.groups.settings import GroupSettings
 from lacuna.controlplane.state.windows import ProducerSettings
 from lacuna.logstore.objects import DirectoryStore, ObjectStore, folder_url
 from lacuna.operating.agents import AgentParts, RunningAgent, start_agent
-from lacuna.operating.explained import Explanation, explain_partition
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.stores import claim
 
@@ -105,7 +104,6 @@ class EmbeddedCluster:
 
     @property
     def bootstrap(self) -> str:
-        """HOST:PORT of the first agent."""
         return self.agents[0].bootstrap
 
     @property
@@ -261,15 +259,6 @@ class EmbeddedCluster:
             self._journal.abandon()
         await self.running.abort()
         self.store.close()
-
-    async def explain(
-        self, topic: str, partition: int, first: int | None = None, end: int | None = None
-    ) -> Explanation:
-        """Explains which offsets from `first` to `end` (exclusive) a read_committed consumer receives, and why.
-
-        Raises UserError, ControlPlaneUnavailable.
-        """
-        return await explain_partition(self.control, topic, partition, first, end)
 
 
 def state_settings(

@@ -2,16 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from lacuna.agent.fetch.explain import Row, explain
 from lacuna.base.errors import UserError
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import ReadPartitions
-from lacuna.controlplane.v1.transactions_pb2 import ListTransactions
+from lacuna.operating import questions
 from lacuna.operating.control import topic_named
 
 #: The most rows in one explanation, unless the caller gives another bound.
@@ -63,16 +62,14 @@ async def explain_partition(
 
     Raises UserError, ControlPlaneUnavailable.
     """
-    await confirm(control)  # another client may have created the topic a moment ago
-    await control.cluster.ready()
-    found = topic_named(control.cluster, topic)
+    # Another client may have created the topic a moment ago.
+    found = topic_named(await questions.current(control), topic)
     if not 0 <= partition < found.partition_count:
         raise UserError(
             f"topic {topic!r} has partitions 0 to {found.partition_count - 1}, not {partition}"
         )
     wanted = TopicPartition(topic_id=found.topic_id, partition=partition)
-    read = await control.call(Command(read_partitions=ReadPartitions(partitions=[wanted])))
-    (state,) = read.partitions_read.partitions
+    (state,) = await questions.read_partitions(control, [wanted])
     if state.error_code != ErrorCode.NONE:
         raise UserError(f"topic {topic!r} was deleted while it was being read")
     view = control.partition(found.topic_id, partition)
@@ -86,7 +83,6 @@ async def explain_partition(
         )
     rows = explain(view.extents, view.dead, first, end, view.last_stable_offset)
     lines, more_from = take(lines_of(rows), max_lines)
-    listed = await control.call(Command(list_transactions=ListTransactions(duration_ms=-1)))
     return Explanation(
         topic=topic,
         partition=partition,
@@ -99,7 +95,7 @@ async def explain_partition(
         more_from=more_from,
         transactional_ids={
             entry.producer_id: entry.transactional_id
-            for entry in listed.transactions_listed.transactions
+            for entry in await questions.transactions(control)
         },
     )
 
@@ -126,14 +122,10 @@ def lines_of(rows: Iterable[Row]) -> Iterator[Line]:
     yield from (replace(each, hole_end=waiting[-1].row.next_offset) for each in waiting)
 
 
-def take(lines: Iterable[Line], most: int) -> tuple[list[Line], int]:
+def take(lines: Iterator[Line], most: int) -> tuple[list[Line], int]:
     """Return the first `most` lines, and the first offset of the next line, or -1 if there is none."""
-    taken: list[Line] = []
-    for each in lines:
-        if len(taken) == most:
-            return taken, each.row.first_offset
-        taken.append(each)
-    return taken, -1
+    taken, more = list(islice(lines, most)), next(lines, None)
+    return taken, -1 if more is None else more.row.first_offset
 
 
 def _continues(last: Row, row: Row) -> bool:

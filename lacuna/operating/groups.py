@@ -4,15 +4,17 @@ An error code of Kafka is returned as a `Refusal`, which the caller reports in i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from lacuna.wire.layout import Message
+from lacuna.operating.exchanges.groups import (
+    ALTER_SHARE_GROUP_OFFSETS,
+    DELETE_SHARE_GROUP_OFFSETS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+)
+from lacuna.wire.client import Ask
 from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.share_groups import (
-    ALTER_SHARE_GROUP_OFFSETS_REQUEST,
-    ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-    DELETE_SHARE_GROUP_OFFSETS_REQUEST,
-    DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
     AlterShareGroupOffsetsRequest,
     AlterShareGroupOffsetsRequestPartition,
     AlterShareGroupOffsetsRequestTopic,
@@ -26,16 +28,6 @@ SHARE = "share"
 WITHOUT_MEMBERS = ("Empty", "Dead")
 #: Offsets by topic and partition.
 Moves: TypeAlias = Mapping[str, Mapping[int, int]]
-
-
-class Ask(Protocol):
-    """Sends a request to an agent and returns the answer, as `KafkaConnection.ask` does."""
-
-    async def __call__(
-        self, form: Message[Any], answer: Message[Any], version: int, request: Any, /
-    ) -> Any:
-        """Return the answer. Raises UserError."""
-        ...
 
 
 class Refusal(NamedTuple):
@@ -66,13 +58,8 @@ async def _commit(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
         for name, offsets in moves.items()
     ]
     request = wire.OffsetCommitRequest(group_id, topics=topics)
-    response = await ask(wire.OFFSET_COMMIT_REQUEST, wire.OFFSET_COMMIT_RESPONSE, 8, request)
-    return [
-        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
-        for topic in response.topics
-        for each in topic.partitions
-        if each.error_code
-    ]
+    response = await ask(*OFFSET_COMMIT, request)
+    return _in_partitions((topic.name, topic.partitions) for topic in response.topics)
 
 
 async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
@@ -87,17 +74,18 @@ async def _begin_at(ask: Ask, group_id: str, moves: Moves) -> Sequence[Refusal]:
         for name, offsets in moves.items()
     ]
     response = await ask(
-        ALTER_SHARE_GROUP_OFFSETS_REQUEST,
-        ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
-        0,
-        AlterShareGroupOffsetsRequest(group_id, topics),
+        *ALTER_SHARE_GROUP_OFFSETS, AlterShareGroupOffsetsRequest(group_id, topics)
     )
     if response.error_code:
         return [Refusal(f"group {group_id}", response.error_code, response.error_message)]
+    return _in_partitions((topic.topic_name, topic.partitions) for topic in response.responses)
+
+
+def _in_partitions(topics: Iterable[tuple[str, Iterable[Any]]]) -> Sequence[Refusal]:
     return [
-        Refusal(f"partition {each.partition_index} of {topic.topic_name}", each.error_code)
-        for topic in response.responses
-        for each in topic.partitions
+        Refusal(f"partition {each.partition_index} of {name}", each.error_code)
+        for name, partitions in topics
+        for each in partitions
         if each.error_code
     ]
 
@@ -119,22 +107,15 @@ async def delete_offsets(
         for name, partitions in topics.items()
     ]
     request = wire.OffsetDeleteRequest(group_id, named)
-    response = await ask(wire.OFFSET_DELETE_REQUEST, wire.OFFSET_DELETE_RESPONSE, 0, request)
+    response = await ask(*OFFSET_DELETE, request)
     if response.error_code:
         return [Refusal(f"group {group_id}", response.error_code)]
-    return [
-        Refusal(f"partition {each.partition_index} of {topic.name}", each.error_code)
-        for topic in response.topics
-        for each in topic.partitions
-        if each.error_code
-    ]
+    return _in_partitions((topic.name, topic.partitions) for topic in response.topics)
 
 
 async def _forget(ask: Ask, group_id: str, topics: Iterable[str]) -> Sequence[Refusal]:
     response = await ask(
-        DELETE_SHARE_GROUP_OFFSETS_REQUEST,
-        DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
-        0,
+        *DELETE_SHARE_GROUP_OFFSETS,
         DeleteShareGroupOffsetsRequest(
             group_id, [DeleteShareGroupOffsetsRequestTopic(name) for name in topics]
         ),

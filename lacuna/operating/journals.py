@@ -33,12 +33,10 @@ class SharedJournalOptions:
 
     @property
     def kind(self) -> SharedKind:
-        """The row of its kind."""
         return shared_kind_of(self.url)
 
     @property
     def place(self) -> Place:
-        """Where the journal is."""
         return Place(self.url, self.store_url)
 
     @property

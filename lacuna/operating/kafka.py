@@ -10,13 +10,13 @@ import os
 import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
 from lacuna.base.addresses import KAFKA_PORT, join_address, parse_addresses
 from lacuna.base.client_security import PLAINTEXT, ClientSecurity
 from lacuna.base.errors import UserError
 from lacuna.base.sasl import Credentials, SaslError
+from lacuna.operating.exchanges.cluster import DESCRIBE_CLUSTER
 from lacuna.wire.client import (
     ClientFrames,
     CredentialsRefusedError,
@@ -28,11 +28,7 @@ from lacuna.wire.client import (
 )
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
-from lacuna.wire.messages.cluster import (
-    DESCRIBE_CLUSTER_REQUEST,
-    DESCRIBE_CLUSTER_RESPONSE,
-    DescribeClusterRequest,
-)
+from lacuna.wire.messages.cluster import DescribeClusterRequest
 
 Q = TypeVar("Q")
 R = TypeVar("R")
@@ -75,7 +71,6 @@ class Agents:
     option: str = "--command-config"
 
     def __str__(self) -> str:
-        """Return the addresses."""
         return self.addresses
 
     def librdkafka(self) -> dict[str, Any]:
@@ -159,12 +154,7 @@ class KafkaConnection:
         except SaslError as error:
             raise NotAuthenticated(f"{address}: {error}") from error
 
-    async def __aexit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *exception: object) -> None:
         self._writer.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], version: int, request: Q) -> R:
@@ -233,9 +223,7 @@ class KafkaConnection:
 
     async def agents(self) -> Sequence[Agents]:
         """Return each live agent, with the security of this connection."""
-        response = await self.ask(
-            DESCRIBE_CLUSTER_REQUEST, DESCRIBE_CLUSTER_RESPONSE, 0, DescribeClusterRequest()
-        )
+        response = await self.ask(*DESCRIBE_CLUSTER, DescribeClusterRequest())
         return [
             Agents(join_address(broker.host, broker.port), self._security)
             for broker in response.brokers

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lacuna.base.errors import UserError
-from lacuna.controlplane.client import ControlClient, confirm
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import Behind, behind
-from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.groups_pb2 import CommittedOffset, OffsetFetch, OffsetFetchGroup
+from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
+from lacuna.operating import questions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,11 +28,8 @@ async def lag_of_group(control: ControlClient, group_id: str) -> Sequence[Partit
 
     Raises UserError if the group has none, ControlPlaneUnavailable.
     """
-    await confirm(control)
-    await control.cluster.ready()
-    query = OffsetFetchGroup(group_id=group_id, all_partitions=True)
-    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=[query])))
-    (fetched,) = reply.offsets_fetched.groups
+    await questions.current(control)
+    (fetched,) = await questions.offsets_of(control, [group_id])
     if fetched.error_code != ErrorCode.NONE or not fetched.offsets:
         raise UserError(
             f"group {group_id} has not committed any offsets; `lacuna groups list` shows the existing groups"

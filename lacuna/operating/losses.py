@@ -4,6 +4,7 @@ Both the journal's own files and the objects in the store show what is missing.
 """
 
 import asyncio
+import dataclasses
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -87,7 +88,12 @@ class AcceptedLoss:
     position: int
     reached: int
     objects: Objects | None
-    kept: str
+    kept: str = ""
+
+    @property
+    def lost_lease_ids(self) -> list[int]:
+        """The leases that the journal does not know."""
+        return [] if self.objects is None else sorted(self.objects.lease_ids)
 
 
 def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
@@ -101,15 +107,11 @@ def accept_loss(path: str, store: ObjectStore | None) -> AcceptedLoss | None:
         return None
     with locked(path):
         salvaged = salvage(path)
-        objects = None if store is None else _look(store, salvaged)
-        problems = list(salvaged.problems)
-        if objects is not None and objects.later is not None:
-            problems.append(_later(salvaged, objects.later))
-        if not problems and store is not None:
+        loss = _loss_of(salvaged, store)
+        if not loss.problems and store is not None:
             return None
-        lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
-        kept = replace(salvaged, lost_lease_ids, SystemClock().now_ms())
-    return AcceptedLoss(problems, salvaged.position, salvaged.reached, objects, kept)
+        kept = replace(salvaged, loss.lost_lease_ids, SystemClock().now_ms())
+    return dataclasses.replace(loss, kept=kept)
 
 
 async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> AcceptedLoss:
@@ -119,17 +121,22 @@ async def accept_shared_loss(wreck: Wreck, store: ObjectStore | None) -> Accepte
     store, the journal is not compared with one. Raises JournalError, ForeignStoreError, ObjectStoreError.
     """
     salvaged = await wreck.salvage()
-    objects = None if store is None else await asyncio.to_thread(_look, store, salvaged)
-    problems = list(salvaged.problems)
-    if objects is not None and objects.later is not None:
-        problems.append(_later(salvaged, objects.later))
-    lost_lease_ids = sorted(objects.lease_ids) if objects is not None else []
-    for record in machine.accept_loss(salvaged.state, lost_lease_ids, SystemClock().now_ms()):
+    loss = await asyncio.to_thread(_loss_of, salvaged, store)
+    now_ms = SystemClock().now_ms()
+    for record in machine.accept_loss(salvaged.state, loss.lost_lease_ids, now_ms):
         machine.replay(salvaged.state, record)
     position = first_of_next_era(max(salvaged.position, salvaged.reached))
     snapshot = Snapshot(position, machine.snapshot_parts(salvaged.state))
     kept = await wreck.begin(Beginning(salvaged.cluster_id, salvaged.fencing_token, snapshot))
-    return AcceptedLoss(problems, salvaged.position, salvaged.reached, objects, kept)
+    return dataclasses.replace(loss, kept=kept)
+
+
+def _loss_of(salvaged: Salvage, store: ObjectStore | None) -> AcceptedLoss:
+    objects = None if store is None else _look(store, salvaged)
+    problems = list(salvaged.problems)
+    if objects is not None and objects.later is not None:
+        problems.append(_later(salvaged, objects.later))
+    return AcceptedLoss(problems, salvaged.position, salvaged.reached, objects)
 
 
 def _later(salvaged: Salvage, later: LaterSegment) -> str:

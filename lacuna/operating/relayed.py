@@ -22,7 +22,6 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.control_pb2 import (
     AgentAnswer,
-    AgentHealth,
     AgentQuestion,
     Command,
     Places,
@@ -131,11 +130,6 @@ async def places_of(agents: Agents) -> Places:
     """Return where the agents find the control plane and the store. Raises UserError, ControlPlaneUnavailable."""
     async with KafkaConnection(agents) as connection:
         return (await ask_agent(connection, AgentQuestion(wants_places=True))).places
-
-
-async def health_of(connection: KafkaConnection) -> AgentHealth:
-    """Return what an agent says of its store and control planes. Raises UserError, ControlPlaneUnavailable."""
-    return (await ask_agent(connection, AgentQuestion(wants_health=True))).health
 
 
 async def ask_agent(connection: KafkaConnection, question: AgentQuestion) -> AgentAnswer:

@@ -6,9 +6,8 @@ import logging
 from lacuna.base.errors import UserError
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.journal.journal import REMEDY
-from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases, TopicPartition
+from lacuna.controlplane.v1.cluster_pb2 import DescribeLeases
 from lacuna.controlplane.v1.control_pb2 import Command
-from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.logstore.objects import (
     BucketMissingError,
     ObjectStore,
@@ -25,10 +24,10 @@ from lacuna.logstore.segments import (
     read_marker,
 )
 from lacuna.logstore.segments.marker import check_marker
+from lacuna.operating import questions
 
 log = logging.getLogger("lacuna")
 
-_PARTITIONS_A_CALL = 1000
 _PAUSE_SECONDS = 1.0
 
 
@@ -107,9 +106,8 @@ async def _check_reached(store: ObjectStore, control: ControlClient) -> None:
     later = await asyncio.to_thread(find_later, store, cluster_id, end)
     if later is None:
         return
-    now = await _journal_end(
-        control
-    )  # other agents may have written in the meantime, which is not a loss
+    # Other agents may have written in the meantime, which is not a loss.
+    now = await _journal_end(control)
     if now.is_before(later):
         raise StoreAheadError(now, later)
 
@@ -122,17 +120,6 @@ async def _journal_end(control: ControlClient) -> JournalEnd:
 
 
 async def _has_records(control: ControlClient) -> bool:
-    partitions = [
-        TopicPartition(topic_id=topic.topic_id, partition=index)
-        for topic in control.cluster.topics_by_id.values()
-        for index in range(topic.partition_count)
-    ]
-    for start in range(0, len(partitions), _PARTITIONS_A_CALL):
-        query = ReadPartitions(partitions=partitions[start : start + _PARTITIONS_A_CALL])
-        read = await control.call(Command(read_partitions=query))
-        if any(
-            state.high_watermark > state.log_start_offset
-            for state in read.partitions_read.partitions
-        ):
-            return True
-    return False
+    keys = questions.partitions_of(control.cluster.topics_by_id.values())
+    states = await questions.read_partitions(control, keys)
+    return any(state.high_watermark > state.log_start_offset for state in states)

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lacuna.base.errors import UserError
-from lacuna.controlplane.client import ControlClient, confirm, not_known, read_as_of
+from lacuna.controlplane.client import ControlClient, not_known, read_as_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.log.behind import behind
+from lacuna.operating import questions
 from lacuna.operating.control import topic_named
 
 
@@ -31,9 +32,7 @@ async def travel(control: ControlClient, topic: str, at_ms: int) -> Sequence[Pas
 
     Raises UserError for a topic that does not exist or a time that is not known, ControlPlaneUnavailable.
     """
-    await confirm(control)
-    await control.cluster.ready()
-    found = topic_named(control.cluster, topic)
+    found = topic_named(await questions.current(control), topic)
     keys = [(found.topic_id, index) for index in range(found.partition_count)]
     past = await read_as_of(control, keys, at_ms)
     if not past.is_known:

@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.logstore.objects import ObjectStore, folder_url
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.embedded import ClusterSettings, EmbeddedCluster
-from lacuna.operating.explained import Explanation
+from lacuna.operating.explained import Explanation, explain_partition
 from lacuna.operating.journals import SharedJournalOptions
 from lacuna.operating.moto import CREDENTIALS, MotoServer
 from lacuna.operating.stores import open_checked
@@ -216,7 +216,8 @@ class Cluster:
 
         Raises UserError.
         """
-        return self.run(self.embedded.explain(topic, partition, first, end))
+        control = self.embedded.control
+        return self.run(explain_partition(control, topic, partition, first, end))
 
     def _end(self, ending: Coroutine[Any, Any, None]) -> None:
         try:

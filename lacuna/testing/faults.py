@@ -15,10 +15,11 @@ given: the same seed and the same order of calls give the same faults.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Literal, Protocol, TypeAlias
+from random import Random
+from typing import Literal, TypeAlias
 
 from lacuna.logstore.objects.store import (
     ObjectInfo,
@@ -39,16 +40,6 @@ Operation: TypeAlias = Literal["put", "get", "size", "list", "delete"]
 """`get` includes `get_all`."""
 
 _HOLD_TIMEOUT_S = 60.0
-
-
-class RandomSource(Protocol):
-    """The methods of `random.Random` that faults use."""
-
-    def random(self) -> float:
-        """Return a random float that is at least 0 and below 1."""
-
-    def randrange(self, stop: int, /) -> int:
-        """Return a random whole number that is at least 0 and below `stop`."""
 
 
 class FaultKind(Enum):
@@ -130,7 +121,7 @@ class FaultyStore:
         self,
         inner: ObjectStore,
         *,
-        source: RandomSource | None = None,
+        source: Random | None = None,
         rates: Mapping[tuple[Operation, FaultKind], float] | None = None,
     ) -> None:
         if rates and source is None:
@@ -191,12 +182,7 @@ class FaultyStore:
         return self._flip(fault, data)
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        fault = self._before("get", key)
-        data = self.inner.get_up_to(key, position, size)
-        self._after(fault, "get", key)
-        if fault is FaultKind.TRUNCATED:
-            return data[: self._draw(len(data))]
-        return self._flip(fault, data)
+        return self._get(key, lambda: self.inner.get_up_to(key, position, size))
 
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
@@ -204,8 +190,11 @@ class FaultyStore:
         return get_each(self, reads, buffer)
 
     def get_all(self, key: str) -> bytearray:
+        return self._get(key, lambda: self.inner.get_all(key))
+
+    def _get(self, key: str, read: Callable[[], bytearray]) -> bytearray:
         fault = self._before("get", key)
-        data = self.inner.get_all(key)
+        data = read()
         self._after(fault, "get", key)
         if fault is FaultKind.TRUNCATED:
             return data[: self._draw(len(data))]

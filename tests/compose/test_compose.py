@@ -20,7 +20,7 @@ from confluent_kafka import Producer
 ROOT = Path(__file__).parents[2]
 BUILD_SECONDS = 900
 SECONDS = 300
-
+pytestmark = [pytest.mark.docker, pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)]
 
 CHECKED = "Every claim above was checked"
 #: The line that the demo prints when its first scenario is over; it works on the second one then.
@@ -44,6 +44,21 @@ print(sorted(f"{broker.host}:{broker.port}" for broker in brokers.values()))
 """
 
 
+def said_by(command: list[str], *, seconds: float = SECONDS, check: bool = True) -> str:
+    """Return a command's output, both streams. Fails the test with it if the exit code is not 0."""
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=seconds,
+    )
+    if check and done.returncode:
+        pytest.fail(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout[-8000:]}")
+    return done.stdout
+
+
 class Compose:
     """docker-compose (v1) or docker compose (v2) with its own project."""
 
@@ -53,19 +68,8 @@ class Compose:
         self._project = f"lacuna-{uuid.uuid4().hex[:8]}"
 
     def run(self, *arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
-        """Return its output, both streams. Raises an error with the output if the exit code is not 0."""
-        done = subprocess.run(
-            [*self._command, "-p", self._project, *arguments],
-            cwd=ROOT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=seconds,
-        )
-        if check and done.returncode:
-            said = done.stdout[-8000:]
-            pytest.fail(f"{' '.join(arguments)} ended with {done.returncode}:\n{said}")
-        return done.stdout
+        command = [*self._command, "-p", self._project, *arguments]
+        return said_by(command, seconds=seconds, check=check)
 
     def client(self) -> subprocess.Popen[str]:
         """Run the client again in its own container."""
@@ -126,8 +130,6 @@ def inspected(image: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
     """The tested image equals one that a user builds without BASE_IMAGE."""
     printed = compose.python("import sys; print('%d.%d' % sys.version_info[:2])")
@@ -135,16 +137,12 @@ def test_the_image_has_the_python_of_its_default_base(compose: Compose) -> None:
     assert last_line(printed) == default_base("Dockerfile")
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_it_runs_without_rights(compose: Compose) -> None:
     """It runs as an unprivileged user and can write nowhere, as an orchestrator may require."""
     printed = compose.python("import os; print(os.getuid(), os.access('.', os.W_OK))")
     assert last_line(printed) == "65532 False"
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
     """The default base has 125 MB, and the whole image must stay below 220 MB."""
     image = inspected("lacuna:local")
@@ -155,8 +153,6 @@ def test_it_is_small_and_says_what_it_is(compose: Compose) -> None:
     assert compose.python("import shutil; print(shutil.which('pip'))").strip().endswith("None")
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
     """The image has its own health check. compose.yaml overrides it for services that others wait for."""
     name = f"lacuna-health-{uuid.uuid4().hex[:8]}"
@@ -172,23 +168,17 @@ def test_the_engine_learns_whether_it_is_healthy(compose: Compose) -> None:
         subprocess.run(["docker", "kill", name], capture_output=True, check=True)
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_the_kernel_is_compiled(compose: Compose) -> None:
     """The base has a C compiler. An image with the interpreted kernel would be slow without any notice."""
     printed = compose.python("import lacuna.logstore.records.kernel as k; print(k.__file__)")
     assert last_line(printed).endswith(".so")
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_the_demo_as_a_user_runs_it(compose: Compose) -> None:
     printed = compose.run("up", "--no-build", "--exit-code-from", "client")
     assert CHECKED in printed
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 def test_a_control_plane_is_killed_while_the_client_works_and_then_an_agent(
     compose: Compose,
 ) -> None:
@@ -223,23 +213,6 @@ print([name for name in ("cc", "gcc", "c++", "g++", "clang") if shutil.which(nam
 """
 
 
-def docker(*arguments: str, seconds: float = SECONDS) -> str:
-    """Return the command's output. Fails the test with that output if the exit code is not 0."""
-    done = subprocess.run(
-        ["docker", *arguments],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=seconds,
-    )
-    if done.returncode:
-        pytest.fail(
-            f"docker {' '.join(arguments)} ended with {done.returncode}:\n{done.stdout[-8000:]}"
-        )
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def image() -> Iterator[str]:
     """The project's image on that base."""
@@ -250,24 +223,21 @@ def image() -> Iterator[str]:
     name = f"lacuna:no-compiler-{os.getpid()}"
     base = os.environ["NO_COMPILER_IMAGE"]
     bases = [f"--build-arg={each}={base}" for each in ("BASE_IMAGE", "RUNTIME_IMAGE")]
-    docker("build", *bases, "--tag", name, ".", seconds=BUILD_SECONDS)
+    said_by(["docker", "build", *bases, "--tag", name, "."], seconds=BUILD_SECONDS)
     yield name
-    docker("rmi", name)
+    said_by(["docker", "rmi", name])
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + SECONDS)
 def test_without_a_compiler_the_kernel_is_interpreted(image: str) -> None:
-    printed = docker("run", "--rm", "--entrypoint", "python", image, "-c", WHAT_IS_THERE)
+    command = ["docker", "run", "--rm", "--entrypoint", "python", image, "-c", WHAT_IS_THERE]
+    printed = said_by(command)
     compilers, kernel = printed.split(maxsplit=1)
     assert compilers == "[]"
     assert kernel.strip().endswith("/kernel.py")
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + SECONDS)
 def test_without_a_compiler_the_demo_holds(image: str) -> None:
-    assert "Every claim above was checked" in docker("run", "--rm", image, "demo")
+    assert CHECKED in said_by(["docker", "run", "--rm", image, "demo"])
 
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
@@ -301,8 +271,6 @@ RECIPES = {
 }
 
 
-@pytest.mark.docker
-@pytest.mark.timeout(BUILD_SECONDS + 2 * SECONDS)
 @pytest.mark.parametrize("language", RECIPES)
 def test_the_recipes_for_testcontainers(compose: Compose, tmp_path: Path, language: str) -> None:
     """A client works while the program of docs/testing.md runs. The helper container of testcontainers is left out."""

@@ -16,86 +16,16 @@ import pytest
 yaml = pytest.importorskip("yaml", reason=".ci/chart-tools installs it")
 
 CHART = Path(__file__).parents[2] / "deploy" / "helm" / "lacuna"
-LEAST: dict[str, Any] = {"store": {"url": "s3://bucket/prefix"}}
+VALUES: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("values.json").read_text())
+LEAST = VALUES["least"]
 #: Clients need a password, and all that is secret is in Secrets.
-SECURE: dict[str, Any] = {
-    "store": {"url": "s3://bucket?sse=aws:kms", "existingSecret": "bucket-keys"},
-    "listeners": [{"protocol": "SASL_SSL", "port": 9092}],
-    "tls": {"existingSecret": "listeners"},
-    "sasl": {"users": ["admin", "operator.2"], "existingSecret": "passwords"},
-    "authorization": {"enabled": True, "superUsers": ["User:admin", "User:CN=job,O=tests"]},
-    "controlTls": {"existingSecret": "mtls", "clusterPrincipals": ["User:CN=pods,O=tests"]},
-    "encryption": {"existingSecret": "cluster-keys"},
-}
+SECURE = VALUES["secure"]
 #: Clients need a certificate, and nobody is told from anybody by the control planes.
-CERTIFIED: dict[str, Any] = {
-    "store": {"url": "s3://bucket"},
-    "listeners": [{"protocol": "SSL", "port": 9092}],
-    "tls": {"existingSecret": "listeners", "clientAuth": "required"},
-    "authorization": {"enabled": True, "superUsers": ["User:CN=agents,O=tests"]},
-    "controlTls": {"existingSecret": "mtls"},
-}
-#: Every value is another than in values.yaml, except one that another needs.
-MOST: dict[str, Any] = {
-    "image": {"repository": "registry.example/lacuna", "tag": "1.2.3", "pullPolicy": "Always"},
-    "imagePullSecrets": [{"name": "registry"}],
-    "store": {
-        "url": "s3://bucket?endpoint=http://s3:9000",
-        "createBucket": True,
-        "region": "eu-central-1",
-        "existingSecret": "bucket-keys",
-    },
-    "journal": {"existingSecret": "database", "key": "uri"},
-    "serviceAccount": {"create": True, "name": "other", "annotations": {"role": "r"}},
-    "settings": {
-        "fetch.cache.bytes": "64MiB",
-        "num.partitions": 16,
-        "auto.create.topics.enable": False,
-        "delegation.token.secret.key": "env:TOKEN_KEY",
-    },
-    "listeners": [{"protocol": "SASL_SSL", "port": 9093}, {"protocol": "SSL", "port": 9094}],
-    "tls": {"existingSecret": "listeners", "caEnabled": True, "clientAuth": "required"},
-    "sasl": {
-        "enabledMechanisms": ["PLAIN", "OAUTHBEARER"],
-        "users": ["admin"],
-        "existingSecret": "passwords",
-    },
-    "authorization": {
-        "enabled": True,
-        "superUsers": ["User:admin"],
-        "allowEveryoneIfNoAclFound": True,
-    },
-    "controlTls": {"existingSecret": "mtls", "clusterPrincipals": ["User:CN=a", "User:CN=b"]},
-    "encryption": {"existingSecret": "cluster-keys", "key": "other.toml"},
-    "tests": {"enabled": False},
-    "ipv6": True,
-    "clusterDomain": "example.internal",
-}
-PLACED: dict[str, Any] = {
-    "verbose": False,
-    "resources": {"limits": {"memory": "2Gi"}},
-    "podAnnotations": {"a": "b"},
-    "extraEnv": [{"name": "LACUNA_BROKER_RACK", "value": "a"}],
-    "nodeSelector": {"disk": "none"},
-    "tolerations": [{"key": "spot", "operator": "Exists"}],
-    "affinity": {"nodeAffinity": {}},
-    "topologySpreadConstraints": [
-        {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
-    ],
-    "priorityClassName": "high",
-}
-MOST["controlplane"] = {"replicas": 3, "leaseMs": 5000, **PLACED}
-MOST["agent"] = {
-    "workers": 4,
-    "zoneLabel": "topology.kubernetes.io/zone",
-    "autoscaling": {
-        "enabled": True,
-        "minReplicas": 3,
-        "maxReplicas": 9,
-        "targetCPUUtilizationPercentage": 50,
-    },
-    **PLACED,
-}
+CERTIFIED = VALUES["certified"]
+#: Every value is another than in values.yaml, except one that another needs. Both kinds of pods are placed alike.
+MOST, PLACED = VALUES["most"], VALUES["placed"]
+MOST["controlplane"] |= PLACED
+MOST["agent"] |= PLACED
 
 Manifest = dict[str, Any]
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
 
-from lacuna.controlplane.state.settings import TRANSACTION_MAX_TIMEOUT_MS
 from lacuna.testing import Cluster
 from tests.forked import LACUNA, start_process
 from tests.journal_servers import (
@@ -57,6 +55,10 @@ class Ran:
 
 Command = Callable[..., Ran]
 Refusal = Callable[..., str]
+#: Runs a command with --json, and returns its output.
+Asks = Callable[..., Any]
+#: Makes a topic, and returns its name.
+NewTopic = Callable[..., str]
 
 
 def _environment() -> dict[str, str]:
@@ -74,6 +76,14 @@ def with_lasting_leases(cluster: Cluster) -> Cluster:
     for lease in cluster.embedded.running.runtime._state.leases.values():
         lease.duration_ms = 3_600_000
     return cluster
+
+
+def users_file(folder: Path, *names: str) -> str:
+    """Write the file of users, whose passwords are all `secret`. Return its path."""
+    (folder / "password").write_text("secret\n")
+    path = folder / "users.toml"
+    path.write_text("".join(f'{name} = "file:{folder}/password"\n' for name in names))
+    return str(path)
 
 
 @pytest.fixture(scope="session")
@@ -138,58 +148,35 @@ def refused(lacuna: Command) -> Refusal:
     return run
 
 
-def send(producer: Any, topic: str, values: Iterable[str], partition: int = 0) -> None:
-    """Produce values and wait for the acknowledgements."""
-    for value in values:
-        producer.produce(topic, value.encode(), partition=partition)
-    assert producer.flush(SECONDS) == 0
+@pytest.fixture
+def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
+    """A function that runs a command against the cluster, which must succeed."""
+
+    def run(*arguments: str, stdin: bytes = b"") -> Ran:
+        ran = lacuna(*arguments, stdin=stdin, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return ran
+
+    return run
 
 
-def plain(bootstrap: str, **config: Any) -> Any:
-    """Return a producer without transactions. A repeated request writes nothing twice."""
-    return Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True, **config})
-
-
-def transactional(bootstrap: str, transactional_id: str) -> Any:
-    """Return a producer after `init_transactions`. Its transactions outlast any test."""
-    producer = Producer(
-        {
-            "bootstrap.servers": bootstrap,
-            "transactional.id": transactional_id,
-            "transaction.timeout.ms": TRANSACTION_MAX_TIMEOUT_MS,
-        }
-    )
-    producer.init_transactions(SECONDS)
-    return producer
-
-
-def consume(bootstrap: str, topic: str, count: int, **config: Any) -> list[tuple[int, str]]:
-    """Return the (offset, value) of the first `count` records that a read_committed consumer gets from partition 0."""
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "group.id": "tests",
-        "enable.auto.commit": False,
-        "isolation.level": "read_committed",
-        **config,
+@pytest.fixture
+def asks(lacuna: Command, lacuna_cluster: Cluster) -> Callable[..., Any]:
+    """A function that runs a command with --json against the cluster, and returns its output."""
+    place = {
+        "LACUNA_BOOTSTRAP": lacuna_cluster.bootstrap,
+        "LACUNA_DATA": str(lacuna_cluster.data),
     }
-    consumer = Consumer(settings)
-    try:
-        consumer.assign([TopicPartition(topic, 0, 0)])
-        found: list[tuple[int, str]] = []
-        while len(found) < count:
-            message = consumer.poll(SECONDS)
-            assert message is not None, f"{found} and no more"
-            assert message.error() is None, message.error()
-            offset, value = message.offset(), message.value()
-            assert offset is not None
-            assert value is not None
-            found.append((offset, value.decode()))
-        return found
-    finally:
-        consumer.close()
+
+    def run(*arguments: str) -> Any:
+        ran = lacuna(*arguments, "--json", **place)
+        assert (ran.code, ran.err) == (0, ""), ran
+        return json.loads(ran.out)
+
+    return run
 
 
-@pytest.fixture(scope="session")
-def clients() -> SimpleNamespace:
-    """The helpers above that use librdkafka, as a fixture because a conftest cannot be imported."""
-    return SimpleNamespace(send=send, plain=plain, transactional=transactional, consume=consume)
+@pytest.fixture
+def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
+    """A function that runs a command against the cluster, which must fail with one line."""
+    return partial(refused, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,7 @@ from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
-from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna.conftest import users_file, with_lasting_leases
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,39 +23,41 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[Cluster]:
-    """The cluster."""
-    security = SecuritySettings(authorizer=STANDARD_AUTHORIZER, super_users="User:ANONYMOUS")
-    with Cluster(parts=AgentParts(security=security)) as cluster:
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """The cluster. Its second listener is for the user `shop`, who is in the agent's file of users."""
+    folder = tmp_path_factory.mktemp("guarded")
+    security = SecuritySettings(
+        authorizer=STANDARD_AUTHORIZER,
+        super_users="User:ANONYMOUS",
+        users_file=users_file(folder, "shop"),
+    )
+    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
+    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
+    with Cluster(parts=parts) as cluster:
         yield with_lasting_leases(cluster)
 
 
 @pytest.fixture
-def asks(lacuna: Command, guarded: Cluster) -> Any:
-    """Run a command with --json. Return its output."""
+def asks(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
+    """A function that runs a command line with --json. It returns the output."""
 
-    def run(*arguments: str) -> Any:
-        ran = lacuna(*arguments, "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
+    def run(line: str) -> Any:
+        ran = lacuna(*line.split(), "--json", LACUNA_BOOTSTRAP=guarded.bootstrap)
         assert (ran.code, ran.err) == (0, ""), ran
         return json.loads(ran.out)
 
     return run
 
 
-def test_acls_are_added_listed_and_removed(asks: Any) -> None:
+def test_acls_are_added_listed_and_removed(asks: Callable[[str], Any]) -> None:
     """A dry run shows all ACLs of a producer and changes nothing."""
     wanted = (
-        "--allow-principal",
-        "User:alice",
-        "--producer",
-        "--topic",
-        "orders",
-        "--transactional-id",
-        "shop",
+        "acls add --allow-principal User:alice --producer --topic orders --transactional-id shop"
     )
-    planned = asks("acls", "add", *wanted, "--dry-run")
-    assert asks("acls", "list", "--principal", "User:alice") == []
-    added = asks("acls", "add", *wanted)
+    of_alice = "acls list --principal User:alice"
+    planned = asks(f"{wanted} --dry-run")
+    assert asks(of_alice) == []
+    added = asks(wanted)
     assert added == planned
     assert [(each["resource"], each["name"], each["operation"]) for each in added] == [
         ("Topic", "orders", "Write"),
@@ -64,95 +66,67 @@ def test_acls_are_added_listed_and_removed(asks: Any) -> None:
         ("TransactionalId", "shop", "Write"),
         ("TransactionalId", "shop", "Describe"),
     ]
-    assert asks("acls", "list", "--principal", "User:alice") == added
-    would = asks("acls", "remove", "--topic", "orders", "--operation", "create", "--dry-run")
+    assert asks(of_alice) == added
+    remove = "acls remove --topic orders"
+    would = asks(f"{remove} --operation create --dry-run")
     assert [each["operation"] for each in would] == ["Create"]
-    assert asks("acls", "remove", "--topic", "orders", "--operation", "create") == would
-    assert len(asks("acls", "remove", "--topic", "orders", "--transactional-id", "shop")) == 4
-    assert asks("acls", "list", "--principal", "User:alice") == []
+    assert asks(f"{remove} --operation create") == would
+    assert len(asks(f"{remove} --transactional-id shop")) == 4
+    assert asks(of_alice) == []
 
 
-def test_a_name_finds_the_acls_that_apply_to_it(asks: Any) -> None:
-    asks(
-        "acls",
-        "add",
-        "--deny-principal",
-        "User:bob",
-        "--topic",
-        "pay-",
-        "--resource-pattern-type",
-        "prefixed",
-    )
-    asks(
-        "acls", "add", "--allow-principal", "User:*", "--topic", "*", "--operation", "alter-configs"
-    )
-    asks(
-        "acls",
-        "add",
-        "--allow-principal",
-        "User:bob",
-        "--cluster",
-        "--group",
-        "g",
-        "--allow-host",
-        "10.0.0.1",
-    )
-    found = asks("acls", "list", "--topic", "pay-1", "--resource-pattern-type", "match")
+def test_a_name_finds_the_acls_that_apply_to_it(asks: Callable[[str], Any]) -> None:
+    asks("acls add --deny-principal User:bob --topic pay- --resource-pattern-type prefixed")
+    asks("acls add --allow-principal User:* --topic * --operation alter-configs")
+    asks("acls add --allow-principal User:bob --cluster --group g --allow-host 10.0.0.1")
+    found = asks("acls list --topic pay-1 --resource-pattern-type match")
     assert [(each["name"], each["permission"], each["operation"]) for each in found] == [
         ("*", "allow", "AlterConfigs"),
         ("pay-", "deny", "All"),
     ]
-    of_bob = asks("acls", "list", "--principal", "User:bob")
+    of_bob = asks("acls list --principal User:bob")
     assert {(each["resource"], each["host"]) for each in of_bob} == {
         ("Topic", "*"),
         ("Group", "10.0.0.1"),
         ("Cluster", "10.0.0.1"),
     }
+    asks("acls remove --topic * --operation alter-configs")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "says"),
+    ("line", "says"),
     [
-        (("add", "--allow-principal", "User:a"), "the ACL has no resource"),
-        (("add", "--topic", "t"), "the ACL has no principal"),
-        (("add", "--topic", "t", "--allow-principal", "a"), "write TYPE:NAME"),
+        ("add --allow-principal User:a", "the ACL has no resource"),
+        ("add --topic t", "the ACL has no principal"),
+        ("add --topic t --allow-principal a", "write TYPE:NAME"),
+        ("add --topic t --allow-principal User:a --operation fly", "AlterConfigs"),
         (
-            ("add", "--topic", "t", "--allow-principal", "User:a", "--operation", "fly"),
-            "AlterConfigs",
-        ),
-        (
-            (
-                "add",
-                "--topic",
-                "t",
-                "--allow-principal",
-                "User:a",
-                "--resource-pattern-type",
-                "any",
-            ),
+            "add --topic t --allow-principal User:a --resource-pattern-type any",
             "literal or prefixed",
         ),
-        (("remove",), "no resource is named"),
-        (("list", "--resource-pattern-type", "x"), "choose one of any, match, literal, prefixed"),
+        ("remove", "no resource is named"),
+        ("list --resource-pattern-type x", "choose one of any, match, literal, prefixed"),
     ],
 )
 def test_acls_that_say_too_little_are_refused(
-    refused: Refusal, guarded: Cluster, arguments: tuple[str, ...], says: str
+    refused: Refusal, guarded: Cluster, line: str, says: str
 ) -> None:
-    assert says in refused("acls", *arguments, LACUNA_BOOTSTRAP=guarded.bootstrap)
+    assert says in refused("acls", *line.split(), LACUNA_BOOTSTRAP=guarded.bootstrap)
 
 
-def test_users_are_added_listed_and_removed(lacuna: Command, asks: Any, guarded: Cluster) -> None:
+def test_users_are_added_listed_and_removed(
+    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster
+) -> None:
     """The option names the source of the password, which is never an argument."""
     where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
     ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
     assert (ran.code, ran.err) == (0, "")
-    assert asks("users", "list") == [
+    assert asks("users list") == [
         {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
         {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4096},
     ]
     assert lacuna("users", "remove", "alice", **where).code == 0
-    assert asks("users", "list") == []
+    assert asks("users list") == []
     assert lacuna("users", "remove", "alice", **where).err.startswith(
         "lacuna: the user alice does not exist"
     )
@@ -166,17 +140,9 @@ def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
     assert "secret must" not in said
 
 
-def test_a_cluster_without_an_authorizer_says_so(refused: Refusal, lacuna_cluster: Cluster) -> None:
+def test_a_cluster_without_an_authorizer_says_so(refuse: Refusal) -> None:
     """Otherwise an operator would believe that the ACL has an effect."""
-    said = refused(
-        "acls",
-        "add",
-        "--allow-principal",
-        "User:alice",
-        "--topic",
-        "t",
-        LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap,
-    )
+    said = refuse("acls", "add", "--allow-principal", "User:alice", "--topic", "t")
     assert "the agents run without --authorizer" in said
 
 
@@ -189,47 +155,31 @@ def test_who_may_not_is_told_so(refused: Refusal) -> None:
             assert "ACLs do not allow it" in said, command
 
 
-def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, tmp_path: Path) -> None:
-    (tmp_path / "admin").write_text("secret")
-    (tmp_path / "users.toml").write_text(f'admin = "file:{tmp_path / "admin"}"\n')
-    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
-    security = SecuritySettings(users_file=str(tmp_path / "users.toml"))
-    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
-    with Cluster(parts=parts) as cluster:
-        where = {"LACUNA_BOOTSTRAP": cluster.bootstrap, "OF_ADMIN": "other"}
-        said = refused("users", "add", "admin", "--password", "env:OF_ADMIN", **where)
-    assert "admin: The user is in this agent's sasl.users.file" in said
+def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, guarded: Cluster) -> None:
+    where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_SHOP": "other"}
+    said = refused("users", "add", "shop", "--password", "env:OF_SHOP", **where)
+    assert "shop: The user is in this agent's sasl.users.file" in said
     assert "remove the user from the file" in said
 
 
-def test_who_may_write_and_read_needs_no_other_right(lacuna: Command, tmp_path: Path) -> None:
+def test_who_may_write_and_read_needs_no_other_right(
+    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster, tmp_path: Path
+) -> None:
     """`produce` and `consume` run over SASL as a user with only the ACLs of a producer and a consumer."""
-    (tmp_path / "alice").write_text("secret")
-    (tmp_path / "users.toml").write_text(f'alice = "file:{tmp_path / "alice"}"\n')
-    properties = tmp_path / "alice.properties"
+    properties = tmp_path / "shop.properties"
     properties.write_text(
-        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=alice\n"
-        f"sasl.password=file:{tmp_path / 'alice'}\n"
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-256\nsasl.username=shop\n"
+        "sasl.password=secret\n"
     )
-    listeners = (Listener(), Listener("SASL", Protocol.SASL_PLAINTEXT))
-    security = SecuritySettings(
-        authorizer=STANDARD_AUTHORIZER,
-        super_users="User:ANONYMOUS",
-        users_file=str(tmp_path / "users.toml"),
-    )
-    parts = AgentParts(agent=AgentSettings(listeners=listeners), security=security)
-    with Cluster(parts=parts) as cluster:
-        cluster.create_topic("orders", 1)
-        (agent,) = cluster.embedded.agents
-        alice = {
-            "LACUNA_BOOTSTRAP": f"127.0.0.1:{agent.server.ports[1]}",
-            "LACUNA_COMMAND_CONFIG": str(properties),
-        }
-        for role in (["--producer"], ["--consumer", "--group", "g"]):
-            allowed = ("--allow-principal", "User:alice", "--topic", "orders", *role)
-            assert lacuna("acls", "add", *allowed, LACUNA_BOOTSTRAP=cluster.bootstrap).code == 0
-        assert lacuna("produce", "orders", stdin=b"hello\n", **alice).code == 0
-        read = lacuna("consume", "orders", "--from", "earliest", "--until", "end", **alice)
-        assert (read.code, read.out.strip()) == (0, "hello"), read
-        shown = lacuna("topics", "describe", "orders", **alice)
-        assert "ACLs do not allow DescribeConfigs" in shown.out + shown.err, shown
+    guarded.create_topic("sold", 1)
+    shop = {
+        "LACUNA_BOOTSTRAP": f"127.0.0.1:{guarded.embedded.agents[0].server.ports[1]}",
+        "LACUNA_COMMAND_CONFIG": str(properties),
+    }
+    for role in ("--producer", "--consumer --group g"):
+        asks(f"acls add --allow-principal User:shop --topic sold {role}")
+    assert lacuna("produce", "sold", stdin=b"hello\n", **shop).code == 0
+    read = lacuna("consume", "sold", "--from", "earliest", "--until", "end", **shop)
+    assert (read.code, read.out.strip()) == (0, "hello"), read
+    shown = lacuna("topics", "describe", "sold", **shop)
+    assert "ACLs do not allow DescribeConfigs" in shown.out + shown.err, shown

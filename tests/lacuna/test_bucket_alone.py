@@ -11,7 +11,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -25,33 +24,21 @@ from lacuna.logstore.objects import open_conditional_store
 from lacuna.operating import embedded
 from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing import Cluster
-from tests.clients.librd import COMMITTED, eventually, read
+from tests.clients.librd import eventually
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
 
-def stored(bootstrap: str) -> list[str]:
-    got = read(bootstrap, "t", COMMITTED)
-    assert got.errors == []
-    return [value.decode() for _, value in got.records]
-
-
 @pytest.mark.slow
-def test_a_machine_that_is_lost_costs_nothing(
-    tmp_path: Path, bucket_url: str, clients: SimpleNamespace
-) -> None:
+def test_a_machine_that_is_lost_costs_nothing(tmp_path: Path, bucket_url: str) -> None:
     """Its folder is gone. A client continues a transaction that was open."""
     with Cluster(tmp_path / "one", store=bucket_url, journal="bucket") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")
-        for value, end in (
-            ("committed", producer.commit_transaction),
-            ("aborted", producer.abort_transaction),
-        ):
-            producer.begin_transaction()
-            clients.send(producer, "t", [value])
-            end(60)
+        clients.transact(producer, "t", ["committed"])
+        clients.transact(producer, "t", ["aborted"], commits=False)
         producer.begin_transaction()
         clients.send(producer, "t", ["begun"])
         cluster.kill()
@@ -61,13 +48,11 @@ def test_a_machine_that_is_lost_costs_nothing(
         cluster.start()
         clients.send(producer, "t", ["ended"])
         producer.commit_transaction(60)
-        assert stored(cluster.bootstrap) == ["committed", "begun", "ended"]
+        assert clients.stored(cluster.bootstrap) == ["committed", "begun", "ended"]
 
 
 @pytest.mark.slow
-def test_a_leadership_that_was_lost_comes_back(
-    tmp_path: Path, bucket_url: str, clients: SimpleNamespace
-) -> None:
+def test_a_leadership_that_was_lost_comes_back(tmp_path: Path, bucket_url: str) -> None:
     """After a pause of the machine, another process has led and ended."""
 
     async def lead_once() -> None:
@@ -83,7 +68,7 @@ def test_a_leadership_that_was_lost_comes_back(
         asyncio.run(lead_once())
         clients.send(producer, "t", ["after"])
         assert cluster.embedded.running.runtime.epoch >= epoch + 2
-        assert stored(cluster.bootstrap) == ["before", "after"]
+        assert clients.stored(cluster.bootstrap) == ["before", "after"]
 
 
 @pytest.mark.slow
@@ -134,9 +119,7 @@ def is_listening(bootstrap: str) -> bool:
 
 
 @pytest.mark.slow
-def test_no_clients_are_kept_while_another_up_leads(
-    tmp_path: Path, bucket_url: str, clients: SimpleNamespace
-) -> None:
+def test_no_clients_are_kept_while_another_up_leads(tmp_path: Path, bucket_url: str) -> None:
     """Its agents cannot reach that process, so clients that stayed here would make no progress."""
     ended = threading.Event()
     with Cluster(tmp_path, store=bucket_url, journal="bucket") as cluster:
@@ -151,18 +134,13 @@ def test_no_clients_are_kept_while_another_up_leads(
                 ended.set()
             leading.result(60)
         clients.send(producer, "t", ["after"])
-        assert stored(address) == ["before", "after"]
+        assert clients.stored(address) == ["before", "after"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [[], ["--workers=2"]], ids=["one process", "workers"])
 def test_up_is_killed_and_started_on_another_machine(
-    tmp_path: Path,
-    moto_endpoint: str,
-    bucket_url: str,
-    clients: SimpleNamespace,
-    workers: list[str],
-    lacuna: Command,
+    tmp_path: Path, moto_endpoint: str, bucket_url: str, workers: list[str], lacuna: Command
 ) -> None:
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
     options = ["--journal=bucket", f"--bucket={bucket}", f"--endpoint={moto_endpoint}", *workers]
@@ -173,7 +151,7 @@ def test_up_is_killed_and_started_on_another_machine(
     shutil.rmtree(tmp_path / "one")
     with ForkedCluster(tmp_path / "two", options) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["after"])
-        assert stored(up.bootstrap) == ["before", "after"]
+        assert clients.stored(up.bootstrap) == ["before", "after"]
         address = (up.data / "control.address").read_text()
         status = lacuna("controlplane", "status", "--control", address)
         assert status.rows[1] == ["epoch 2"]
@@ -181,14 +159,14 @@ def test_up_is_killed_and_started_on_another_machine(
 
 @pytest.mark.slow
 def test_up_keeps_records_at_the_url_of_a_store(
-    tmp_path: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
+    tmp_path: Path, bucket_url: str, lacuna: Command
 ) -> None:
     """The journal stays in the data folder, by which jobs find both."""
     with ForkedCluster(tmp_path / "data", [f"--store={bucket_url}"]) as up:
         assert f"records in {bucket_url}, journal in {up.data}" in up.output
         clients.send(clients.plain(up.bootstrap), "t", ["before"])
         up.restart()
-        assert stored(up.bootstrap) == ["before"]
+        assert clients.stored(up.bootstrap) == ["before"]
         assert not (up.data / "objects").exists()
         ran = lacuna("metadata", "publish", f"--data={up.data}", **CREDENTIALS)
         assert ran.code == 0, ran.err
@@ -215,7 +193,7 @@ def test_options_for_the_bucket_that_cannot_work(
 
 @pytest.mark.slow
 def test_of_two_ups_one_sleeps_and_wakes(
-    tmp_path: Path, moto_endpoint: str, bucket_url: str, clients: SimpleNamespace
+    tmp_path: Path, moto_endpoint: str, bucket_url: str
 ) -> None:
     """The clients of the earlier leader move to the other one by themselves."""
     bucket = bucket_url.removeprefix("s3://").partition("?")[0]
@@ -229,7 +207,7 @@ def test_of_two_ups_one_sleeps_and_wakes(
             clients.send(producer, "t", ["one"])
             eventually(lambda: "this agent serves no clients until" in first.output, True)
             clients.send(producer, "t", ["two"])
-            assert stored(second.bootstrap) == ["one", "two"]
+            assert clients.stored(second.bootstrap) == ["one", "two"]
         clients.send(producer, "t", ["three"])
-        assert stored(first.bootstrap) == ["one", "two", "three"]
+        assert clients.stored(first.bootstrap) == ["one", "two", "three"]
         assert "serving clients again at " in first.output

@@ -24,12 +24,12 @@ from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.security.test_scram import no_tokens
 from tests.certificates import Authority
-from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna.conftest import users_file, with_lasting_leases
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
 
-
+SASL = {"security.protocol": "SASL_SSL"}
 JAAS = (
     "org.apache.kafka.common.security.scram.ScramLoginModule required "
     'username="al\\"ice" password="s;=e c" tokenauth="true";'
@@ -70,20 +70,11 @@ def test_a_file_of_java(tmp_path: Path) -> None:
 
 
 def test_a_login_module_with_what_has_to_be_escaped() -> None:
-    found = client_security(
-        {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": JAAS}
-    )
-    assert found.credentials is not None
-    assert tokens(found.credentials) == b'\0al"ice\0s;=e c'
-    token = client_security(
-        {
-            "security.protocol": "SASL_SSL",
-            "sasl.mechanism": "SCRAM-SHA-256",
-            "sasl.jaas.config": JAAS,
-        }
-    )
-    assert token.credentials is not None
-    assert tokens(token.credentials).endswith(b",tokenauth=true")
+    jaas = {**SASL, "sasl.jaas.config": JAAS}
+    for mechanism, end in (("PLAIN", b'\0al"ice\0s;=e c'), ("SCRAM-SHA-256", b",tokenauth=true")):
+        found = client_security({**jaas, "sasl.mechanism": mechanism})
+        assert found.credentials is not None
+        assert tokens(found.credentials).endswith(end)
 
 
 def test_secrets_may_be_named(tmp_path: Path) -> None:
@@ -110,15 +101,9 @@ def test_secrets_may_be_named(tmp_path: Path) -> None:
     ("properties", "said"),
     [
         ({"security.protocol": "TLS"}, "security.protocol is 'TLS': choose one of PLAINTEXT"),
-        (
-            {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"},
-            "sasl.mechanism is 'GSSAPI'",
-        ),
-        (
-            {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "a"},
-            "needs a user and a password",
-        ),
-        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
+        ({**SASL, "sasl.mechanism": "GSSAPI"}, "sasl.mechanism is 'GSSAPI'"),
+        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "needs a user and a password"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
         ({"ssl.keystore.password": "secret"}, "ssl.keystore.password is not supported"),
         ({"security.protocol": "SSL", "ssl.keystore.type": "JKS"}, "only PEM files"),
     ],
@@ -188,8 +173,6 @@ class Secured:
         self.stranger = Authority(folder, "stranger")
         own = self.authority.issue("agent")
         self.client = self.authority.issue("alice", password="of the key")
-        (folder / "password").write_text("secret\n")
-        (folder / "users").write_text(f'alice = "file:{folder}/password"\n')
         self.cluster = Cluster(
             parts=AgentParts(
                 agent=AgentSettings(listeners=(SASL_SSL, SSL, PLAIN_TEXT)),
@@ -199,7 +182,7 @@ class Secured:
                     authorities=self.authority.path,
                     client_auth="required",
                     mechanisms="SCRAM-SHA-256,SCRAM-SHA-512,PLAIN",
-                    users_file=str(folder / "users"),
+                    users_file=users_file(folder, "alice"),
                 ),
             )
         )

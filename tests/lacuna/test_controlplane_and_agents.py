@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.error import HTTPError
 from urllib.request import urlopen
@@ -36,6 +35,7 @@ from lacuna.testing.ports import lasting_ports
 from tests.clients.librd import eventually
 from tests.clients.probing import Target
 from tests.forked import Started, start_process
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -65,9 +65,7 @@ def listen(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.mark.slow
-def test_two_agents_of_one_control_plane(
-    tmp_path: Path, listen: str, clients: SimpleNamespace, lacuna: Command
-) -> None:
+def test_two_agents_of_one_control_plane(tmp_path: Path, listen: str, lacuna: Command) -> None:
     """Any agent serves the other's records. An agent that stops leaves Metadata at once."""
     data = ("--data", str(tmp_path / "data"))
     with running("control plane: ", "controlplane", "--listen", listen, *data) as control:
@@ -81,9 +79,7 @@ def test_two_agents_of_one_control_plane(
         with running(*agent) as one:
             with running(*agent) as two:
                 producer = clients.transactional(one, "t")
-                producer.begin_transaction()
-                clients.send(producer, "t", ["x"])
-                producer.commit_transaction(60)
+                clients.transact(producer, "t", ["x"])
                 assert clients.consume(two, "t", 1) == [(0, "x")]
                 assert brokers(one) == brokers(two) == sorted([one, two])
             eventually(lambda: brokers(one), [one])
@@ -254,19 +250,14 @@ def test_a_control_plane_and_an_agent_wait_for_the_bucket(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
-    tmp_path: Path, database: str, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+    tmp_path: Path, database: str, lacuna: Command, refused: Refusal
 ) -> None:
     """The transactional id moves too, and no process can continue with the old file."""
     ends = ("--from", "sqlite:data", "--to", database)
     with Cluster(tmp_path / "data") as cluster:
         producer = clients.transactional(cluster.bootstrap, "t")
-        for value, end in (
-            ("before", producer.commit_transaction),
-            ("never", producer.abort_transaction),
-        ):
-            producer.begin_transaction()
-            clients.send(producer, "t", [value])
-            end(60)
+        clients.transact(producer, "t", ["before"])
+        clients.transact(producer, "t", ["never"], commits=False)
         said = refused("controlplane", "copy", *ends)
         assert "another control plane is running on this data" in said
     assert [row[0].split()[0] for row in lacuna("controlplane", "copy", *ends).rows[:3]] == [
@@ -282,9 +273,7 @@ def test_a_cluster_moves_to_postgresql_and_its_clients_go_on(
         options = ("--control", control, "--listen", "127.0.0.1:0", *store)
         with running("bootstrap: ", "agent", *options) as agent:
             again = clients.transactional(agent, "t")
-            again.begin_transaction()
-            clients.send(again, "t", ["after"])
-            again.commit_transaction(60)
+            clients.transact(again, "t", ["after"])
             assert clients.consume(agent, "t", 2) == [(0, "before"), (2, "after")]
     said = refused("up", "--data", "data", "--listen", "127.0.0.1:0")
     assert "or copied to another place where the cluster continued" in said

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +17,7 @@ from lacuna.operating.moto import CREDENTIALS
 from lacuna.testing import Cluster, ProcessFailedError
 from tests.doubles.keys import write_keys
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -49,13 +49,11 @@ def stored(data: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_keys_are_rotated_and_what_was_written_stays(
-    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+    data: Path, keys: Path, lacuna: Command, refused: Refusal
 ) -> None:
     with ForkedCluster(data, [PUT, f"--encryption-keys={keys}"]) as up:
         producer = clients.transactional(up.bootstrap, "t")
-        producer.begin_transaction()
-        clients.send(producer, "t", ["secret 0"])
-        producer.commit_transaction(60)
+        clients.transact(producer, "t", ["secret 0"])
         write_keys(keys, ["second", "first"])
         clients.send(clients.plain(up.bootstrap), "t", ["secret 1"])
         up.kill()
@@ -79,9 +77,7 @@ def test_keys_are_rotated_and_what_was_written_stays(
         assert clients.consume(up.bootstrap, "t", 2) == expected
 
 
-def test_an_encrypted_cluster_without_its_keys_or_with_others(
-    data: Path, keys: Path, clients: SimpleNamespace
-) -> None:
+def test_an_encrypted_cluster_without_its_keys_or_with_others(data: Path, keys: Path) -> None:
     with Cluster(data, store=with_keys(data, keys)) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["x"])
     with pytest.raises(ProcessFailedError, match="the objects of this cluster are encrypted, with"):
@@ -98,7 +94,7 @@ def with_keys(data: Path, keys: Path) -> str:
 
 @pytest.mark.slow
 def test_workers_have_the_keys_that_a_command_prints(
-    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
+    data: Path, keys: Path, lacuna: Command, refused: Refusal
 ) -> None:
     hook = f"cat {keys}"
     with ForkedCluster(data, ["--workers=2", f"--encryption-key-command={hook}"]) as up:
@@ -113,7 +109,7 @@ def test_workers_have_the_keys_that_a_command_prints(
 
 @pytest.mark.slow
 def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
-    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
+    data: Path, keys: Path, lacuna: Command
 ) -> None:
     with ForkedCluster(data, [PUT]) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["plain"])
@@ -136,7 +132,7 @@ def test_a_cluster_is_encrypted_while_it_has_objects_that_are_not(
 
 
 def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
-    data: Path, keys: Path, clients: SimpleNamespace, lacuna: Command
+    data: Path, keys: Path, lacuna: Command
 ) -> None:
     with Cluster(data, store=with_keys(data, keys), parts=PUTTING) as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["whole", "damaged"])
@@ -156,7 +152,7 @@ def test_what_was_changed_in_the_bucket_is_not_sent_and_verify_says_where(
 
 @pytest.mark.slow
 def test_a_journal_in_the_bucket_is_encrypted_too(
-    tmp_path: Path, keys: Path, bucket_url: str, clients: SimpleNamespace, lacuna: Command
+    tmp_path: Path, keys: Path, bucket_url: str, lacuna: Command
 ) -> None:
     url = with_options(bucket_url, encryption_keys=str(keys), sse="AES256")
     with Cluster(tmp_path / "one", store=url, journal="bucket") as cluster:

@@ -16,6 +16,7 @@ from lacuna.controlplane.shared.log.fates import Fate
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.explained import explain_partition, lines_of, take
 from lacuna.testing import Cluster
+from tests.lacuna import clients
 from tests.lacuna.conftest import with_lasting_leases
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def explain(lacuna: Command, cluster: Cluster) -> Explain:
 
 
 def test_two_transactions_and_a_plain_producer(
-    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
+    explain: Explain, cluster: Cluster, topic: str
 ) -> None:
     """001_: an aborted transactional, a plain and a committed transactional producer in turns (S3, S14)."""
     aborted = clients.transactional(cluster.bootstrap, "explained-aborted")
@@ -86,9 +87,7 @@ def test_two_transactions_and_a_plain_producer(
     assert read == [(1, "p0"), (2, "c0"), (4, "p1"), (5, "c1")]
 
 
-def test_four_transactions_of_one_producer(
-    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
-) -> None:
+def test_four_transactions_of_one_producer(explain: Explain, cluster: Cluster, topic: str) -> None:
     """004_, its figure without the offsets of control records: three of four transactions abort (S1, S14)."""
     producer = clients.transactional(cluster.bootstrap, "p1")
     for size, commit in ((2, True), (4, False), (1, False), (1, True)):
@@ -107,9 +106,7 @@ def test_four_transactions_of_one_producer(
     assert [row[5] for row in explain(topic)] == ["1", "1", "4", "1", "1"]
 
 
-def test_a_range_that_was_aborted_whole(
-    explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
-) -> None:
+def test_a_range_that_was_aborted_whole(explain: Explain, cluster: Cluster, topic: str) -> None:
     """004_: offsets 0 to 10 hold nothing for the consumer, which next requests offset 11 (S17)."""
     producer = clients.transactional(cluster.bootstrap, "whole")
     producer.begin_transaction()
@@ -124,9 +121,7 @@ def test_a_range_that_was_aborted_whole(
 
 
 @pytest.mark.slow
-def test_parts_and_limits(
-    lacuna: Command, explain: Explain, cluster: Cluster, topic: str, clients: SimpleNamespace
-) -> None:
+def test_parts_and_limits(lacuna: Command, explain: Explain, cluster: Cluster, topic: str) -> None:
     plain = clients.plain(cluster.bootstrap)
     for number in range(6):
         clients.send(plain, topic, [f"v{number}"])
@@ -140,17 +135,13 @@ def test_parts_and_limits(
     assert len(lacuna("explain", topic, "--control", control).rows) == 7
 
 
-def test_what_was_merged_is_of_no_known_transaction(
-    lacuna: Command, clients: SimpleNamespace
-) -> None:
+def test_what_was_merged_is_of_no_known_transaction(lacuna: Command) -> None:
     merge = MergeSettings(min_age_ms=0, min_extents=2)
     with Cluster(parts=AgentParts(housekeeping=HousekeepingSettings(merge=merge))) as cluster:
         topic = cluster.create_topic("merged")
         producer = clients.transactional(cluster.bootstrap, "shop")
         for number in range(4):
-            producer.begin_transaction()
-            clients.send(producer, topic, [f"v{number}"])
-            producer.commit_transaction(60)
+            clients.transact(producer, topic, [f"v{number}"])
         housekeeping = cluster.embedded.agents[0].housekeeping
         assert housekeeping is not None
         cluster.run(housekeeping.merge())
@@ -195,9 +186,7 @@ def test_s7_that_there_is_no_topic_is_told_after_a_confirming_read(
 
 
 @pytest.mark.slow
-def test_it_is_a_table_for_people(
-    lacuna: Command, cluster: Cluster, topic: str, clients: SimpleNamespace
-) -> None:
+def test_it_is_a_table_for_people(lacuna: Command, cluster: Cluster, topic: str) -> None:
     clients.send(clients.plain(cluster.bootstrap), topic, ["x"])
     ran = lacuna("explain", topic, "--data", str(cluster.data), columns=100, FORCE_COLOR="1")
     assert f"{topic} [0]: what a read_committed consumer receives" in ran.out

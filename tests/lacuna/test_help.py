@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
@@ -17,7 +16,8 @@ import pytest
 
 from lacuna.cli.entries import ENTRIES
 from lacuna.testing.ports import lasting_ports
-from tests.forked import start_process
+from tests.lacuna import clients
+from tests.lacuna.test_controlplane_and_agents import service
 
 if TYPE_CHECKING:
     from lacuna.testing import Cluster
@@ -113,34 +113,28 @@ def test_the_page_fits_the_terminal(lacuna: Command) -> None:
         assert max(map(len, page.splitlines())) <= columns
 
 
-@pytest.mark.parametrize(
-    ("words", "expected"),
-    [("lacuna trans", ["plain,transactions"]), ("lacuna up --ac", ["plain,--accept-loss"])],
-)
-def test_shells_complete_it(lacuna: Command, words: str, expected: list[str]) -> None:
-    asked = {"_LACUNA_COMPLETE": "bash_complete", "COMP_WORDS": words}
-    ran = lacuna(**asked, COMP_CWORD=str(words.count(" ")))
-    assert ran.out.split() == expected
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_shells_complete(lacuna: Command, shell: str) -> None:
     assert "_LACUNA_COMPLETE" in lacuna("completion", shell).out
 
 
-def test_what_shells_are_told(lacuna: Command, refused: Refusal) -> None:
-    """Subcommands and options, as bash requests them."""
-    for words, expected in (
-        ("lacuna groups l", {"list", "lag"}),
-        ("lacuna topics list --ou", {"--output"}),
-    ):
-        asked = {
-            "COMP_WORDS": words,
-            "COMP_CWORD": str(words.count(" ")),
-            "_LACUNA_COMPLETE": "bash_complete",
-        }
-        told = lacuna(**asked).out.splitlines()
-        assert {line.partition(",")[2] for line in told} == expected
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("lacuna trans", ["transactions"]),
+        ("lacuna up --ac", ["--accept-loss"]),
+        ("lacuna groups l", ["list", "lag"]),
+        ("lacuna topics list --ou", ["--output"]),
+    ],
+)
+def test_what_shells_are_told(lacuna: Command, words: str, expected: list[str]) -> None:
+    """Commands, subcommands and options, as bash requests them."""
+    asked = {"_LACUNA_COMPLETE": "bash_complete", "COMP_WORDS": words}
+    ran = lacuna(**asked, COMP_CWORD=str(words.count(" ")))
+    assert ran.out.split() == [f"plain,{each}" for each in expected]
+
+
+def test_a_shell_that_is_not_known(refused: Refusal) -> None:
     assert "choose one of bash, zsh, fish" in refused("completion", "csh")
 
 
@@ -165,18 +159,12 @@ def test_on_a_running_cluster(lacuna: Command, lacuna_cluster: Cluster) -> None:
     assert "what a read_committed consumer receives" in ran.out
 
 
-def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_a_cluster_says_what_happens(tmp_path: Path) -> None:
     (port,) = lasting_ports(1)
     health = f"127.0.0.1:{port}"
-    command = [sys.executable, "-m", "lacuna", "up", "--data", str(tmp_path / "data"), "--verbose"]
-    up = start_process(
-        [*command, "--listen", "127.0.0.1:0", "--health", health, "--console", "127.0.0.1:0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert up.stdout is not None
-    try:
+    options = (f"--data={tmp_path / 'data'}", "--listen=127.0.0.1:0", f"--health={health}")
+    with service("up", "--verbose", *options, "--console=127.0.0.1:0") as up:
+        assert up.stdout is not None
         bootstrap = up.stdout.readline().removeprefix("bootstrap: ").strip()
         said = "".join(up.stdout.readline() for _ in range(6))
         for path in ("healthz", "readyz"):
@@ -187,10 +175,7 @@ def test_a_cluster_says_what_happens(tmp_path: Path, clients: SimpleNamespace) -
         with urlopen(f"{console[1]}/readyz", timeout=60) as answer:
             assert answer.read() == b"ok\n"
         producer = clients.transactional(bootstrap, "shop")
-        producer.begin_transaction()
-        clients.send(producer, "orders", ["x"])
-        producer.abort_transaction(60)
-    finally:
+        clients.transact(producer, "orders", ["x"], commits=False)
         up.send_signal(signal.SIGINT)
         _, err = up.communicate(timeout=280)
     assert f"serves  Kafka clients at {bootstrap}; topics are created when first used" in said

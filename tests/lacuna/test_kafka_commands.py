@@ -9,8 +9,7 @@ import socketserver
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, ClassVar
 
 import dns.message
@@ -19,7 +18,7 @@ import dns.rcode
 import dns.resolver
 import dns.rrset
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.base.errors import UserError
@@ -32,29 +31,12 @@ from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_RESPONSE,
     ShareGroupHeartbeatRequest,
 )
+from tests.lacuna import clients
 from tests.lacuna.console.conftest import served
 
 if TYPE_CHECKING:
     from lacuna.testing import Cluster
-    from tests.lacuna.conftest import Command, Ran, Refusal
-
-
-@pytest.fixture
-def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
-    """Run a command against the cluster. It must succeed."""
-
-    def run(*arguments: str) -> Ran:
-        ran = lacuna(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
-        assert (ran.code, ran.err) == (0, ""), ran
-        return ran
-
-    return run
-
-
-@pytest.fixture
-def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Refusal:
-    """Run a command against the cluster. It must fail with one line."""
-    return lambda *arguments: refused(*arguments, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
+    from tests.lacuna.conftest import Command, NewTopic, Refusal
 
 
 class Nameserver(socketserver.BaseRequestHandler):
@@ -160,17 +142,12 @@ def test_a_topic_that_is_refused(ask: Command, refuse: Refusal) -> None:
 
 @pytest.mark.slow
 def test_offsets_of_an_open_transaction(
-    ask: Command,
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    clients: SimpleNamespace,
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     """S3: log start, last stable offset and high watermark differ."""
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["p"])
-    producer = clients.transactional(lacuna_cluster.bootstrap, "offsets")
-    producer.begin_transaction()
-    clients.send(producer, topic, ["a", "b"])
+    producer = clients.opened(lacuna_cluster.bootstrap, "offsets", topic, ["a", "b"])
     rows = ask("topics", "describe", topic).rows
     assert rows[1] == ["partition", "agent", "log start", "last stable", "high watermark"]
     assert rows[2][2:] == ["0", "1", "3"]
@@ -179,25 +156,11 @@ def test_offsets_of_an_open_transaction(
 
 @pytest.mark.slow
 def test_a_group_and_its_lag(
-    ask: Command,
-    refuse: Refusal,
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    clients: SimpleNamespace,
+    ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["a", "b", "c"])
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lacuna_cluster.bootstrap,
-            "group.id": "lagging",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "earliest",
-        }
-    )
-    consumer.subscribe([topic])
-    message = consumer.poll(60)
-    assert message is not None
+    consumer = clients.member(lacuna_cluster.bootstrap, "lagging", topic)
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     rows = ask("groups", "describe", "lagging").rows
     assert rows[0] == ["lagging: Stable"]
@@ -216,19 +179,13 @@ def test_a_group_and_its_lag(
     gone = "group lagging: the group does not exist; `lacuna groups list` shows the existing groups"
     assert refuse("groups", "describe", "lagging") == gone
     assert refuse("groups", "delete", "lagging") == gone
-    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": "lagging"})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
-    consumer.close()
+    clients.commit(lacuna_cluster.bootstrap, "lagging", topic, 2)
     assert ask(*forget).rows == [["topic", "partition", "deleted"], [topic, "0", "2"]]
     assert f"group lagging has no offsets in {topic}" in refuse(*forget)
 
 
 def test_an_operator_aborts_a_transaction(
-    ask: Command,
-    refuse: Refusal,
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    clients: SimpleNamespace,
+    ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     """S21: WriteTxnMarkers aborts the whole transaction and fences its producer."""
     topics = [lacuna_topic(partitions=2), lacuna_topic()]
@@ -261,31 +218,25 @@ def test_transactions_that_are_not_there(refuse: Refusal) -> None:
 
 
 def test_consumer_groups_show_epochs_and_targets(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
-    """S26: a group of KIP-848 is listed beside a classic one."""
+    """S26: a group of KIP-848 is listed beside a classic one, with its members and its lag."""
     topic = lacuna_topic()
-    consumer = Consumer(
-        {
-            "bootstrap.servers": lacuna_cluster.bootstrap,
-            "group.id": "modern",
-            "group.protocol": "consumer",
-        }
-    )
-    consumer.subscribe([topic])
-    while not consumer.assignment():
-        consumer.poll(0.05)
+    clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
+    clients.commit(lacuna_cluster.bootstrap, "modern", topic, 3)
+    kip_848 = {"group.protocol": "consumer"}
+    consumer = clients.member(lacuna_cluster.bootstrap, "modern", topic, **kip_848)
     rows = ask("groups", "describe", "modern").rows
     assert rows[0] == ["modern: Stable, epoch 2, assigned by uniform in epoch 2"]
     assert rows[1] == ["member", "client", "host", "protocol", "epoch", "partitions", "target"]
     assert rows[2][1] == "rdkafka"
     assert rows[2][3:] == ["consumer", "2", f"{topic}: 0", f"{topic}: 0"]
-    assert ["modern", "Stable", "1", "0", "consumer", "consumer"] in ask("groups", "list").rows
+    assert ["modern", "Stable", "1", "2", "consumer", "consumer"] in ask("groups", "list").rows
     consumer.close()
 
 
 def test_share_groups_show_what_they_have_not_finished(
-    ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, refuse: Refusal, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
 
@@ -315,7 +266,7 @@ def test_share_groups_show_what_they_have_not_finished(
 
 
 def test_streams_groups_show_their_tasks(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     reads = streams_groups.StreamsGroupHeartbeatRequestSubtopology("0", [topic])
@@ -337,9 +288,7 @@ def test_streams_groups_show_their_tasks(
             )
             assert not answer.error_code
 
-    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": "counts"})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
+    clients.commit(lacuna_cluster.bootstrap, "counts", topic, 0)
     asyncio.run(join())
     rows = ask("groups", "describe", "counts").rows
     assert rows[0] == ["counts: Assigning, epoch 2, assigned by sticky in epoch 1"]
@@ -351,13 +300,11 @@ def test_streams_groups_show_their_tasks(
 
 @pytest.mark.parametrize("name", ["[red]r[/red]", "[/b]", ":x:", "a\tb\nc", "\x1b[2Jé☃"])
 def test_names_are_shown_as_they_are_and_control_characters_as_escapes(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], name: str
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic, name: str
 ) -> None:
     shown = name.replace("\t", r"\t").replace("\n", r"\n").replace("\x1b", r"\x1b")
     topic = lacuna_topic()
-    consumer = Consumer({"bootstrap.servers": lacuna_cluster.bootstrap, "group.id": name})
-    consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    consumer.close()
+    clients.commit(lacuna_cluster.bootstrap, name, topic, 0)
     assert [shown, "Empty", "0", "0", "", "classic"] in ask("groups", "list").rows
     assert ask("groups", "describe", name).rows[0] == [f"{shown}: Empty"]
     assert ask("groups", "delete", name).out == f"deleted {shown}\n"
@@ -366,12 +313,10 @@ def test_names_are_shown_as_they_are_and_control_characters_as_escapes(
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_name_that_the_encoding_of_the_output_lacks(
-    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], encoding: str
+    lacuna_cluster: Cluster, lacuna_topic: NewTopic, encoding: str
 ) -> None:
     bootstrap = lacuna_cluster.bootstrap
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "snow\u2603"})
-    consumer.commit(offsets=[TopicPartition(lacuna_topic(), 0, 0)], asynchronous=False)
-    consumer.close()
+    clients.commit(bootstrap, "snow\u2603", lacuna_topic(), 0)
     command = [sys.executable, "-m", "lacuna", "groups", "describe", "snow\u2603"]
     ran = subprocess.run(
         [*command, "--bootstrap", bootstrap],

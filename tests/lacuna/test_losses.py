@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,14 +30,12 @@ from lacuna.operating.agents import AgentParts
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster, ProcessFailedError
-from tests.clients.librd import COMMITTED, read
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 WITNESS = f"{JOURNAL_NAME}.acknowledged"
 #: Every flush is put, so that objects show what a journal has lost.
 PUTTING = AgentParts(produce=ProduceSettings(hot_bytes=0))
-
-
 #: By default, a hot segment is copied to the bucket every ten seconds. These tests do not wait for that.
 COPYING = AgentParts(produce=ProduceSettings(hot_copy_interval_ms=3_600_000))
 
@@ -72,6 +69,22 @@ def restore_journal(backup: Path, data: Path, *, with_witness: bool = False) -> 
         shutil.copy(each, data)
 
 
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster with the record `kept`. Its journal is copied to `backup`, beside its data."""
+    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
+        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
+        copy_journal(cluster.data, tmp_path / "backup")
+        yield cluster
+
+
+def lose(cluster: Cluster, *, with_witness: bool = False) -> None:
+    """Write the record `lost`, and go back to the journal of before."""
+    clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
+    cluster.kill()
+    restore_journal(cluster.data.parent / "backup", cluster.data, with_witness=with_witness)
+
+
 def accepted(cluster: Cluster) -> AcceptedLoss:
     """Accept the loss of a stopped cluster, and start it again."""
     opened: ObjectStore = (
@@ -85,24 +98,15 @@ def accepted(cluster: Cluster) -> AcceptedLoss:
     return loss
 
 
-def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
+def goes_on(cluster: Cluster, before: list[str]) -> None:
     """Check that old and new records are readable, also after another start, and that transactions work."""
     clients.send(clients.plain(cluster.bootstrap), "t", ["new"])
     producer = clients.transactional(cluster.bootstrap, "again")
-    producer.begin_transaction()
-    clients.send(producer, "t", ["committed"])
-    producer.commit_transaction(60)
+    clients.transact(producer, "t", ["committed"])
     for end in (cluster.kill, cluster.stop):
         end()
         cluster.start()
-    assert stored(cluster.bootstrap) == [*before, "new", "committed"]
-
-
-def stored(bootstrap: str) -> list[str]:
-    """Return all values that a read_committed consumer finds."""
-    got = read(bootstrap, "t", COMMITTED)
-    assert got.errors == []
-    return [value.decode() for _, value in got.records]
+    assert clients.stored(cluster.bootstrap) == [*before, "new", "committed"]
 
 
 @pytest.mark.slow
@@ -118,7 +122,7 @@ def stored(bootstrap: str) -> list[str]:
     ],
 )
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
-    tmp_path: Path, clients: SimpleNamespace, moto: bool, is_restarted: bool, hot_bytes: int
+    tmp_path: Path, moto: bool, is_restarted: bool, hot_bytes: int
 ) -> None:
     """Of the hot segments, only one has a copy in the bucket."""
     parts = AgentParts(produce=replace(COPYING.produce, hot_bytes=hot_bytes))
@@ -143,57 +147,45 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
         shown = 1 if hot_bytes else 3
         assert (lost.name, lost.segments, lost.records) == ("t [0]", shown, shown)
         assert f"  t [0]: {shown} records" in "\n".join(describe(loss))
-        goes_on(cluster, clients, ["kept"])
+        goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_commands_without_records_are_missed_too(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_commands_without_records_are_missed_too(cluster: Cluster, tmp_path: Path) -> None:
     """A created topic is in no object, but the witness beside the journal records it."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        cluster.create_topic("made")
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
-        with pytest.raises(JournalLoss, match=r"positions \d+ to \d+ are missing"):
-            cluster.start()
-        loss = accepted(cluster)
-        assert loss.objects is not None
-        assert loss.objects.segments == 0
-        assert loss.reached > loss.position
-        goes_on(cluster, clients, ["kept"])
-
-
-@pytest.mark.slow
-def test_what_is_whole_is_left_alone(tmp_path: Path, clients: SimpleNamespace) -> None:
-    """This includes segments that were written but never committed."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.kill()
-        journal = cluster.data / JOURNAL_NAME
-        before = journal.read_bytes()
-        with closing(DirectoryStore(cluster.data / "objects")) as store:
-            assert accept_loss(str(journal), store) is None
-        assert journal.read_bytes() == before
-        assert accept_loss(str(tmp_path / "none"), None) is None
-
-
-@pytest.mark.slow
-def test_without_the_store_the_positions_go_on_beyond_every_segment(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
-    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data)
-        loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
-        assert loss is not None
-        assert "No object store is configured here" in "\n".join(describe(loss))
+    cluster.create_topic("made")
+    cluster.kill()
+    restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
+    with pytest.raises(JournalLoss, match=r"positions \d+ to \d+ are missing"):
         cluster.start()
-        goes_on(cluster, clients, ["kept"])
+    loss = accepted(cluster)
+    assert loss.objects is not None
+    assert loss.objects.segments == 0
+    assert loss.reached > loss.position
+    goes_on(cluster, ["kept"])
+
+
+@pytest.mark.slow
+def test_what_is_whole_is_left_alone(cluster: Cluster, tmp_path: Path) -> None:
+    """This includes segments that were written but never committed."""
+    cluster.kill()
+    journal = cluster.data / JOURNAL_NAME
+    before = journal.read_bytes()
+    with closing(DirectoryStore(cluster.data / "objects")) as store:
+        assert accept_loss(str(journal), store) is None
+    assert journal.read_bytes() == before
+    assert accept_loss(str(tmp_path / "none"), None) is None
+
+
+@pytest.mark.slow
+def test_without_the_store_the_positions_go_on_beyond_every_segment(cluster: Cluster) -> None:
+    """`lacuna controlplane --accept-loss` does the same, so agents with a newer store can start."""
+    lose(cluster)
+    loss = accept_loss(str(cluster.data / JOURNAL_NAME), None)
+    assert loss is not None
+    assert "No object store is configured here" in "\n".join(describe(loss))
+    cluster.start()
+    goes_on(cluster, ["kept"])
 
 
 def damage_row(data: Path) -> None:
@@ -217,27 +209,21 @@ def damage_snapshots(data: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", [damage_row, damage_page, damage_snapshots])
-def test_other_damage_can_be_accepted_too(
-    tmp_path: Path, clients: SimpleNamespace, damage: Callable[[Path], None]
-) -> None:
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.run(store_snapshot(cluster))
-        cluster.stop()
-        damage(cluster.data)
-        with pytest.raises(JournalError):
-            cluster.start()
-        loss = accepted(cluster)
-        assert loss.problems
-        kept = {each.name for each in Path(loss.kept).iterdir()}
-        assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
-        goes_on(cluster, clients, ["kept"])
+def test_other_damage_can_be_accepted_too(cluster: Cluster, damage: Callable[[Path], None]) -> None:
+    cluster.run(store_snapshot(cluster))
+    cluster.stop()
+    damage(cluster.data)
+    with pytest.raises(JournalError):
+        cluster.start()
+    loss = accepted(cluster)
+    assert loss.problems
+    kept = {each.name for each in Path(loss.kept).iterdir()}
+    assert {JOURNAL_NAME, f"{JOURNAL_NAME}.snapshots", WITNESS} <= kept
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_hot_segments_that_are_lost_with_their_journal_are_counted(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
+def test_hot_segments_that_are_lost_with_their_journal_are_counted(tmp_path: Path) -> None:
     """The snapshot still refers to them. The newest one has a copy in the bucket."""
     with Cluster(tmp_path / "data") as cluster:
         clients.send(clients.plain(cluster.bootstrap), "t", ["a"])
@@ -271,18 +257,16 @@ def raise_format(path: str) -> None:
 
 @pytest.mark.parametrize("write", [raise_format, append_record])
 def test_what_a_later_version_wrote_is_no_loss(
-    tmp_path: Path, clients: SimpleNamespace, write: Callable[[str], None]
+    cluster: Cluster, write: Callable[[str], None]
 ) -> None:
     """Nothing is discarded, even if an operator would accept it."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        cluster.stop()
-        write(str(cluster.data / JOURNAL_NAME))
-        for attempt in (cluster.start, partial(accepted, cluster)):
-            with pytest.raises(JournalOfAnotherVersion) as refused:
-                attempt()
-            assert str(refused.value).count("install the version that wrote it") == 1
-        assert not [*cluster.data.glob("*.kept-*")]
+    cluster.stop()
+    write(str(cluster.data / JOURNAL_NAME))
+    for attempt in (cluster.start, partial(accepted, cluster)):
+        with pytest.raises(JournalOfAnotherVersion) as refused:
+            attempt()
+        assert str(refused.value).count("install the version that wrote it") == 1
+    assert not [*cluster.data.glob("*.kept-*")]
 
 
 async def store_snapshot(cluster: Cluster) -> None:
@@ -295,39 +279,34 @@ async def store_snapshot(cluster: Cluster) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["_keep", "_store_snapshot", "_write", "_sync_directory"])
 def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
-    tmp_path: Path, clients: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, name: str
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """The crash comes directly after each step."""
-    with Cluster(tmp_path / "data", parts=PUTTING) as cluster:
-        clients.send(clients.plain(cluster.bootstrap), "t", ["kept"])
-        copy_journal(cluster.data, tmp_path / "backup")
-        clients.send(clients.plain(cluster.bootstrap), "t", ["lost"])
-        cluster.kill()
-        restore_journal(tmp_path / "backup", cluster.data, with_witness=True)
-        step = getattr(salvage, name)
+    lose(cluster, with_witness=True)
+    step = getattr(salvage, name)
 
-        def crash(*arguments: object) -> None:
-            step(*arguments)
-            raise KeyboardInterrupt
+    def crash(*arguments: object) -> None:
+        step(*arguments)
+        raise KeyboardInterrupt
 
-        with (
-            monkeypatch.context() as patched,
-            closing(DirectoryStore(cluster.data / "objects")) as store,
-        ):
-            patched.setattr(salvage, name, crash)
-            with pytest.raises(KeyboardInterrupt):
-                accept_loss(str(cluster.data / JOURNAL_NAME), store)
-        if name == "_sync_directory":
+    with (
+        monkeypatch.context() as patched,
+        closing(DirectoryStore(cluster.data / "objects")) as store,
+    ):
+        patched.setattr(salvage, name, crash)
+        with pytest.raises(KeyboardInterrupt):
+            accept_loss(str(cluster.data / JOURNAL_NAME), store)
+    if name == "_sync_directory":
+        cluster.start()
+    else:
+        with pytest.raises(JournalCorrupt):
             cluster.start()
-        else:
-            with pytest.raises(JournalCorrupt):
-                cluster.start()
-            accepted(cluster)
-        goes_on(cluster, clients, ["kept"])
+        accepted(cluster)
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.slow
-def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path) -> None:
     """SIGKILL, one flipped bit in the log, and `lacuna up` again."""
     with ForkedCluster(tmp_path / "data", ["--set=produce.hot.bytes=0"]) as up:
         producer = clients.plain(up.bootstrap)
@@ -342,4 +321,4 @@ def test_up_says_what_is_wrong_and_what_is_lost(tmp_path: Path, clients: SimpleN
             up.start()
     with ForkedCluster(up.data, ["--accept-loss"]) as again:
         assert "t [0]: 1 records" in again.output
-        assert stored(again.bootstrap) == [str(number) for number in range(39)]
+        assert clients.stored(again.bootstrap) == [str(number) for number in range(39)]

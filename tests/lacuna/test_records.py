@@ -10,12 +10,11 @@ import subprocess
 import sys
 import time
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
@@ -33,37 +32,14 @@ from lacuna.operating.agents import AgentParts
 from lacuna.operating.points import Kind, Point
 from lacuna.testing import Cluster
 from tests.forked import Started, start_process
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
-    from tests.lacuna.conftest import Command, Ran, Refusal
+    from tests.lacuna.conftest import Command, NewTopic, Refusal
 
 HEADINGS = ["topic", "partition", "records", "first offset", "last offset"]
 SECONDS = 60.0
 NOW_MS = 1_795_700_000_000
-
-
-@pytest.fixture
-def ask(lacuna: Command, lacuna_cluster: Cluster) -> Command:
-    """Run a command against the cluster. It must succeed."""
-
-    def run(*arguments: str, stdin: bytes = b"") -> Ran:
-        ran = lacuna(*arguments, stdin=stdin, LACUNA_BOOTSTRAP=lacuna_cluster.bootstrap)
-        assert (ran.code, ran.err) == (0, ""), ran
-        return ran
-
-    return run
-
-
-@pytest.fixture
-def refuse(refused: Refusal, lacuna_cluster: Cluster) -> Callable[..., str]:
-    """Run a command against the cluster. It must fail with one line."""
-
-    def run(*arguments: str, code: int = 1, stdin: bytes = b"") -> str:
-        bootstrap = lacuna_cluster.bootstrap
-        options: dict[str, object] = {"code": code, "stdin": stdin}
-        return refused(*arguments, **options, LACUNA_BOOTSTRAP=bootstrap)
-
-    return run
 
 
 @contextmanager
@@ -87,7 +63,7 @@ def until_end(ask: Command, topic: str, *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic()
     ran = ask("produce", topic, stdin=b"first\n\nthird without an end")
     assert ran.rows == [HEADINGS, [topic, "0", "3", "0", "2"]]
@@ -96,7 +72,7 @@ def test_lines_become_records_and_come_back(ask: Command, lacuna_topic: Callable
 
 @pytest.mark.slow
 def test_json_lines_that_consume_prints_are_produced_again(
-    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+    ask: Command, refuse: Refusal, lacuna_topic: NewTopic
 ) -> None:
     topic, copy, small = lacuna_topic(partitions=3), lacuna_topic(partitions=3), lacuna_topic()
     lines = (
@@ -141,7 +117,7 @@ def test_lines_that_are_not_records(line: bytes, told: str) -> None:
 
 @pytest.mark.slow
 def test_files_are_produced(
-    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str], tmp_path: Path
+    ask: Command, refuse: Refusal, lacuna_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = lacuna_topic()
     for name in ("a", "b"):
@@ -158,7 +134,7 @@ def test_files_are_produced(
 
 @pytest.mark.slow
 def test_several_topics_and_what_expressions_find(
-    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+    ask: Command, refuse: Refusal, lacuna_topic: NewTopic
 ) -> None:
     topics = [lacuna_topic(), lacuna_topic()]
     for topic in topics:
@@ -175,7 +151,7 @@ def test_several_topics_and_what_expressions_find(
 
 @pytest.mark.slow
 def test_a_member_of_a_group_commits_what_it_printed(
-    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
+    ask: Command, refuse: Refusal, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     group = ("--group", f"{topic}-readers")
@@ -191,7 +167,7 @@ def test_a_member_of_a_group_commits_what_it_printed(
 
 @pytest.mark.slow
 def test_new_records_are_followed_with_rates(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     ask("produce", topic, stdin=b"old\n")
@@ -205,7 +181,7 @@ def test_new_records_are_followed_with_rates(
 
 
 @pytest.mark.slow
-def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_the_table_as_json(ask: Command, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic(partitions=2)
     ran = ask("produce", topic, "--partition", "1", "--json", stdin=b"a\nb\n")
     assert json.loads(ran.out) == [
@@ -215,9 +191,7 @@ def test_the_table_as_json(ask: Command, lacuna_topic: Callable[..., str]) -> No
 
 
 @pytest.mark.slow
-def test_what_is_written_of_a_record_is_printed(
-    ask: Command, lacuna_topic: Callable[..., str]
-) -> None:
+def test_what_is_written_of_a_record_is_printed(ask: Command, lacuna_topic: NewTopic) -> None:
     """Keys, headers, tombstones, lines without a key, and kcat's placeholders and escapes."""
     topic = lacuna_topic()
     options = ("-K", "::", "--null", "--header", "shop=x=y", "--header", "empty=")
@@ -234,7 +208,7 @@ def test_what_is_written_of_a_record_is_printed(
     assert all(abs(int(each) - time.time() * 1000) < 600_000 for each in timestamps)
 
 
-def test_json_lines(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_json_lines(ask: Command, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic()
     lines = b'k\t"quoted" \xc3\xa9\nk\t\n\xff\t\xfe\x00\n'
     ask("produce", topic, "-K", r"\t", "--null", "-H", "a=1", "-H", "a=2", stdin=lines)
@@ -252,9 +226,7 @@ def test_json_lines(ask: Command, lacuna_topic: Callable[..., str]) -> None:
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_bytes_are_what_they_were(
-    ask: Command, lacuna_topic: Callable[..., str], codec: str
-) -> None:
+def test_bytes_are_what_they_were(ask: Command, lacuna_topic: NewTopic, codec: str) -> None:
     topic = lacuna_topic()
     value = bytes(each for each in range(256) if each != 10) * 10
     ask("produce", topic, "--compression", codec, stdin=value + b"\n")
@@ -262,9 +234,7 @@ def test_bytes_are_what_they_were(
 
 
 @pytest.mark.slow
-def test_transactions_are_committed_and_aborted(
-    ask: Command, lacuna_topic: Callable[..., str]
-) -> None:
+def test_transactions_are_committed_and_aborted(ask: Command, lacuna_topic: NewTopic) -> None:
     """Aborted records come first, in between and last. Each read ends there."""
     topic = lacuna_topic()
     once = ("produce", topic, "--transactional-id", topic)
@@ -281,16 +251,11 @@ def test_transactions_are_committed_and_aborted(
 
 
 def test_an_open_transaction_is_the_end(
-    ask: Command,
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    clients: SimpleNamespace,
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["before"])
-    producer = clients.transactional(lacuna_cluster.bootstrap, topic)
-    producer.begin_transaction()
-    clients.send(producer, topic, ["open"])
+    producer = clients.opened(lacuna_cluster.bootstrap, topic, topic, ["open"])
     assert until_end(ask, topic).split() == ["before"]
     assert until_end(ask, topic, "--isolation", "uncommitted").split() == ["before", "open"]
     assert until_end(ask, topic, "--from", "end-1").split() == ["before"]
@@ -299,22 +264,18 @@ def test_an_open_transaction_is_the_end(
 
 @pytest.mark.slow
 def test_what_could_be_seen_at_a_past_time(
-    ask: Command,
-    lacuna: Command,
-    lacuna_cluster: Cluster,
-    lacuna_topic: Callable[..., str],
-    clients: SimpleNamespace,
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     """A transaction that was open then is invisible, with all later records, whatever its outcome."""
     topic = lacuna_topic(partitions=2)
-    data = ("-b", lacuna_cluster.bootstrap)
 
-    def travel(at: str) -> list[dict[str, int | str]]:
-        ran = lacuna("time-travel", topic, "--at", at, "--json", *data)
-        assert (ran.code, ran.err) == (0, ""), ran
-        rows = json.loads(ran.out)
+    def travel(at: str) -> list[tuple[int, ...]]:
+        """Return the partition, its log start and its ends then and now, and what is left and new."""
+        rows = json.loads(ask("time-travel", topic, "--at", at, "--json").out)
         assert len({row.pop("as_of") for row in rows}) == 1
-        return list(rows)
+        names = ("partition", "log_start", "end_then", "end_now", "records_left", "records_since")
+        assert all(tuple(row) == names for row in rows)
+        return [tuple(row.values()) for row in rows]
 
     plain = clients.plain(lacuna_cluster.bootstrap)
     clients.send(plain, topic, ["before"])
@@ -338,27 +299,10 @@ def test_what_could_be_seen_at_a_past_time(
     seen = ask("consume", topic, "--at", now).out.split()
     assert sorted(seen) == ["after", "before", "behind", "open", "open"]
     assert ask("consume", topic, "--at", then, "--from", "1").out == ""
-    assert travel(then) == [
-        row(0, start=0, then=1, now=5, left=1, since=3),
-        row(1, start=0, then=0, now=2, left=0, since=1),
-    ]
-    assert travel(now) == [
-        row(0, start=0, then=5, now=5, left=4, since=0),
-        row(1, start=0, then=2, now=2, left=1, since=0),
-    ]
+    assert travel(then) == [(0, 0, 1, 5, 1, 3), (1, 0, 0, 2, 0, 1)]
+    assert travel(now) == [(0, 0, 5, 5, 4, 0), (1, 0, 2, 2, 1, 0)]
     ran = ask("consume", topic, "--at", datetime.fromtimestamp(int(then) / 1000, UTC).isoformat())
     assert ran.out.split() == ["before"]
-
-
-def row(partition: int, *, start: int, then: int, now: int, left: int, since: int) -> object:
-    return {
-        "partition": partition,
-        "log_start": start,
-        "end_then": then,
-        "end_now": now,
-        "records_left": left,
-        "records_since": since,
-    }
 
 
 def next_second() -> int:
@@ -371,7 +315,7 @@ def next_second() -> int:
 
 @pytest.mark.slow
 def test_any_client_can_ask_about_a_past_time(
-    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], clients: SimpleNamespace
+    lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     bootstrap = lacuna_cluster.bootstrap
@@ -387,15 +331,12 @@ def test_any_client_can_ask_about_a_past_time(
     consumer.close()
 
 
-def test_a_past_time_that_cannot_be_shown(
-    refuse: Callable[..., str], refused: Refusal, lacuna_cluster: Cluster, lacuna_topic: Any
-) -> None:
+def test_a_past_time_that_cannot_be_shown(refuse: Refusal, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic()
-    data = ("-b", lacuna_cluster.bootstrap)
     for told in (
         refuse("consume", topic, "--at", "2020-01-01T00:00Z"),
-        refused("time-travel", topic, "--at", "2020-01-01T00:00Z", *data),
-        refused("time-travel", topic, "--at", "-40d", *data),
+        refuse("time-travel", topic, "--at", "2020-01-01T00:00Z"),
+        refuse("time-travel", topic, "--at", "-40d"),
     ):
         assert told.startswith(
             f"the visible part of {topic} at that time is not known, only from 20"
@@ -405,7 +346,7 @@ def test_a_past_time_that_cannot_be_shown(
     assert "both define the end" in refuse("consume", topic, "--at", "-1s", "--until", "end")
     uncommitted = ("--isolation", "uncommitted")
     assert "read_committed" in refuse("consume", topic, "--at", "-1s", *uncommitted)
-    assert "there is no topic" in refused("time-travel", "none", "--at", "-1s", *data)
+    assert "there is no topic" in refuse("time-travel", "none", "--at", "-1s")
 
 
 @pytest.mark.slow
@@ -428,7 +369,7 @@ def test_a_log_that_ends_in_a_hole(lacuna: Command) -> None:
 
 
 @pytest.mark.slow
-def test_from_and_until(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_from_and_until(ask: Command, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic(partitions=2)
     ask("produce", topic, "-p", "0", stdin=b"0\n1\n2\n3\n4\n")
     ask("produce", topic, "-p", "1", stdin=b"x\n")
@@ -445,7 +386,7 @@ def test_from_and_until(ask: Command, lacuna_topic: Callable[..., str]) -> None:
     assert read("-p", "0", "--count", "2") == ["0", "1"]
 
 
-def test_times(ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]) -> None:
+def test_times(ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic()
     now_ms = int(time.time() * 1000)
     producer = Producer({"bootstrap.servers": lacuna_cluster.bootstrap})
@@ -461,15 +402,13 @@ def test_times(ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[...
         assert until_end(ask, topic, "--from", text).split() == ["30", "10"]
 
 
-def test_an_empty_topic(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_an_empty_topic(ask: Command, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic(partitions=3)
     assert until_end(ask, topic) == ""
     assert until_end(ask, topic, "--from", "end-5", "--isolation", "uncommitted") == ""
 
 
-def test_what_is_wrong_is_said(
-    refuse: Callable[..., str], lacuna_topic: Callable[..., str]
-) -> None:
+def test_what_is_wrong_is_said(refuse: Refusal, lacuna_topic: NewTopic) -> None:
     topic = lacuna_topic(partitions=2)
     gone = "topic nowhere: the topic does not exist; `lacuna topics list` shows the existing topics"
     assert refuse("consume", "nowhere") == gone
@@ -498,9 +437,7 @@ def test_a_cluster_that_is_not_there(refused: Refusal) -> None:
 
 
 @pytest.mark.slow
-def test_a_record_that_is_refused(
-    ask: Command, refuse: Callable[..., str], lacuna_topic: Callable[..., str]
-) -> None:
+def test_a_record_that_is_refused(ask: Command, refuse: Refusal, lacuna_topic: NewTopic) -> None:
     small = lacuna_topic(max_message_bytes=1000)
     said = refuse("produce", small, stdin=b"a" * 2000 + b"\n")
     assert said.startswith("line 1: it is larger than the topic's max.message.bytes; ")
@@ -515,7 +452,7 @@ def test_a_record_that_is_refused(
 
 
 def test_a_producer_with_the_same_id_takes_over(
-    lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], ask: Command
+    lacuna_cluster: Cluster, lacuna_topic: NewTopic, ask: Command
 ) -> None:
     topic = lacuna_topic()
     with running(lacuna_cluster, "produce", topic, "--transactional-id", topic) as process:
@@ -535,14 +472,16 @@ def test_a_topic_is_created_when_first_written(ask: Command) -> None:
     assert ask("produce", "new", stdin=b"a\n").rows[1] == ["new", "0", "1", "0", "0"]
 
 
+WITHOUT_CLIENT = (
+    "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
+)
+
+
 @pytest.mark.slow
 def test_without_a_kafka_client() -> None:
-    script = (
-        "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
-    )
     for command in ("produce", "consume"):
         ran = subprocess.run(
-            [sys.executable, "-c", script, command, "t"], capture_output=True, text=True
+            [sys.executable, "-c", WITHOUT_CLIENT, command, "t"], capture_output=True, text=True
         )
         expected = f"lacuna: {command} needs a Kafka client: pip install 'lacuna-log[demo]'\n"
         assert (ran.stderr, ran.returncode) == (expected, 1)
@@ -551,11 +490,8 @@ def test_without_a_kafka_client() -> None:
 @pytest.mark.slow
 def test_other_commands_need_no_kafka_client(lacuna_cluster: Cluster) -> None:
     """Nor does the suggestion for a mistyped variable, which loads all commands."""
-    script = (
-        "import sys; sys.modules['confluent_kafka'] = None; from lacuna.cli import main; main()"
-    )
     ran = subprocess.run(
-        [sys.executable, "-c", script, "groups", "list", "-b", lacuna_cluster.bootstrap],
+        [sys.executable, "-c", WITHOUT_CLIENT, "groups", "list", "-b", lacuna_cluster.bootstrap],
         capture_output=True,
         text=True,
         env=os.environ | {"LACUNA_BOOTSTRP": "x"},
@@ -583,7 +519,7 @@ def test_reading_outlives_the_cluster(lacuna_private_cluster: Cluster, lacuna: C
 
 
 def test_ctrl_c_aborts_the_open_transaction(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     options = ("--transactional-id", topic, "--records-per-transaction", "2")
@@ -603,9 +539,7 @@ def test_ctrl_c_aborts_the_open_transaction(
 
 
 @pytest.mark.slow
-def test_ctrl_c_ends_reading(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
-) -> None:
+def test_ctrl_c_ends_reading(ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic) -> None:
     """Standard error stays empty if the command would read forever. Otherwise it reports the interruption."""
     topic = lacuna_topic()
     ask("produce", topic, stdin=b"a\n")
@@ -621,7 +555,7 @@ def test_ctrl_c_ends_reading(
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [b"", b"b\n"])
 def test_it_ends_when_its_reader_goes_away(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], more: bytes
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic, more: bytes
 ) -> None:
     topic = lacuna_topic()
     ask("produce", topic, stdin=b"a\n")
@@ -638,7 +572,7 @@ def test_it_ends_when_its_reader_goes_away(
 
 @pytest.mark.slow
 def test_records_are_printed_as_they_come(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str]
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic
 ) -> None:
     topic = lacuna_topic()
     with running(lacuna_cluster, "consume", topic) as process:
@@ -649,7 +583,7 @@ def test_records_are_printed_as_they_come(
 
 
 @pytest.mark.slow
-def test_many_records(ask: Command, lacuna_topic: Callable[..., str]) -> None:
+def test_many_records(ask: Command, lacuna_topic: NewTopic) -> None:
     """The records exceed a batch, over partitions that end at different times. Each partition is in order."""
     topic = lacuna_topic(partitions=3)
     lines = [f"{number}:{'x' * 20}" for number in range(30_000)]
@@ -733,25 +667,14 @@ def test_json_has_every_byte(value: bytes | None, key: bytes | None) -> None:
             assert (None if shown is None else shown.encode()) == given_
 
 
-def transactions(cluster: Cluster, topic: str, *values: bytes) -> None:
-    """Writes each value in a transaction of its own, and aborts those that are b"aborted"."""
-    client = {"bootstrap.servers": cluster.bootstrap, "transactional.id": topic}
-    producer = Producer(client)
-    producer.init_transactions(SECONDS)
-    for value in values:
-        producer.begin_transaction()
-        producer.produce(topic, value, b"key")
-        producer.flush(SECONDS)
-        end = producer.abort_transaction if value == b"aborted" else producer.commit_transaction
-        end(SECONDS)
-
-
 @pytest.mark.slow
 def test_a_file_and_sql_have_the_committed_records(
-    ask: Command, lacuna_cluster: Cluster, lacuna_topic: Callable[..., str], tmp_path: Path
+    ask: Command, lacuna_cluster: Cluster, lacuna_topic: NewTopic, tmp_path: Path
 ) -> None:
     topic = lacuna_topic()
-    transactions(lacuna_cluster, topic, b"1", b"aborted", b"20", b"300")
+    producer = clients.transactional(lacuna_cluster.bootstrap, topic)
+    for value in ("1", "aborted", "20", "300"):
+        clients.transact(producer, topic, [value], commits=value != "aborted")
     file = tmp_path / "some.parquet"
     ran = ask("consume", topic, "-o", "parquet", "--from", "end-2", "-c", "1", str(file))
     assert ran.out == f"1 record in {file}\n"

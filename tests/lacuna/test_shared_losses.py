@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -16,7 +15,7 @@ from lacuna.logstore.objects import ObjectStore, open_store
 from lacuna.operating.losses import AcceptedLoss, accept_shared_loss, describe
 from lacuna.operating.stores import StoreAheadError
 from lacuna.testing import Cluster
-from tests.clients.librd import COMMITTED, read
+from tests.lacuna import clients
 from tests.lacuna.test_losses import COPYING, PUTTING
 from tests.postgresql import PostgresqlServer
 
@@ -88,14 +87,7 @@ def accepted(cluster: Cluster, store: ObjectStore | None) -> AcceptedLoss:
     return loss
 
 
-def stored(cluster: Cluster) -> list[str]:
-    """Return all values that a read_committed consumer finds."""
-    got = read(cluster.bootstrap, "t", COMMITTED)
-    assert got.errors == []
-    return [value.decode() for _, value in got.records]
-
-
-def send(cluster: Cluster, clients: SimpleNamespace, *values: str) -> None:
+def send(cluster: Cluster, *values: str) -> None:
     """Send each value in a separate segment."""
     for value in values:
         clients.send(clients.plain(cluster.bootstrap), "t", [value])
@@ -105,30 +97,24 @@ def producer_id(cluster: Cluster) -> int:
     return cluster.embedded.running.runtime._state.next_producer_id
 
 
-def goes_on(cluster: Cluster, clients: SimpleNamespace, before: list[str]) -> None:
+def goes_on(cluster: Cluster, before: list[str]) -> None:
     """Check that old and new records are readable, also after another start, and that transactions work."""
     producer = clients.transactional(cluster.bootstrap, "again")
-    producer.begin_transaction()
-    clients.send(producer, "t", ["committed"])
-    producer.commit_transaction(60)
+    clients.transact(producer, "t", ["committed"])
     cluster.restart()
-    send(cluster, clients, "new")
-    assert stored(cluster) == [*before, "committed", "new"]
+    send(cluster, "new")
+    assert clients.stored(cluster.bootstrap) == [*before, "committed", "new"]
 
 
 @pytest.mark.parametrize("is_hot", [False, True])
 @pytest.mark.parametrize("kind", ["postgresql", "bucket"])
 def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
-    cluster: Cluster,
-    store: ObjectStore,
-    backup: Backup,
-    clients: SimpleNamespace,
-    is_hot: bool,
+    cluster: Cluster, store: ObjectStore, backup: Backup, is_hot: bool
 ) -> None:
     """Of the hot segments, an agent copies the newest to the bucket when it stops."""
-    send(cluster, clients, "kept")
+    send(cluster, "kept")
     backup.take()
-    send(cluster, clients, "a", "b", "c")
+    send(cluster, "a", "b", "c")
     given = producer_id(cluster)
     cluster.stop()
     backup.restore()
@@ -140,17 +126,17 @@ def test_a_journal_older_than_its_records_is_refused_and_the_loss_is_named(
     shown = 1 if is_hot else 3
     assert (lost.name, lost.segments, lost.records) == ("t [0]", shown, shown)
     assert producer_id(cluster) > given + 2**39
-    goes_on(cluster, clients, ["kept"])
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.parametrize("kind", ["bucket"])
 def test_a_bucket_restored_as_a_whole_shows_nothing_and_goes_on_all_the_same(
-    cluster: Cluster, store: ObjectStore, backup: Backup, clients: SimpleNamespace
+    cluster: Cluster, store: ObjectStore, backup: Backup
 ) -> None:
     """As with --accept-loss, no identifier from the lost part is assigned again."""
-    send(cluster, clients, "kept")
+    send(cluster, "kept")
     backup.take("")
-    send(cluster, clients, "lost")
+    send(cluster, "lost")
     given = producer_id(cluster)
     cluster.stop()
     backup.restore("")
@@ -160,14 +146,14 @@ def test_a_bucket_restored_as_a_whole_shows_nothing_and_goes_on_all_the_same(
         *describe(loss)
     ]
     assert producer_id(cluster) > given + 2**39
-    goes_on(cluster, clients, ["kept"])
+    goes_on(cluster, ["kept"])
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "bucket"])
 def test_nothing_is_given_up_while_a_control_plane_leads(
-    cluster: Cluster, store: ObjectStore, clients: SimpleNamespace
+    cluster: Cluster, store: ObjectStore
 ) -> None:
-    send(cluster, clients, "kept")
+    send(cluster, "kept")
 
     async def accept() -> None:
         with cluster.journal_options.wreck() as held:
@@ -176,5 +162,5 @@ def test_nothing_is_given_up_while_a_control_plane_leads(
 
     with pytest.raises(JournalInUse, match="uses this journal: stop it"):
         asyncio.run(accept())
-    send(cluster, clients, "more")
-    assert stored(cluster) == ["kept", "more"]
+    send(cluster, "more")
+    assert clients.stored(cluster.bootstrap) == ["kept", "more"]

@@ -237,7 +237,7 @@ async def test_a_late_answer_is_not_taken_for_the_next_one() -> None:
 
 
 def _console(_folder: Path) -> None:
-    wanted = ConsoleOptions(address="127.0.0.1:0", is_chosen=True, names=(), may_write=False)
+    wanted = ConsoleOptions(address="127.0.0.1:0", is_chosen=True)
     with wanted.listening():
         pass
 

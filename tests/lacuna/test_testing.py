@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from lacuna.controlplane.runtime import Runtime
 from lacuna.logstore.objects import ObjectStore
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
+from tests.lacuna import clients
 
 ROOT = Path(__file__).parents[2]
 
@@ -96,9 +96,7 @@ def test_topics_are_fresh(lacuna_cluster: Cluster, lacuna_topic: Callable[..., s
 
 
 @pytest.mark.slow
-def test_kills_and_restarts_keep_the_ports_and_the_data(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
+def test_kills_and_restarts_keep_the_ports_and_the_data(tmp_path: Path) -> None:
     with Cluster(tmp_path / "d", agents=2) as cluster:
         bootstrap = cluster.bootstrap
         assert len(bootstrap.split(",")) == 2
@@ -180,7 +178,7 @@ def test_a_tick_that_comes_with_a_jump_of_the_time_ends_no_lease() -> None:
 
 @pytest.mark.slow
 def test_retention_is_applied_before_the_first_tick_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, clients: SimpleNamespace
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Runtime, "_tick_forever", lambda _: asyncio.sleep(3600))
     with Cluster() as cluster:

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,8 +18,8 @@ from lacuna.base.errors import UserError
 from lacuna.base.tls import Watched, subject_of
 from tests.certificates import Authority, Certificate
 from tests.clients.librd import eventually
-from tests.forked import start_process
-from tests.lacuna.test_controlplane_and_agents import running
+from tests.lacuna import clients
+from tests.lacuna.test_controlplane_and_agents import running, service
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -95,17 +92,33 @@ def test_what_takes_long_to_make_is_used_once_it_is_there(
 # Subjects. What is expected was printed by X500Principal.getName() of OpenJDK 17.
 
 
-def one(kind: ObjectIdentifier, value: str, form: Any = None) -> x509.NameAttribute[str]:
-    return x509.NameAttribute(kind, value, form, _validate=False)
+KINDS = {
+    "C": NameOID.COUNTRY_NAME,
+    "CN": NameOID.COMMON_NAME,
+    "DC": NameOID.DOMAIN_COMPONENT,
+    "EMAIL": NameOID.EMAIL_ADDRESS,
+    "L": NameOID.LOCALITY_NAME,
+    "O": NameOID.ORGANIZATION_NAME,
+    "OU": NameOID.ORGANIZATIONAL_UNIT_NAME,
+    "SERIAL": NameOID.SERIAL_NUMBER,
+    "ST": NameOID.STATE_OR_PROVINCE_NAME,
+    "STREET": NameOID.STREET_ADDRESS,
+    "UID": NameOID.USER_ID,
+}
+#: A kind or an OID, a value, and the type of its text if it is not the usual one.
+One = tuple[str, str] | tuple[str, str, Any]
 
 
-def issued(authority: Authority, *names: list[x509.NameAttribute[str]]) -> bytes:
-    subject = x509.Name([x509.RelativeDistinguishedName(each) for each in names])
+def issued(authority: Authority, *names: list[One]) -> bytes:
+    def attribute(kind: str, value: str, form: Any = None) -> x509.NameAttribute[str]:
+        oid = KINDS.get(kind) or ObjectIdentifier(kind)
+        return x509.NameAttribute(oid, value, form, _validate=False)
+
+    subject = x509.Name(
+        [x509.RelativeDistinguishedName([attribute(*each) for each in name]) for name in names]
+    )
     made = authority.issue("made", subject=subject)
     return ssl.PEM_cert_to_DER_cert(Path(made.certificate).read_text())
-
-
-COMMON = NameOID.COMMON_NAME
 
 
 @pytest.mark.parametrize(
@@ -113,69 +126,58 @@ COMMON = NameOID.COMMON_NAME
     [
         ([], ""),
         (
-            [
-                [one(NameOID.COUNTRY_NAME, "DE")],
-                [one(NameOID.ORGANIZATION_NAME, "Acme, Inc.")],
-                [one(NameOID.ORGANIZATIONAL_UNIT_NAME, "a")],
-                [one(COMMON, "x")],
-            ],
+            [[("C", "DE")], [("O", "Acme, Inc.")], [("OU", "a")], [("CN", "x")]],
             "CN=x,OU=a,O=Acme\\, Inc.,C=DE",
         ),
         (
             [
-                [one(NameOID.DOMAIN_COMPONENT, "com", IA5)],
-                [one(NameOID.STATE_OR_PROVINCE_NAME, "s")],
-                [one(NameOID.LOCALITY_NAME, "l")],
-                [one(NameOID.STREET_ADDRESS, "st")],
-                [one(NameOID.USER_ID, "u1")],
+                [("DC", "com", IA5)],
+                [("ST", "s")],
+                [("L", "l")],
+                [("STREET", "st")],
+                [("UID", "u1")],
             ],
             "UID=u1,STREET=st,L=l,ST=s,DC=com",
         ),
         (
-            [[one(NameOID.EMAIL_ADDRESS, "alice@example.com", IA5)], [one(COMMON, "x")]],
+            [[("EMAIL", "alice@example.com", IA5)], [("CN", "x")]],
             "CN=x,1.2.840.113549.1.9.1=#1611616c696365406578616d706c652e636f6d",
         ),
+        ([[("SERIAL", "77", PRINTABLE)], [("CN", "ü")]], "CN=ü,2.5.4.5=#13023737"),
         (
-            [[one(NameOID.SERIAL_NUMBER, "77", PRINTABLE)], [one(COMMON, "ü")]],
-            "CN=ü,2.5.4.5=#13023737",
-        ),
-        (
-            [
-                [one(ObjectIdentifier("1.3.6.1.4.1.99999.1"), "own")],
-                [one(ObjectIdentifier("2.999.3"), "two")],
-            ],
+            [[("1.3.6.1.4.1.99999.1", "own")], [("2.999.3", "two")]],
             "2.999.3=#0c0374776f,1.3.6.1.4.1.99999.1=#0c036f776e",
         ),
         (
-            [[one(NameOID.USER_ID, "b"), one(COMMON, "a"), one(NameOID.EMAIL_ADDRESS, "m", IA5)]],
+            [[("UID", "b"), ("CN", "a"), ("EMAIL", "m", IA5)]],
             "CN=a+1.2.840.113549.1.9.1=#16016d+UID=b",
         ),
-        ([[one(COMMON, 'a,b=c+d"e\\f<g>h;i#j')]], r"CN=a\,b\=c\+d\"e\\f\<g\>h\;i\#j"),
-        ([[one(COMMON, "  a b  ")]], r"CN=\ \ a b\ \ "),
-        ([[one(COMMON, "   ")]], r"CN=\ \ \ "),
-        ([[one(COMMON, "\ra\nb\r")]], "CN=\\\ra\nb\\\r"),
-        ([[one(COMMON, "a\0b")]], r"CN=a\00b"),
-        ([[one(COMMON, "😀é漢")]], "CN=😀é漢"),
-        ([[one(COMMON, "12", NUMERIC)]], "CN=#12023132"),
-        ([[one(COMMON, "ab", UNIVERSAL)]], "CN=#1c080000006100000062"),
-        ([[one(COMMON, "ab", BMP)]], r"CN=\00a\00b"),
+        ([[("CN", 'a,b=c+d"e\\f<g>h;i#j')]], r"CN=a\,b\=c\+d\"e\\f\<g\>h\;i\#j"),
+        ([[("CN", "  a b  ")]], r"CN=\ \ a b\ \ "),
+        ([[("CN", "   ")]], r"CN=\ \ \ "),
+        ([[("CN", "\ra\nb\r")]], "CN=\\\ra\nb\\\r"),
+        ([[("CN", "a\0b")]], r"CN=a\00b"),
+        ([[("CN", "😀é漢")]], "CN=😀é漢"),
+        ([[("CN", "12", NUMERIC)]], "CN=#12023132"),
+        ([[("CN", "ab", UNIVERSAL)]], "CN=#1c080000006100000062"),
+        ([[("CN", "ab", BMP)]], r"CN=\00a\00b"),
     ],
 )
 def test_subjects_are_written_as_java_does(
-    tmp_path: Path, names: list[list[x509.NameAttribute[str]]], expected: str
+    tmp_path: Path, names: list[list[One]], expected: str
 ) -> None:
     assert subject_of(issued(Authority(tmp_path), *names)) == expected
 
 
 def test_a_subject_that_is_not_utf_8_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="the subject of the certificate cannot be read"):
-        subject_of(issued(Authority(tmp_path), [one(COMMON, "\xe4", BMP)]))
+        subject_of(issued(Authority(tmp_path), [("CN", "\xe4", BMP)]))
 
 
 @pytest.mark.slow
 def test_what_is_no_certificate_cannot_be_read(tmp_path: Path) -> None:
     """A certificate that is truncated or changed at any byte gives an identity or raises ValueError."""
-    whole = issued(Authority(tmp_path), [one(COMMON, "x")], [one(NameOID.USER_ID, "y")])
+    whole = issued(Authority(tmp_path), [("CN", "x")], [("UID", "y")])
     for place in range(len(whole)):
         with pytest.raises(ValueError, match="cannot be read"):
             subject_of(whole[:place])
@@ -194,9 +196,7 @@ def options(own: Certificate, authority: Authority) -> tuple[str, ...]:
 
 
 @pytest.mark.slow
-def test_a_cluster_with_certificates(
-    tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
-) -> None:
+def test_a_cluster_with_certificates(tmp_path: Path, lacuna: Command, refused: Refusal) -> None:
     authority = Authority(tmp_path)
     plane, agent, job = (authority.issue(name) for name in ("plane", "agent", "job"))
     principals = "--set=controlplane.cluster.principals=User:CN=plane,O=tests;User:CN=agent,O=tests"
@@ -228,9 +228,7 @@ def test_a_cluster_with_certificates(
 
 
 @pytest.mark.slow
-def test_acls_decide_for_jobs(
-    tmp_path: Path, clients: SimpleNamespace, lacuna: Command, refused: Refusal
-) -> None:
+def test_acls_decide_for_jobs(tmp_path: Path, lacuna: Command, refused: Refusal) -> None:
     """A job sees, reads and compacts a topic once ACLs allow it. Until then, the error names the missing right."""
     authority = Authority(tmp_path)
     agent, job = authority.issue("agent"), authority.issue("job")
@@ -308,18 +306,6 @@ def test_a_standby_asks_the_leader_with_its_certificate(
 
 
 def test_a_control_plane_that_others_reach_warns(tmp_path: Path) -> None:
-    process = start_process(
-        [
-            *(sys.executable, "-m", "lacuna", "controlplane", "--listen", "0.0.0.0:0"),
-            *("--data", str(tmp_path / "data")),
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
+    with service("controlplane", "--listen=0.0.0.0:0", f"--data={tmp_path / 'data'}") as process:
         assert process.stderr is not None
         assert "accepts every client that can connect to it" in process.stderr.readline()
-    finally:
-        process.kill()
-        process.communicate()

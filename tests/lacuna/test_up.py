@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +21,7 @@ from lacuna.logstore.objects import folder_url
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster, ProcessCluster, ProcessFailedError
 from tests.forked import ForkedCluster, Started, start_process
+from tests.lacuna import clients
 from tests.lacuna.conftest import without_warnings
 
 if TYPE_CHECKING:
@@ -39,29 +39,19 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_second_start_goes_on_where_the_first_stopped(
-    data: Path, clients: SimpleNamespace, lacuna: Command
-) -> None:
+def test_a_second_start_goes_on_where_the_first_stopped(data: Path, lacuna: Command) -> None:
     """Records, outcomes, committed offsets and an open transaction outlive a clean stop and SIGKILL."""
     with ForkedCluster(data) as up:
         committed = clients.transactional(up.bootstrap, "committed")
-        committed.begin_transaction()
-        clients.send(committed, "t", ["c0", "c1"])
-        committed.commit_transaction(60)
+        clients.transact(committed, "t", ["c0", "c1"])
         aborted = clients.transactional(up.bootstrap, "aborted")
-        aborted.begin_transaction()
-        clients.send(aborted, "t", ["a2"])
-        aborted.abort_transaction(60)
-        consumer = Consumer({"bootstrap.servers": up.bootstrap, "group.id": "g"})
-        consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
-        consumer.close()
+        clients.transact(aborted, "t", ["a2"], commits=False)
+        clients.commit(up.bootstrap, "g", "t", 1)
         for end in (up.stop, up.kill):
             end()
             up.start()
             clients.send(clients.plain(up.bootstrap), "t", ["p"])
-        ongoing = clients.transactional(up.bootstrap, "ongoing")
-        ongoing.begin_transaction()
-        clients.send(ongoing, "t", ["o5"])
+        ongoing = clients.opened(up.bootstrap, "ongoing", "t", ["o5"])
         up.restart()
         read = clients.consume(up.bootstrap, "t", 4)
         assert read == [(0, "c0"), (1, "c1"), (3, "p"), (4, "p")]
@@ -75,7 +65,7 @@ def test_a_second_start_goes_on_where_the_first_stopped(
         assert what in ("dropped", "hole")  # merging may have taken it out
 
 
-def test_the_end_is_quick_with_consumers_connected(data: Path, clients: SimpleNamespace) -> None:
+def test_the_end_is_quick_with_consumers_connected(data: Path) -> None:
     """Fetches that wait for records do not delay the shutdown."""
     parts = AgentParts(agent=AgentSettings(shutdown_grace_ms=GRACE_MS))
     with Cluster(data, parts=parts) as up:
@@ -117,16 +107,7 @@ def test_grpc_is_loaded_by_the_first_that_connects(data: Path, lacuna: Command) 
 
 def start(*arguments: str) -> Started:
     return start_process(
-        [
-            sys.executable,
-            "-m",
-            "lacuna",
-            "up",
-            "--listen",
-            "127.0.0.1:0",
-            "--no-console",
-            *arguments,
-        ],
+        [sys.executable, "-m", "lacuna", "up", "--listen=127.0.0.1:0", "--no-console", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -244,7 +225,7 @@ def test_a_start_that_fails_says_nothing_of_the_cluster_that_runs(
         assert (data / "store.url").read_text() == before
 
 
-def test_data_without_its_objects(data: Path, clients: SimpleNamespace) -> None:
+def test_data_without_its_objects(data: Path) -> None:
     """A journal with records does not open a store that lacks them."""
     with ForkedCluster(data) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
@@ -275,7 +256,7 @@ def test_objects_of_another_cluster(tmp_path: Path, refused: Refusal, workers: s
 
 
 @pytest.mark.slow
-def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> None:
+def test_buckets(tmp_path: Path, refused: Refusal) -> None:
     """A missing bucket, its creation, and a second start on it."""
     from lacuna.operating.moto import CREDENTIALS, MotoServer
 
@@ -296,9 +277,7 @@ def test_buckets(tmp_path: Path, clients: SimpleNamespace, refused: Refusal) -> 
     assert "check the endpoint, and that a server is running there" in said
 
 
-def test_topics_are_not_made_by_themselves_where_that_is_off(
-    data: Path, clients: SimpleNamespace
-) -> None:
+def test_topics_are_not_made_by_themselves_where_that_is_off(data: Path) -> None:
     with ForkedCluster(data, ["--no-auto-create"]) as up:
         failed = threading.Event()
 
@@ -312,9 +291,7 @@ def test_topics_are_not_made_by_themselves_where_that_is_off(
         assert failed.is_set()
 
 
-def test_a_client_takes_the_printed_address_over_ipv6(
-    data: Path, lacuna: Command, clients: SimpleNamespace
-) -> None:
+def test_a_client_takes_the_printed_address_over_ipv6(data: Path, lacuna: Command) -> None:
     """librdkafka takes a bare ::1:PORT for a host name."""
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")

@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
@@ -19,6 +18,7 @@ import pytest
 from lacuna.cli.workers import reserved_port
 from lacuna.testing import ProcessCluster
 from lacuna.testing.ports import lasting_ports
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Command, Refusal
@@ -56,17 +56,13 @@ def wait_for_the_end_of(pids: Iterable[int]) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_are_one_cluster(
-    tmp_path: Path, clients: SimpleNamespace, lacuna: Command
-) -> None:
+def test_two_workers_are_one_cluster(tmp_path: Path, lacuna: Command) -> None:
     """One worker serves another's records, and Metadata lists them as one agent."""
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         assert len(children(up.pid)) == 3
         for number in range(8):  # new connections each: the kernel spreads them
             producer = clients.transactional(up.bootstrap, f"t{number}")
-            producer.begin_transaction()
-            clients.send(producer, "t", [f"v{number}"])
-            producer.commit_transaction(60)
+            clients.transact(producer, "t", [f"v{number}"])
         for _ in range(4):
             read = clients.consume(up.bootstrap, "t", 8)
             assert [value for _, value in read] == [f"v{number}" for number in range(8)]
@@ -98,7 +94,7 @@ def test_the_death_of_one_ends_all_with_an_error(tmp_path: Path, victim: str) ->
 
 
 @pytest.mark.slow
-def test_a_killed_supervisor_leaves_nobody_behind(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_a_killed_supervisor_leaves_nobody_behind(tmp_path: Path) -> None:
     with ProcessCluster(tmp_path / "d", OPTIONS) as up:
         clients.send(clients.plain(up.bootstrap), "t", ["x"])
         started = children(up.pid)
@@ -132,7 +128,7 @@ def test_workers_take_the_port_that_a_single_process_has_just_left() -> None:
 
 
 @pytest.mark.slow
-def test_each_worker_shows_the_metrics_of_all(tmp_path: Path, clients: SimpleNamespace) -> None:
+def test_each_worker_shows_the_metrics_of_all(tmp_path: Path) -> None:
     """Every worker reports the requests of both, and the control plane's metrics."""
     (port,) = lasting_ports(1)
     with ProcessCluster(tmp_path / "d", [*OPTIONS, f"--health=127.0.0.1:{port}"]) as up:

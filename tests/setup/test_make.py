@@ -28,7 +28,9 @@ def environment(folder: Path, made_with: str, runs: str) -> Path:
 
 
 def unasked() -> dict[str, str]:
-    """Return the environment without variables of the `make` that runs these tests."""
+    """Return the environment without variables of the `make` that runs these tests. Skips the test without `make`."""
+    if shutil.which("make") is None:
+        pytest.skip("no make here")
     handed_on = (
         "MAKEFLAGS",
         "MAKEOVERRIDES",
@@ -45,17 +47,26 @@ def unasked() -> dict[str, str]:
 
 def make(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run `make venv`, on which all other targets depend, with the environment in `folder`."""
-    return subprocess.run(
-        ["make", "--no-print-directory", "-C", str(ROOT), "venv", f"VENV={folder}", *arguments],
-        env=unasked(),
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    command = [
+        "make",
+        "--no-print-directory",
+        "-C",
+        str(ROOT),
+        "venv",
+        f"VENV={folder}",
+        *arguments,
+    ]
+    return subprocess.run(command, env=unasked(), capture_output=True, text=True, timeout=280)
+
+
+def refusal(folder: Path, *arguments: str) -> str:
+    """Return what `make venv` says of an environment that it does not take."""
+    done = make(folder, *arguments)
+    assert done.returncode == 2
+    return done.stderr
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("made_with", "runs", "expected"),
     [
@@ -69,47 +80,38 @@ def test_an_environment_that_cannot_be_used_is_named(
     tmp_path: Path, made_with: str, runs: str, expected: str
 ) -> None:
     folder = environment(tmp_path / "env", made_with, runs)
-    done = make(folder)
-    assert done.returncode == 2
-    assert f"make: {folder} {expected}" in done.stderr
-    assert f"rm -rf {folder}" in done.stderr
+    said = refusal(folder)
+    assert f"make: {folder} {expected}" in said
+    assert f"rm -rf {folder}" in said
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_whose_python_is_gone(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")
     (folder / "bin" / "python").unlink()
     (folder / "bin" / "python").symlink_to(tmp_path / "removed")
-    done = make(folder)
-    assert done.returncode == 2
-    assert f"{folder}/bin/python does not run: was the Python that made" in done.stderr
-    assert f"rm -rf {folder}" in done.stderr
+    said = refusal(folder)
+    assert f"{folder}/bin/python does not run: was the Python that made" in said
+    assert f"rm -rf {folder}" in said
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_an_environment_that_was_not_finished(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", THIS, THIS)
     program(folder / "bin" / "python", f'case "$2" in "import pip") exit 1;; *) echo {THIS};; esac')
-    done = make(folder)
-    assert done.returncode == 2
-    assert f"{folder} has no pip" in done.stderr
+    assert f"{folder} has no pip" in refusal(folder)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_another_version_is_wrong_where_one_was_asked_for(tmp_path: Path) -> None:
     folder = environment(tmp_path / "env", "3.12", "3.12")
     assert make(folder).returncode == 0
     python = program(tmp_path / "python3.13", "echo 3.13")
-    done = make(folder, f"PYTHON={python}")
-    assert done.returncode == 2
-    assert f"{folder} has Python 3.12, and {python} is Python 3.13" in done.stderr
-    assert f"VENV=.venv-3.13 PYTHON={python}" in done.stderr
+    said = refusal(folder, f"PYTHON={python}")
+    assert f"{folder} has Python 3.12, and {python} is Python 3.13" in said
+    assert f"VENV=.venv-3.13 PYTHON={python}" in said
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("says", "expected"),
     [("echo 3.9", "is Python 3.9; 3.11 or newer is needed"), ("exit 1", "does not run")],
@@ -119,9 +121,7 @@ def test_no_environment_is_made_with_a_python_that_will_not_do(
     tmp_path: Path, says: str, expected: str
 ) -> None:
     python = program(tmp_path / "python", says)
-    done = make(tmp_path / "env", f"PYTHON={python}")
-    assert done.returncode == 2
-    assert f"{python} {expected}" in done.stderr
+    assert f"{python} {expected}" in refusal(tmp_path / "env", f"PYTHON={python}")
     assert not (tmp_path / "env").exists()
 
 
@@ -135,7 +135,6 @@ def recipes(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize("target", ["run", "demo"])
 def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> None:
     """On a new machine, a run installs neither Spark nor linters, and compiles only what agents use."""
@@ -148,7 +147,6 @@ def test_what_a_run_needs_is_installed_at_once(tmp_path: Path, target: str) -> N
         assert "lacuna up --data data --listen 127.0.0.1:19092\n" in done
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_set_up_compiles_the_whole_kernel_and_a_run_what_is_older(tmp_path: Path) -> None:
     done = recipes(tmp_path, "setup")
     assert done.count("pip install") == 1
@@ -168,7 +166,6 @@ def beside(first: str, second: str) -> tuple[int, list[str], str]:
     return done.returncode, done.stdout.split(), done.stderr
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(("first", "second"), [(0, 0), (0, 3), (1, 0), (1, 3)])
 def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, second: int) -> None:
     """The linters run beside the tests. The first one's output is complete and precedes the end."""
@@ -184,7 +181,6 @@ def test_of_two_commands_at_a_time_each_can_fail(tmp_path: Path, first: int, sec
     assert told.endswith("what it said is above\n") == bool(first)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> None:
     assert ".ci/beside.sh 'make --no-print-directory lint' " in recipes(tmp_path, "test")
     for already in ("LINTED=yes", "COVERED_APART=yes"):
@@ -192,7 +188,6 @@ def test_linters_run_beside_the_tests_where_nobody_ran_them(tmp_path: Path) -> N
         assert " -m pytest -n 5 " in recipes(tmp_path, "test", already)
 
 
-@pytest.mark.skipif(shutil.which("make") is None, reason="no make here")
 @pytest.mark.parametrize(
     ("given", "free_kib", "is_in_memory"),
     [("", 4 << 20, True), ("", 1 << 20, False), ("elsewhere", 4 << 20, False)],

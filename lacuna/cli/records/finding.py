@@ -142,7 +142,8 @@ async def _ends_at(
 
     Raises UserError.
     """
-    answers = await list_offsets(connection, topic, indexes, -at_ms, READ_COMMITTED)
+    timestamps = dict.fromkeys(indexes, -at_ms)
+    answers = await list_offsets(connection, topic, timestamps, READ_COMMITTED)
     for each in answers:
         if each.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             raise UserError(not_known(topic, each.timestamp))

@@ -47,8 +47,6 @@ class Reading:
     pass_over: Callable[[int], None] = lambda _: None
 
     def consumer(self, **config: Any) -> Consumer:
-        """Return a consumer with these settings."""
-
         def hear(error: KafkaError) -> None:
             if error.code() == KafkaError._ALL_BROKERS_DOWN:
                 self.tell(f"no agent answers at {self.bootstrap}; waiting for an agent")
@@ -58,7 +56,6 @@ class Reading:
         return Consumer({**_CONFIG, **self.bootstrap.librdkafka(), **own, **config})
 
     def kept(self, records: Iterable[Any]) -> list[Any]:
-        """Return the records that are kept."""
         return list(records) if self.keep is None else list(filter(self.keep, records))
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import KafkaError, KafkaException, Producer
@@ -127,18 +126,12 @@ class Writer:
             self._call(self._producer.init_transactions, _ANSWER_SECONDS)
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         if self._in_transaction:
             self.abandon()
 
     @property
     def records(self) -> int:
-        """The number of records that arrived."""
         return sum(each.records for each in self.written.values())
 
     def write(self, record: Record) -> None:

@@ -26,6 +26,7 @@ from lacuna.observing.control import observe_control_plane
 from lacuna.observing.endpoint import Observed, Shown
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
+from tests.lacuna import clients
 from tests.lacuna.conftest import with_lasting_leases
 
 HOSTILE = "<script>alert('x')</script>&\"\N{RIGHT-TO-LEFT OVERRIDE}"
@@ -199,12 +200,8 @@ def filled() -> Iterator[Cluster]:
         read(cluster, HOSTILE, "orders", 15)
         holder = transactional(cluster, HOSTILE, **at_once)
         holder.begin_transaction()
-        for number in range(3):
-            holder.produce("orders", value=f"open {number}", partition=0)
-        holder.flush()
-        for number in range(4):
-            plain.produce("orders", value=f"behind {number}", partition=0)
-        plain.flush()
+        clients.send(holder, "orders", [f"open {number}" for number in range(3)])
+        clients.send(plain, "orders", [f"behind {number}" for number in range(4)])
         yield cluster
 
 

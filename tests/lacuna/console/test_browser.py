@@ -101,7 +101,7 @@ def test_a_search_goes_on_by_itself(
     filled: Cluster, modules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "FETCH_BYTES", 1)
-    monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1, "most_seconds": None})
+    monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1})
     with served(filled) as browser:
         path = "/topics/orders/messages?q=bold"
         found = _shown(browser, modules, tmp_path, [], search=path)

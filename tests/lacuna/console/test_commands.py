@@ -18,7 +18,8 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.base.errors import ListenError
-from lacuna.cli.console_options import ConsoleOptions, host_names
+from lacuna.cli.console_options import ConsoleOptions
+from lacuna.cli.places import ConsoleVisitors
 from lacuna.testing import ProcessCluster
 from tests.forked import start_process
 from tests.lacuna.conftest import Refusal, without_warnings
@@ -26,29 +27,24 @@ from tests.lacuna.console.conftest import SECONDS
 from tests.lacuna.console.test_pages import plain
 
 
-def wanted(address: str, *, is_chosen: bool) -> ConsoleOptions:
-    """A console at an address."""
-    return ConsoleOptions(address=address, is_chosen=is_chosen, names=(), may_write=False)
-
-
 def test_a_taken_port_is_told_unless_it_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        with wanted(address, is_chosen=False).listening() as found:
+        with ConsoleOptions(address=address, is_chosen=False).listening() as found:
             assert found == (None, "")
         assert f"no web console: the console cannot listen on {address}" in capsys.readouterr().err
         with (
             pytest.raises(ListenError, match="--no-console"),
-            wanted(address, is_chosen=True).listening(),
+            ConsoleOptions(address=address, is_chosen=True).listening(),
         ):
             pass
-    with wanted("", is_chosen=True).listening() as found:
+    with ConsoleOptions(address="", is_chosen=True).listening() as found:
         assert found == (None, "")
 
 
 def test_names_of_hosts() -> None:
-    assert host_names("") == ()
-    assert host_names("a.example, b.example,") == ("a.example", "b.example")
+    assert ConsoleVisitors().names() == ()
+    assert ConsoleVisitors(hosts="a.example, b.example,").names() == ("a.example", "b.example")
 
 
 def test_what_is_refused(refused: Refusal) -> None:

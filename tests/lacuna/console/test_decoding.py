@@ -53,6 +53,7 @@ message Order {
   google.protobuf.Timestamp at = 3;
 }
 """
+STAMP = ".google.protobuf.Timestamp"
 MONEY = 'syntax = "proto3"; package shop; message Money { int64 cents = 1; }'
 
 
@@ -72,15 +73,10 @@ def described(name: str, *, text: bool = False) -> str:
     line = message.nested_type.add(name="Line")
     line.field.add(name="product", number=1, type=9, label=1)
     line.field.add(name="count", number=2, type=3, label=1)
-    for number, (field, of, label) in enumerate(
-        (
-            ("lines", ".shop.Order.Line", 3),
-            ("total", ".shop.Money", 1),
-            ("at", ".google.protobuf.Timestamp", 1),
-        ),
-        1,
-    ):
-        message.field.add(name=field, number=number, type=11, type_name=of, label=label)
+    lines = message.field.add(name="lines", number=1, type=11, label=3)
+    lines.type_name = ".shop.Order.Line"
+    message.field.add(name="total", number=2, type=11, type_name=".shop.Money", label=1)
+    message.field.add(name="at", number=3, type=11, type_name=STAMP, label=1)
     return base64.b64encode(order.SerializeToString()).decode()
 
 
@@ -181,9 +177,8 @@ def protobuf() -> bytes:
     line.product, line.count = "tea", 2
     order.total.cents = 995
     order.at.seconds = 1
-    return bytes([2, 2]) + bytes(
-        order.SerializeToString()
-    )  # one index, which is 1, as zigzag varints
+    one_index = bytes([2, 2])  # which is 1, as zigzag varints
+    return one_index + bytes(order.SerializeToString())
 
 
 TEXTS = {
@@ -223,9 +218,8 @@ def test_records_are_decoded_by_their_schemas(
         asked = len(registry.asked)
         assert "Avro, schema 1" in plain(browser.get("/topics/orders/messages").text)
         assert "schema 1" not in plain(browser.get("/topics/orders/messages?as=hex").text)
-        assert (
-            len(registry.asked) == asked
-        )  # schemas do not change, and failures are kept for a while
+        # Schemas do not change, and failures are kept for a while.
+        assert len(registry.asked) == asked
     assert registry.authorizations == {"Basic dXNlcjpzZWNyZXQ="}
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -22,6 +22,7 @@ from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
 from tests.agent.apis.test_share_model import Stage
 from tests.agent.harness import RawClient
+from tests.lacuna import clients
 from tests.lacuna.conftest import with_lasting_leases
 from tests.lacuna.console.conftest import (
     HOSTILE,
@@ -251,10 +252,7 @@ def test_a_share_group_is_shown_and_reset(browser: Browser, cluster: Cluster) ->
 
 
 def test_a_group_with_members_is_left_alone(browser: Browser, cluster: Cluster) -> None:
-    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": HOSTILE})
-    consumer.subscribe(["orders"])
-    while not consumer.assignment():
-        consumer.poll(0.1)
+    consumer = clients.member(cluster.bootstrap, HOSTILE, "orders")
     for what in ("reset", "delete"):
         answer = browser.get(f"/edit/group/{what}?id={quote(HOSTILE)}")
         assert answer.code == HTTPStatus.BAD_REQUEST
@@ -266,11 +264,7 @@ def test_a_group_with_members_is_left_alone(browser: Browser, cluster: Cluster) 
 @pytest.mark.parametrize(
     ("path", "fields", "reason"),
     [
-        (
-            "/edit/topic",
-            {"name": "orders", "partitions": "1"},
-            "topic orders: a topic with this name exists",
-        ),
+        ("/edit/topic", {"name": "orders", "partitions": "1"}, "a topic with this name exists"),
         ("/edit/topic", {"name": "a b", "partitions": "1"}, "topic a b: "),
         ("/edit/topic", {"name": "x", "partitions": "many"}, "write a whole number"),
         ("/edit/topic", {"name": "x", "partitions": "1", "configs": "colour=red"}, "Unknown topic"),
@@ -311,8 +305,7 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
     cluster.create_topic("orders")
     producer = transactional(cluster, "holder")
     producer.begin_transaction()
-    producer.produce("orders", value="1")
-    producer.flush()
+    clients.send(producer, "orders", ["1"])
     path = "/transactions/abort?id=holder"
     with served(cluster, may_write=True) as browser:
         assert "Abort…" in browser.get("/transactions").text
@@ -329,13 +322,11 @@ def test_an_abort(lacuna_private_cluster: Cluster) -> None:
         # The producer of an aborted transaction that goes on is another transaction.
         stale = transactional(cluster, "holder")
         stale.begin_transaction()
-        stale.produce("orders", value="2")
-        stale.flush()
+        clients.send(stale, "orders", ["2"])
         editor = Editor(browser, path)
         stale.commit_transaction()
         stale.begin_transaction()
-        stale.produce("orders", value="3")
-        stale.flush()
+        clients.send(stale, "orders", ["3"])
         refused = editor.send()
         assert refused.code == HTTPStatus.BAD_REQUEST
         assert "nothing was aborted" in refused.text
@@ -424,17 +415,10 @@ def test_acls() -> None:
         served(running, may_write=True) as browser,
     ):
         assert "There are no ACLs" in browser.get("/access").text
-        shown, after = change(
-            browser,
-            "/edit/acl",
-            principal="User:alice",
-            permission="allow",
-            operation="Read",
-            resource="topic",
-            name="orders",
-            pattern="prefixed",
-            host="*",
-        )
+        choices = "permission=allow&operation=Read&resource=topic&pattern=literal"
+        acl = dict(parse_qsl(choices))
+        wanted = acl | {"principal": "User:alice", "name": "orders", "pattern": "prefixed"}
+        shown, after = change(browser, "/edit/acl", **wanted, host="*")
         said = "allow User:alice from *: Read on topic orders and all that begin with it."
         assert f"Adds the ACL: {said}" in shown
         assert f"Added the ACL: {said}" in after
@@ -445,14 +429,9 @@ def test_acls() -> None:
         )
         editor.send()
         assert "There are no ACLs" in editor.follow()
-        wrong = {
-            "permission": "allow",
-            "operation": "Read",
-            "resource": "topic",
-            "pattern": "literal",
-        }
-        assert "not a principal" in refusal(browser, "/edit/acl", principal="alice", **wrong)
-        assert "no name" in refusal(browser, "/edit/acl", principal="User:a", **wrong)
+        assert "not a principal" in refusal(browser, "/edit/acl", principal="alice", **acl)
+        of_a = acl | {"principal": "User:a"}
+        assert "no name" in refusal(browser, "/edit/acl", **of_a)
         assert "one of the choices" in refusal(
-            browser, "/edit/acl", principal="User:a", **(wrong | {"operation": "Fly"})
+            browser, "/edit/acl", **(of_a | {"operation": "Fly"})
         )

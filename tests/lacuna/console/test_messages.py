@@ -285,7 +285,7 @@ def test_a_page_reads_a_bounded_part(at_many: Browser, monkeypatch: pytest.Monke
     """A page continues where the one before it has stopped, and its script continues by itself."""
     monkeypatch.setattr(limits, "FETCH_BYTES", 1)
     monkeypatch.setattr(reading, "_LEAST_BYTES", 1)
-    monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1, "most_seconds": None})
+    monkeypatch.setattr(Reader.__init__, "__kwdefaults__", {"most_bytes": 1})
     text = at_many.get(MANY).text
     assert "has more than this page may read" in plain(text) or "have more than" in plain(text)
     text = at_many.get(f"{MANY}?q=needle").text

@@ -24,6 +24,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.testing import Cluster
+from tests.lacuna import clients
 from tests.lacuna.console.conftest import (
     HOSTILE,
     NO_MERGES,
@@ -185,9 +186,7 @@ def test_what_merges_reclaimed_and_what_waits(unmerged: Cluster) -> None:
     producer = transactional(cluster, "t")
     for end in (producer.commit_transaction, producer.abort_transaction) * 2:
         producer.begin_transaction()
-        for _ in range(3):
-            producer.produce("orders", value=b"x" * 100)
-        producer.flush()
+        clients.send(producer, "orders", ["x" * 100] * 3)
         end()
     with served(cluster) as browser:
         shown = plain(browser.get("/merges").text)
@@ -311,13 +310,8 @@ def test_the_lines_have_what_the_cluster_holds(
 def test_gaps_are_explained_in_general_and_for_one_offset(browser: Browser) -> None:
     shown = plain(browser.get("/holes").text)
     assert "In Kafka, gaps are normal too." in shown
-    for offset, kind in {
-        3: "committed",
-        12: "aborted",
-        21: "open",
-        25: "waiting",
-        99: "later",
-    }.items():
+    kinds = {3: "committed", 12: "aborted", 21: "open", 25: "waiting", 99: "later"}
+    for offset, kind in kinds.items():
         shown = plain(browser.get(f"/holes?topic=orders&partition=0&offset={offset}").text)
         assert f"Offset {offset} of orders [0] is {kind} ." in shown
     assert browser.get("/holes?topic=orders&partition=7").code == 404

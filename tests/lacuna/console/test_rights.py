@@ -33,7 +33,8 @@ from lacuna.console.rights import RightsOfUsers
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
 from lacuna.testing import Cluster
-from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna import clients
+from tests.lacuna.conftest import users_file, with_lasting_leases
 from tests.lacuna.console.conftest import (
     DAY_MS,
     SECONDS,
@@ -94,23 +95,17 @@ def allow(admin: AdminClient, user: str, kind: ResourceType, name: str, to: AclO
 def member(cluster: Cluster, group: str, topic: str) -> Consumer:
     """A group's only member, which stays a member without polling."""
     lasting = {"session.timeout.ms": 1_800_000, "max.poll.interval.ms": DAY_MS}
-    consumer = Consumer(as_user(cluster, "admin", **{"group.id": group, **lasting}))
-    consumer.subscribe([topic])
-    while not consumer.assignment():
-        consumer.poll(0.1)
-    return consumer
+    return clients.member(cluster.bootstrap, group, topic, **as_user(cluster, "admin"), **lasting)
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Two topics with a group and an open transaction each. alice may see only those of orders."""
     folder = tmp_path_factory.mktemp("rights")
-    (folder / "password").write_text("secret")
     names = ("admin", "alice", "newcomer", "nobody", "operator", "watcher")
-    (folder / "users").write_text("".join(f'{n} = "file:{folder}/password"\n' for n in names))
     security = SecuritySettings(
         mechanisms="SCRAM-SHA-256",
-        users_file=str(folder / "users"),
+        users_file=users_file(folder, *names),
         authorizer=STANDARD_AUTHORIZER,
         super_users="User:admin",
     )
@@ -128,8 +123,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             running.create_topic(topic)
             held = transactional(running, producer, **as_user(running, "admin"))
             held.begin_transaction()
-            held.produce(topic, f"in {topic}".encode())
-            assert held.flush(SECONDS) == 0
+            clients.send(held, topic, [f"in {topic}"])
             stack.callback(member(running, group, topic).close)
         yield running
 
@@ -329,11 +323,6 @@ def test_guesses_at_a_time_count_before_they_are_answered(browser: Browser) -> N
     assert set(codes) == {HTTPStatus.UNAUTHORIZED, HTTPStatus.TOO_MANY_REQUESTS}
 
 
-def produce(producer: Producer, value: bytes) -> None:
-    producer.produce("orders", value)
-    assert producer.flush(SECONDS) == 0
-
-
 def test_a_stream_ends_with_the_login(cluster: Cluster, browser: Browser) -> None:
     cookie = cookie_of(log_in(browser, "secret", user="alice"))
     page = browser.get("/topics", cookie=cookie)
@@ -344,13 +333,13 @@ def test_a_stream_ends_with_the_login(cluster: Cluster, browser: Browser) -> Non
     stream = connection.getresponse()
     assert stream.status == HTTPStatus.OK
     producer = Producer(as_user(cluster, "admin"))
-    produce(producer, b"before the logout")
+    clients.send(producer, "orders", ["before the logout"])
     while b"before the logout" not in (line := stream.readline()):
         assert line, "the stream ended"
     both = f"{cookie}; {cookie_of(page)}"
     body = urlencode({"token": token})
     assert browser.post("/logout", body, cookie=both).headers["location"] == "/login"
-    produce(producer, b"after the logout")
+    clients.send(producer, "orders", ["after the logout"])
     assert b"after the logout" not in stream.read()
 
 

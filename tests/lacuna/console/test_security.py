@@ -34,7 +34,8 @@ from lacuna.operating.agents import AgentParts
 from lacuna.operating.kafka import Agents
 from lacuna.testing import Cluster
 from tests.certificates import Authority
-from tests.lacuna.conftest import with_lasting_leases
+from tests.lacuna import clients
+from tests.lacuna.conftest import users_file, with_lasting_leases
 from tests.lacuna.console.conftest import SECONDS, Answer, Browser, Seconds, served
 from tests.lacuna.console.test_pages import plain
 
@@ -44,13 +45,11 @@ def sasl_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp("login")
     authority = Authority(folder)
     own = authority.issue("agent")
-    (folder / "password").write_text("secret")
-    (folder / "users").write_text(f'alice = "file:{folder}/password"\n')
     security = SecuritySettings(
         certificate=own.certificate,
         key=own.key,
         mechanisms="SCRAM-SHA-256",
-        users_file=str(folder / "users"),
+        users_file=users_file(folder, "alice"),
     )
     listener = Listener("SASL_SSL", Protocol.SASL_SSL)
     parts = AgentParts(agent=AgentSettings(listeners=(listener,)), security=security)
@@ -63,8 +62,7 @@ def sasl_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             credentials=scram("SCRAM-SHA-256", "alice", "secret"),
         )
         producer = Producer(Agents(running.bootstrap, as_alice).librdkafka())
-        producer.produce("orders", b"an order")
-        assert producer.flush(60) == 0
+        clients.send(producer, "orders", ["an order"])
         yield running
 
 

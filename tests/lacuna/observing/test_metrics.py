@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from urllib.request import Request, urlopen
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import KafkaException
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
@@ -19,9 +18,11 @@ from lacuna.observing.agent import STORE
 from lacuna.observing.families import Families
 from lacuna.testing.ports import lasting_ports
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 #: The value of a sample by its name and labels; 0 if there is none.
 Sample = Callable[..., float]
+Up = tuple[ForkedCluster, Callable[[], Sample]]
 
 
 #: Each flush is one PUT, and there are no others.
@@ -29,7 +30,7 @@ PUTS_ALONE = ("--set=produce.hot.bytes=0", "--set=merge.interval.ms=1d")
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[tuple[ForkedCluster, Callable[[], Sample]]]:
+def up(tmp_path: Path) -> Iterator[Up]:
     """A cluster, and a function that scrapes it."""
     (port,) = lasting_ports(1)
     options = [f"--health=127.0.0.1:{port}", *PUTS_ALONE]
@@ -54,18 +55,14 @@ def scraped(port: int) -> Sample:
     return value
 
 
-def test_merges_are_counted_by_who_does_and_by_who_decides_them(
-    tmp_path: Path, clients: SimpleNamespace
-) -> None:
+def test_merges_are_counted_by_who_does_and_by_who_decides_them(tmp_path: Path) -> None:
     (port,) = lasting_ports(1)
     settings = ("merge.min.age.ms=0", "merge.min.extents=2", "merge.interval.ms=50")
     options = [f"--health=127.0.0.1:{port}", *(f"--set={each}" for each in settings)]
     with ForkedCluster(tmp_path / "data", options) as cluster:
         producer = clients.transactional(cluster.bootstrap, "shop")
-        for end in (producer.commit_transaction, producer.abort_transaction):
-            producer.begin_transaction()
-            clients.send(producer, "t", ["x"] * 3)
-            end(60)
+        for commits in (True, False):
+            clients.transact(producer, "t", ["x"] * 3, commits=commits)
         deadline = time.monotonic() + 60
         while True:
             sample = scraped(port)
@@ -87,31 +84,21 @@ def test_merges_are_counted_by_who_does_and_by_who_decides_them(
         assert sample("lacuna_merge_waiting_aborted_offsets") == 0
 
 
-def commit(bootstrap: str, group: str, offset: int) -> None:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
-    consumer.commit(offsets=[TopicPartition("t", 0, offset)], asynchronous=False)
-    consumer.close()
-
-
-def test_lag_counts_what_will_be_read(
-    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
-) -> None:
+def test_lag_counts_what_will_be_read(up: Up) -> None:
     """Lag excludes aborted records and the ends of transactions, so a group that has read everything has no lag."""
     cluster, scrape = up
     producer = clients.transactional(cluster.bootstrap, "shop")
     for number in range(4):
-        producer.begin_transaction()
-        clients.send(producer, "t", ["x"] * 5)
-        (producer.commit_transaction if number < 2 else producer.abort_transaction)(60)
+        clients.transact(producer, "t", ["x"] * 5, commits=number < 2)
     lag = {"consumergroup": "g", "topic": "t", "partition": "0"}
-    commit(cluster.bootstrap, "g", 3)
+    clients.commit(cluster.bootstrap, "g", "t", 3)
     sample = scrape()
     assert sample("kafka_consumergroup_lag", **lag) == 7
     assert sample("kafka_consumergroup_lag_sum", consumergroup="g") == 7
     assert sample("kafka_consumergroup_lag_seconds", **lag) > 0
     assert sample("kafka_consumergroup_current_offset", **lag) == 3
     read = clients.consume(cluster.bootstrap, "t", 10)
-    commit(cluster.bootstrap, "g", read[-1][0] + 1)
+    clients.commit(cluster.bootstrap, "g", "t", read[-1][0] + 1)
     sample = scrape()
     assert sample("lacuna_topic_offsets_total", topic="t") == 20
     assert sample("kafka_consumergroup_lag", **lag) == 0
@@ -119,14 +106,10 @@ def test_lag_counts_what_will_be_read(
 
 
 @pytest.mark.slow
-def test_who_holds_the_last_stable_offset(
-    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
-) -> None:
+def test_who_holds_the_last_stable_offset(up: Up) -> None:
     cluster, scrape = up
     clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 3)
-    holder = clients.transactional(cluster.bootstrap, "holder")
-    holder.begin_transaction()
-    clients.send(holder, "t", ["open"])
+    holder = clients.opened(cluster.bootstrap, "holder", "t", ["open"])
     clients.send(clients.plain(cluster.bootstrap), "t", ["x"] * 2)
     place = {"topic": "t", "partition": "0"}
     sample = scrape()
@@ -142,9 +125,7 @@ def test_who_holds_the_last_stable_offset(
     assert sample("lacuna_transactional_ids", state="CompleteCommit") == 1
 
 
-def test_requests_and_errors_are_counted(
-    up: tuple[ForkedCluster, Callable[[], Sample]], clients: SimpleNamespace
-) -> None:
+def test_requests_and_errors_are_counted(up: Up) -> None:
     """Each answered request has a duration, and each error code in an answer counts."""
     cluster, scrape = up
     producer = clients.plain(cluster.bootstrap)

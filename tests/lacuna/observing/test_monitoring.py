@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import urlopen
@@ -24,6 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 from lacuna.observing import agent, control
 from lacuna.testing.ports import lasting_ports
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 PROMETHEUS = DEPLOY / "prometheus"
@@ -64,7 +64,7 @@ def test_each_alert_is_tested() -> None:
 
 
 @pytest.fixture
-def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
+def scraped(tmp_path: Path) -> Iterator[str]:
     """The URL of a Prometheus that scrapes a cluster in which everything on the dashboard has happened."""
     health, port = lasting_ports(2)
     config = tmp_path / "prometheus.yml"
@@ -87,9 +87,7 @@ def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
             shop = clients.transactional(cluster.bootstrap, "shop")
             admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
             for number in range(20):
-                shop.begin_transaction()
-                clients.send(shop, "t", ["x"])
-                shop.commit_transaction(60) if number % 2 else shop.abort_transaction(60)
+                clients.transact(shop, "t", ["x"], commits=number % 2 == 1)
                 if number % 4 == 1:
                     clients.consume(cluster.bootstrap, "t", 1 + number // 2)
                 if number % 5 == 2:
@@ -101,9 +99,7 @@ def scraped(tmp_path: Path, clients: SimpleNamespace) -> Iterator[str]:
                     consumer.commit(offsets=[TopicPartition("t", 0, 1)], asynchronous=False)
                     consumer.close()
                 wait_for_a_scrape(f"http://127.0.0.1:{port}")
-            open_one = clients.transactional(cluster.bootstrap, "open")
-            open_one.begin_transaction()
-            clients.send(open_one, "t", ["x"])
+            _open_one = clients.opened(cluster.bootstrap, "open", "t", ["x"])
             wait_for_a_scrape(f"http://127.0.0.1:{port}")
             yield f"http://127.0.0.1:{port}"
         finally:

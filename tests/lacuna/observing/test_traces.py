@@ -6,13 +6,13 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.forked import ForkedCluster
+from tests.lacuna import clients
 
 if TYPE_CHECKING:
     from tests.lacuna.conftest import Refusal
@@ -44,7 +44,6 @@ def collector() -> Iterator[tuple[str, list[ExportTraceServiceRequest]]]:
 
 def test_requests_and_flushes_have_spans(
     tmp_path: Path,
-    clients: SimpleNamespace,
     collector: tuple[str, list[ExportTraceServiceRequest]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -55,9 +54,7 @@ def test_requests_and_flushes_have_spans(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
     with ForkedCluster(tmp_path / "data") as up:
         producer = clients.transactional(up.bootstrap, "shop")
-        producer.begin_transaction()
-        clients.send(producer, "t", ["x"])
-        producer.commit_transaction(60)
+        clients.transact(producer, "t", ["x"])
     resources = [each for request in got for each in request.resource_spans]
     spans = [span for each in resources for scope in each.scope_spans for span in scope.spans]
     names = [span.name for span in spans]

@@ -1,0 +1,42 @@
+"""The requests about groups and their offsets."""
+
+from typing import Final
+
+from lacuna.wire.messages import consumer_groups, groups, offsets, share_groups, streams_groups
+
+ALTER_SHARE_GROUP_OFFSETS: Final = (
+    share_groups.ALTER_SHARE_GROUP_OFFSETS_REQUEST,
+    share_groups.ALTER_SHARE_GROUP_OFFSETS_RESPONSE,
+    0,
+)
+CONSUMER_GROUP_DESCRIBE: Final = (
+    consumer_groups.CONSUMER_GROUP_DESCRIBE_REQUEST,
+    consumer_groups.CONSUMER_GROUP_DESCRIBE_RESPONSE,
+    1,
+)
+DELETE_GROUPS: Final = groups.DELETE_GROUPS_REQUEST, groups.DELETE_GROUPS_RESPONSE, 2
+DELETE_SHARE_GROUP_OFFSETS: Final = (
+    share_groups.DELETE_SHARE_GROUP_OFFSETS_REQUEST,
+    share_groups.DELETE_SHARE_GROUP_OFFSETS_RESPONSE,
+    0,
+)
+DESCRIBE_GROUPS: Final = groups.DESCRIBE_GROUPS_REQUEST, groups.DESCRIBE_GROUPS_RESPONSE, 6
+DESCRIBE_SHARE_GROUP_OFFSETS: Final = (
+    share_groups.DESCRIBE_SHARE_GROUP_OFFSETS_REQUEST,
+    share_groups.DESCRIBE_SHARE_GROUP_OFFSETS_RESPONSE,
+    1,
+)
+LIST_GROUPS: Final = groups.LIST_GROUPS_REQUEST, groups.LIST_GROUPS_RESPONSE, 5
+OFFSET_COMMIT: Final = offsets.OFFSET_COMMIT_REQUEST, offsets.OFFSET_COMMIT_RESPONSE, 8
+OFFSET_DELETE: Final = offsets.OFFSET_DELETE_REQUEST, offsets.OFFSET_DELETE_RESPONSE, 0
+OFFSET_FETCH: Final = offsets.OFFSET_FETCH_REQUEST, offsets.OFFSET_FETCH_RESPONSE, 9
+SHARE_GROUP_DESCRIBE: Final = (
+    share_groups.SHARE_GROUP_DESCRIBE_REQUEST,
+    share_groups.SHARE_GROUP_DESCRIBE_RESPONSE,
+    1,
+)
+STREAMS_GROUP_DESCRIBE: Final = (
+    streams_groups.STREAMS_GROUP_DESCRIBE_REQUEST,
+    streams_groups.STREAMS_GROUP_DESCRIBE_RESPONSE,
+    1,
+)

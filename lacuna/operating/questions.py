@@ -1,0 +1,91 @@
+"""Questions to the control plane that several commands and pages ask. Each raises ControlPlaneUnavailable."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from lacuna.controlplane.client import ClusterView, ControlClient, confirm
+from lacuna.controlplane.v1.cluster_pb2 import Topic, TopicPartition
+from lacuna.controlplane.v1.control_pb2 import Command
+from lacuna.controlplane.v1.groups_pb2 import (
+    FetchedGroup,
+    ListedGroup,
+    ListGroups,
+    OffsetFetch,
+    OffsetFetchGroup,
+)
+from lacuna.controlplane.v1.log_pb2 import PartitionState, ReadPartitions
+from lacuna.controlplane.v1.transactions_pb2 import (
+    DescribeProducers,
+    ListTransactions,
+    PartitionProducers,
+    TransactionListing,
+)
+
+#: Partitions in one command.
+_AT_ONCE: Final = 1000
+
+
+async def current(control: ControlClient) -> ClusterView:
+    """Return the topics and agents, with all changes that were acknowledged to anyone before this call."""
+    await confirm(control)
+    await control.cluster.ready()
+    return control.cluster
+
+
+def partitions_of(topics: Iterable[Topic]) -> list[TopicPartition]:
+    """Return the keys of all partitions of topics."""
+    return [
+        TopicPartition(topic_id=topic.topic_id, partition=index)
+        for topic in topics
+        for index in range(topic.partition_count)
+    ]
+
+
+async def read_partitions(
+    control: ControlClient, keys: Sequence[TopicPartition]
+) -> Sequence[PartitionState]:
+    """Return the bounds and sizes of partitions."""
+    states: list[PartitionState] = []
+    for first in range(0, len(keys), _AT_ONCE):
+        query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
+        reply = await control.call(Command(read_partitions=query))
+        states += reply.partitions_read.partitions
+    return states
+
+
+async def producers_in(
+    control: ControlClient, keys: Sequence[TopicPartition]
+) -> Sequence[PartitionProducers]:
+    """Return the producers of each partition."""
+    reply = await control.call(Command(describe_producers=DescribeProducers(partitions=keys)))
+    return reply.producers_described.partitions
+
+
+async def transactions(
+    control: ControlClient,
+    *,
+    states: Sequence[str] = (),
+    producer_ids: Sequence[int] = (),
+    longer_than_ms: int = -1,
+) -> Sequence[TransactionListing]:
+    """Return the transactional ids: all, or those in these states, of these producers, and open for longer."""
+    listing = ListTransactions(states=states, producer_ids=producer_ids, duration_ms=longer_than_ms)
+    reply = await control.call(Command(list_transactions=listing))
+    return reply.transactions_listed.transactions
+
+
+async def groups(control: ControlClient) -> Sequence[ListedGroup]:
+    """Return the groups of all kinds."""
+    return (await control.call(Command(list_groups=ListGroups()))).groups_listed.groups
+
+
+async def offsets_of(
+    control: ControlClient, group_ids: Sequence[str], keys: Sequence[TopicPartition] | None = None
+) -> Sequence[FetchedGroup]:
+    """Return the committed offsets of each group, in all partitions or in some."""
+    queries = [
+        OffsetFetchGroup(group_id=each, partitions=keys, all_partitions=keys is None)
+        for each in group_ids
+    ]
+    reply = await control.call(Command(offset_fetch=OffsetFetch(groups=queries)))
+    return reply.offsets_fetched.groups
