@@ -38,14 +38,13 @@ from lacuna.judge.history import (
     Settled,
     Take,
 )
-from lacuna.judge.producer import Persistence, Vague
+from lacuna.judge.producer import FAILURES, Persistence
 
 T = TypeVar("T")
 
 #: A workload records at most so many operations, and ends.
 MOST_OPERATIONS: Final = 300_000
 ANSWER_BYTES: Final = 16 << 10
-FAILURES: Final = (Lost, Refused, Vague)
 
 
 class Enough(Exception):
@@ -274,9 +273,9 @@ class Prober(Actor):
 class Sharer(Actor):
     """A member of a share group. It accepts most records, and releases some."""
 
-    def __init__(self, world: World, name: str, group: str, topic: str, partitions: int) -> None:
+    def __init__(self, world: World, name: str, group: str, topic: str) -> None:
         super().__init__(world, name)
-        self._group, self._topic, self._partitions = group, topic, partitions
+        self._group, self._topic = group, topic
         self._member: Member | None = None
         self._lives = 0
         #: The records that it has not settled.

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from lacuna.judge import consumer
-from lacuna.judge.actors import ANSWER_BYTES, FAILURES, Actor, World, found, read_once
+from lacuna.judge.actors import ANSWER_BYTES, Actor, World, found, read_once
 from lacuna.judge.client import Lost, Refused
 from lacuna.judge.consumer import READ_COMMITTED
 from lacuna.judge.history import (
@@ -24,7 +24,7 @@ from lacuna.judge.history import (
     Take,
     Write,
 )
-from lacuna.judge.producer import Producer, Vague
+from lacuna.judge.producer import FAILURES, Producer, Vague
 
 
 class Writing(Actor):
