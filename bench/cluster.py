@@ -338,7 +338,6 @@ def _seconds(load: Load, amount: Amount) -> float:
 
 
 def main() -> None:
-    """Entry point of `python -m bench.cluster`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=AMOUNTS, default="full")
     parser.add_argument(

@@ -5,7 +5,6 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from bench import BenchError
@@ -53,12 +52,7 @@ class Crowd:
     def _connect(self) -> socket.socket:
         return socket.create_connection(self._address, ANSWER_SECONDS)
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
 
@@ -98,22 +92,18 @@ def work_of(idle: int, halves: int) -> str:
 
 def crowd(bench: Bench) -> Iterator[Row]:
     """Yields a row without other clients and one with them. Checks at the end that all are still served."""
-    idle, halves = bench.size.idle_connections, bench.size.half_requests
-    count = int(bench.size.latency_seconds * RATE)
-    for counts in ((0, 0), (idle, halves)):
-        topics = {each.label: bench.topics(each).create("crowd") for each in bench.targets}
+    yield from _beside(bench, 0, 0)
+    yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 
-        def run(
-            target: Target,
-            measured: Measured,
-            counts: tuple[int, int] = counts,
-            topics: dict[str, str] = topics,
-        ) -> None:
-            with Crowd(target.bootstrap, *counts) as others:
+
+def _beside(bench: Bench, idle: int, halves: int) -> list[Row]:
+    count = int(bench.size.latency_seconds * RATE)
+    with bench.topic_each("crowd") as topics:
+
+        def run(target: Target, measured: Measured) -> None:
+            with Crowd(target.bootstrap, idle, halves) as others:
                 measure_latency(target, topics[target.label], count, measured)
                 for each in others.idle:
                     ask(each)
 
-        yield from bench.rounds([work_of(*counts)], run)
-        for target in bench.targets:
-            bench.topics(target).drop(topics[target.label])
+        return bench.rounds([work_of(idle, halves)], run)

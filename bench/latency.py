@@ -21,16 +21,13 @@ WORK = f"end to end at {RATE}/s"
 
 def latency(bench: Bench) -> Iterator[Row]:
     """Measures end-to-end latency on each target in turn, and yields a row for each."""
-    topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
+    count = int(bench.size.latency_seconds * RATE)
+    with bench.topic_each("latency") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        measure_latency(
-            target, topics[target.label], int(bench.size.latency_seconds * RATE), measured
-        )
+        def run(target: Target, measured: Measured) -> None:
+            measure_latency(target, topics[target.label], count, measured)
 
-    yield from bench.rounds([WORK], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([WORK], run)
 
 
 def measure_latency(

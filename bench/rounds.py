@@ -12,7 +12,8 @@ times. If that does not help, the least disturbed try is kept and counted as noi
 
 import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from bench.clients import fill
@@ -177,6 +178,14 @@ class Bench:
         if target.label not in self._topics:
             self._topics[target.label] = Topics(target)
         return self._topics[target.label]
+
+    @contextmanager
+    def topic_each(self, name: str) -> Iterator[dict[str, str]]:
+        """A new topic on each target, by the target's label. The topics are dropped after the block."""
+        topics = {each.label: self.topics(each).create(name) for each in self.targets}
+        yield topics
+        for each in self.targets:
+            self.topics(each).drop(topics[each.label])
 
     def rounds(
         self,

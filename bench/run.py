@@ -60,8 +60,7 @@ SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 
 
 def main() -> None:
-    """Entry point of `python -m bench.run`."""
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end)
     arguments = _arguments()
     out = arguments.out
     before = Results.load(KEPT if arguments.size == FULL.name else out)
@@ -86,7 +85,7 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     size = SIZES[arguments.size]
     started = time.monotonic()
     earlier = {name: results.facts.get(name, {}) for name in ("measured", "targets")}
-    results.facts = {"started": _now(), **earlier, "failures": {}}
+    results.facts = {"started": now(), **earlier, "failures": {}}
     results.facts["speeds"] = machine.speeds()
     results.facts["machine"] = machine.machine(results.facts["speeds"])
     results.facts["versions"] = machine.versions()
@@ -111,25 +110,30 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
 
 
 def _measure(name: str, bench: Bench, results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     section = SECTIONS[name]
+    take(name, section.run(bench.among(section.targets)), results)
+
+
+def take(name: str, rows: Iterator[Row], results: Results) -> None:
+    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     results.sections.pop(name, None)
     try:
-        for row in section.run(bench.among(section.targets)):
+        for row in rows:
             results.sections.setdefault(name, []).append(row)
     except (BenchError, KafkaException, OSError, BrokenBarrierError) as error:
         results.facts["failures"][name] = str(error) or type(error).__name__
         print(f"\nFAILED  {name}: {results.facts['failures'][name]}")
     if name in results.sections:
-        results.facts["measured"][name] = _now()
+        results.facts["measured"][name] = now()
         _print_section(name, results.sections[name])
 
 
-def _now() -> str:
+def now() -> str:
+    """The time in UTC, as pages and files show it."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
-def _end(number: int, frame: object) -> None:
+def end(number: int, frame: object) -> None:
     """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
     raise SystemExit(128 + number)
 

@@ -49,17 +49,15 @@ def work_of(members: int) -> str:
 def shares(bench: Bench) -> Iterator[Row]:
     """Lets groups of 1 and 8 members accept all records of a topic on each target, and yields their rows."""
     count = bench.size.records
-    topics = {each.label: bench.topics(each).create("shares") for each in bench.targets}
-    for target in bench.targets:
-        fill(target, topics[target.label], count)
+    with bench.topic_each("shares") as topics:
+        for target in bench.targets:
+            fill(target, topics[target.label], count)
 
-    def run(target: Target, measured: Measured) -> None:
-        for members in MEMBERS:
-            _measure(target, topics[target.label], count, members, measured)
+        def run(target: Target, measured: Measured) -> None:
+            for members in MEMBERS:
+                _measure(target, topics[target.label], count, members, measured)
 
-    yield from bench.rounds([work_of(each) for each in MEMBERS], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([work_of(each) for each in MEMBERS], run)
 
 
 def _measure(target: Target, topic: str, count: int, members: int, measured: Measured) -> None:

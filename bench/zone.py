@@ -22,7 +22,6 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench import BenchError
 from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
-from bench.costs import CREDENTIALS
 from bench.counted_s3 import BUCKET, GET, CountedS3
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
@@ -31,6 +30,7 @@ from bench.processes import Process
 from bench.rounds import Bench
 from bench.scale import Agents
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
+from lacuna.operating.moto import CREDENTIALS
 
 GETS = Figure("GETs/GiB of the topic", Better.LESS)
 SECONDS = Figure("s until all have read all", Better.LESS)
@@ -111,7 +111,7 @@ class Reading:
 def zone(bench: Bench) -> Iterator[Row]:
     """Yields a row for each work and number of agents, with reads alone and together."""
     amount = AMOUNTS[bench.size.name]
-    os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
+    os.environ.update(CREDENTIALS)
     for agents in amount.agents:
         for how, sharing in SHARING.items():
             plural = "s" if agents > 1 else ""

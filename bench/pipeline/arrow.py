@@ -53,7 +53,6 @@ class Way:
 
 
 def main() -> None:
-    """Entry point of `python -m bench.pipeline.arrow`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=1024, help="records of a log, in MiB")
     parser.add_argument("--rounds", type=int, default=5)

@@ -33,15 +33,12 @@ STAMP = struct.Struct("<q")
 
 def streaming(pipeline: PipelineBench) -> Iterator[Row]:
     """Measures the streaming latency on each target in turn, and yields a row for each."""
-    bench = pipeline.bench
-    topics = {each.label: bench.topics(each).create("streaming") for each in bench.targets}
+    with pipeline.bench.topic_each("streaming") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        _measure(pipeline, target, topics[target.label], measured)
+        def run(target: Target, measured: Measured) -> None:
+            _measure(pipeline, target, topics[target.label], measured)
 
-    yield from bench.rounds([WORK], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from pipeline.bench.rounds([WORK], run)
 
 
 class Arrivals:

@@ -277,7 +277,6 @@ class Sharer(Actor):
         super().__init__(world, name)
         self._group, self._topic = group, topic
         self._member: Member | None = None
-        self._lives = 0
         #: The records that it has not settled.
         self._held: list[Acquired] = []
 
@@ -328,7 +327,6 @@ class Sharer(Actor):
 
     async def _joined(self) -> Member:
         if self._member is None:
-            self._lives += 1
             member_id = f"{self.world.random.getrandbits(128):032x}"
             await self.client.metadata([self._topic])
             self._member = Member(self.client, self._group, self._topic, member_id)
