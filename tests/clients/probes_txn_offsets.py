@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .probes_groups import Member, commit_offset, fetch_offset
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_of, probe
 from .wire import Fields
 
 
@@ -42,12 +42,12 @@ def txn_commit(
             }
         ],
     )
-    return error_name(answer["topics"][0]["partitions"][0]["error_code"])
+    return error_of(answer["topics"][0]["partitions"][0])
 
 
 def add_offsets(t: Target, who: Producer, group: str, version: int = 3) -> str:
     answer = t.settled("add_offsets_to_txn", version, **who.fields, group_id=group)
-    return error_name(answer["error_code"])
+    return error_of(answer)
 
 
 @probe("txn_offsets")
@@ -83,12 +83,12 @@ def all_partitions_stable(t: Target) -> Outcome:
     request = {"groups": [{"group_id": group, "topics": None}], "require_stable": True}
     answer = t.call("offset_fetch", 8, **request)
     rows = [
-        [p["committed_offset"], error_name(p["error_code"])]
+        [p["committed_offset"], error_of(p)]
         for x in answer["groups"][0]["topics"]
         for p in x["partitions"]
     ]
     t.end(who, False)
-    return [error_name(answer["groups"][0]["error_code"]), rows]
+    return [error_of(answer["groups"][0]), rows]
 
 
 @probe("txn_offsets")
@@ -114,7 +114,7 @@ def tv2_adds_the_group(t: Target) -> Outcome:
     return {
         "sent": sent,
         "pending": pending,
-        "ended": [error_name(answer["error_code"]), answer["producer_epoch"] - who.epoch],
+        "ended": [error_of(answer), answer["producer_epoch"] - who.epoch],
         "after": end,
         "late, old epoch": txn_commit(t, who, group, topic, version=5),
     }

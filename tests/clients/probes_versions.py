@@ -17,7 +17,7 @@ from tests.messages import REQUESTS, names
 from .batch import batch
 from .probes_consumer_groups import Member
 from .probes_groups import commit_offset
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_name, error_of, probe
 from .wire import API_KEYS, ClosedError, Fields
 
 NOBODY = uuid.UUID(int=1)
@@ -32,7 +32,7 @@ _RENAMED = {"count_": "count", "index_": "index"}
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
 _OWN |= {"current_voters", "voters", "results", "log_dirs", "nodes", "config_resources"}
 FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
-_PART: Fields = {"partition": 0, "partition_index": 0, "index": 0, "current_leader_epoch": -1}
+_PART: Fields = {"partition": 0, "partition_index": 0, "index": 0}
 _ACLS: Fields = {
     "resource_type_filter": 1,
     "resource_name_filter": None,
@@ -44,7 +44,7 @@ _ACLS: Fields = {
 }
 #: The requests that are the same for every topic, group and transactional id.
 FIXED: dict[str, Fields] = {
-    "list_groups": {"states_filter": ["Unknown"], "types_filter": []},
+    "list_groups": {"states_filter": ["Unknown"]},
     "sasl_handshake": {"mechanism": "PLAIN"},
     "api_versions": {
         "client_software_name": "probe",
@@ -64,10 +64,10 @@ FIXED: dict[str, Fields] = {
         "producer_epoch": -1,
     },
     "end_txn": {"transactional_id": "nobody", "producer_id": 1, "producer_epoch": 0},
-    "write_txn_markers": {"markers": []},
+    "write_txn_markers": {},
     "describe_acls": _ACLS,
     "delete_acls": {"filters": [_ACLS]},
-    "create_acls": {"creations": []},
+    "create_acls": {},
     "sasl_authenticate": {"auth_bytes": b"\0a\0b"},
     "create_delegation_token": {
         "owner_principal_type": None,
@@ -78,7 +78,7 @@ FIXED: dict[str, Fields] = {
     "expire_delegation_token": {"hmac": b"x", "expiry_time_period_ms": 1},
     "describe_delegation_token": {"owners": None},
     "alter_partition_reassignments": {"topics": [], "timeout_ms": 1000},
-    "describe_client_quotas": {"components": [], "strict": False},
+    "describe_client_quotas": {},
     "alter_client_quotas": {"entries": [], "validate_only": True},
     "describe_user_scram_credentials": {"users": [{"name": "nobody"}]},
     "alter_user_scram_credentials": {"deletions": [{"name": "nobody", "mechanism": 1}]},
@@ -89,16 +89,14 @@ FIXED: dict[str, Fields] = {
     },
     "update_features": {
         "timeout_ms": 1000,
-        "feature_updates": [{"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}],
+        "feature_updates": [{"feature": "no.such", "max_version_level": 1}],
         "validate_only": True,
     },
-    "describe_cluster": {"endpoint_type": 1},
+    "describe_cluster": {},
     "unregister_broker": {"broker_id": 777},
     "describe_transactions": {"transactional_ids": ["nobody"]},
     "list_transactions": {
         "state_filters": ["Unknown"],
-        "duration_filter": -1,
-        "transactional_id_pattern": None,
     },
     "list_config_resources": {"resource_types": [16]},
 }
@@ -115,10 +113,9 @@ def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str,
 def _of_topics(named: Fields) -> dict[str, Fields]:
     topic, one = named["topic"], _one(named)
     config = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
-    set_config = {"name": "retention.ms", "value": "-1", "config_operation": 0}
-    fetch_from = {"fetch_offset": 0, "last_fetched_epoch": -1, "log_start_offset": -1}
-    fetch_from |= {"partition_max_bytes": 1000, "high_watermark": 2**63 - 1}
-    anew = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
+    set_config = {"name": "retention.ms", "value": "-1"}
+    fetch_from = {"fetch_offset": 0, "partition_max_bytes": 1000}
+    anew = {"num_partitions": 1, "replication_factor": 1}
     return {
         "produce": {
             "transactional_id": None,
@@ -130,15 +127,12 @@ def _of_topics(named: Fields) -> dict[str, Fields]:
         },
         "fetch": {
             "replica_id": -1,
-            "max_wait_ms": 0,
-            "min_bytes": 0,
             "max_bytes": 1000,
-            "session_epoch": -1,
             "topics": [named | {"partitions": [_PART | fetch_from]}],
         },
         "list_offsets": {
             "replica_id": -1,
-            "topics": [named | {"partitions": [_PART | {"timestamp": -1, "max_num_offsets": 1}]}],
+            "topics": [named | {"partitions": [_PART | {"timestamp": -1}]}],
         },
         "metadata": {"topics": [{"topic_id": uuid.UUID(int=0), "name": topic}]},
         "create_topics": {"topics": [named | anew], "timeout_ms": 1000},
@@ -173,7 +167,6 @@ def _of_topics(named: Fields) -> dict[str, Fields]:
         "describe_topic_partitions": {
             "topics": [{"name": topic}],
             "response_partition_limit": 9,
-            "cursor": None,
         },
     }
 
@@ -181,13 +174,11 @@ def _of_topics(named: Fields) -> dict[str, Fields]:
 def _of_groups(t: Target, named: Fields, group: str) -> dict[str, Fields]:
     """Most are about groups that do not exist."""
     one, many = _one(named), {"topics": [named | {"partitions": [_PART]}]}
-    nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
+    nobody = {"group_id": t.name("g"), "member_id": "nobody"}
     share = {"group_id": t.name("g"), "member_id": "nobody", "share_session_epoch": 1, "topics": []}
     return {
         "offset_commit": {
             "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "retention_time_ms": -1,
             **_offsets(named),
         },
         "offset_fetch": {
@@ -204,7 +195,7 @@ def _of_groups(t: Target, named: Fields, group: str) -> dict[str, Fields]:
             "protocols": [{"name": "range", "metadata": b""}],
         },
         "heartbeat": nobody | {"generation_id": 1},
-        "leave_group": nobody | {"members": [{"member_id": "nobody", "group_instance_id": None}]},
+        "leave_group": nobody | {"members": [{"member_id": "nobody"}]},
         "sync_group": nobody | {"generation_id": 1},
         "describe_groups": {"groups": [group, t.name("g")]},
         "delete_groups": {"groups_names": [t.name("g"), ""]},
@@ -225,7 +216,7 @@ def _of_groups(t: Target, named: Fields, group: str) -> dict[str, Fields]:
             "subscribed_topic_names": None,
         },
         "share_group_describe": {"group_ids": [t.name("g")]},
-        "share_fetch": share | {"max_wait_ms": 0, "max_records": 1, "max_bytes": 1000},
+        "share_fetch": share | {"max_records": 1, "max_bytes": 1000},
         "share_acknowledge": share,
         "describe_share_group_offsets": {"groups": [{"group_id": t.name("g"), "topics": None}]},
         "alter_share_group_offsets": {"group_id": t.name("g")} | many,
@@ -260,14 +251,12 @@ def _of_transactions(named: Fields, group: str, who: Producer) -> dict[str, Fiel
         "add_partitions_to_txn": {
             **added_by,
             "v3_and_below_topics": [added],
-            "transactions": [who.fields | {"verify_only": False, "topics": [added]}],
+            "transactions": [who.fields | {"topics": [added]}],
         },
         "add_offsets_to_txn": who.fields | {"group_id": group},
         "txn_offset_commit": {
             **who.fields,
             "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "group_instance_id": None,
             **_offsets(named),
         },
     }
@@ -278,8 +267,8 @@ def _one(named: Fields) -> Fields:
 
 
 def _offsets(named: Fields) -> Fields:
-    offset = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": "m"}
-    return {"topics": [named | {"partitions": [_PART | offset | {"commit_timestamp": -1}]}]}
+    offset = {"committed_offset": 1, "committed_metadata": "m"}
+    return {"topics": [named | {"partitions": [_PART | offset]}]}
 
 
 def _of_version(struct: Struct, version: int, fields: Fields) -> Fields:
@@ -350,8 +339,7 @@ def _answer(t: Target, api: str, version: int, fields: Fields) -> Any:
 @probe("versions")
 def misrouted(t: Target) -> Outcome:
     """ApiVersions v5 names the cluster and the node that the client meant (KIP-1242)."""
-    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-    here = t.call("describe_cluster", 1, **ask)["cluster_id"]
+    here = t.call("describe_cluster", 1)["cluster_id"]
     node = t.node_id()
     cases = {
         "neither": (None, -1),
@@ -374,7 +362,7 @@ def misrouted(t: Target) -> Outcome:
             answer = connection.call("api_versions", 5, **software, **meant)
             goes_on = connection.call("metadata", 9, topics=[])["topics"] == []
         out[name] = [
-            error_name(answer["error_code"]),
+            error_of(answer),
             len(answer["api_keys"]) > 0,
             len(answer["finalized_features"]) > 0,
             goes_on,
@@ -393,7 +381,7 @@ def special_timestamps(t: Target) -> Outcome:
         for timestamp in range(-8, 0):
             row = t.list_offset(topic, timestamp, version=version)
             out[f"v{version}, {timestamp}"] = [
-                error_name(row["error_code"]),
+                error_of(row),
                 row["offset"],
                 row["timestamp"],
                 row["leader_epoch"],
@@ -417,12 +405,9 @@ def _commit(
         group_id=group,
         generation_id_or_member_epoch=epoch,
         member_id=member_id,
-        group_instance_id=None,
         topics=[{"topic_id": topic_id, "partitions": [row]}],
     )
-    return [
-        error_name(row["error_code"]) for each in answer["topics"] for row in each["partitions"]
-    ]
+    return [error_of(row) for each in answer["topics"] for row in each["partitions"]]
 
 
 def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> list[Any]:
@@ -430,13 +415,13 @@ def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> l
     if ids is not None:
         topics = [{"topic_id": each, "partition_indexes": [0]} for each in ids]
     asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} | over
-    found = t.settled("offset_fetch", 10, groups=[asked], require_stable=False)["groups"][0]
+    found = t.settled("offset_fetch", 10, groups=[asked])["groups"][0]
     rows = [
-        [error_name(row["error_code"]), row["committed_offset"], row["metadata"]]
+        [error_of(row), row["committed_offset"], row["metadata"]]
         for each in found["topics"]
         for row in each["partitions"]
     ]
-    return [error_name(found["error_code"]), rows]
+    return [error_of(found), rows]
 
 
 @probe("versions")
@@ -501,7 +486,6 @@ def transactional_offsets_by_topic_id(t: Target) -> Outcome:
             group_id=group,
             member_id=member,
             generation_id_or_member_epoch=epoch,
-            group_instance_id=None,
             topics=[where | {"partitions": [row]}],
         )
         found = answer["topics"][0]["partitions"][0]["error_code"]

@@ -12,6 +12,7 @@ from confluent_kafka import TopicPartition
 from .batch import headers_of
 from .conftest import Topic, Unique
 from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
+from .probing import fetched
 from .wire import Connection, Fields
 
 
@@ -173,27 +174,14 @@ def fetch(
     connection: Connection, topic: str, offset: int, isolation: int, wait_ms: int, min_bytes: int
 ) -> Fields:
     """Fetch from one partition."""
-    asked = {
-        "partition": 0,
-        "current_leader_epoch": -1,
-        "fetch_offset": offset,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1 << 20,
-    }
     answer = connection.call(
         "fetch",
         12,
-        replica_id=-1,
         max_wait_ms=wait_ms,
         min_bytes=min_bytes,
         max_bytes=1 << 24,
         isolation_level=isolation,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": topic, "partitions": [asked]}],
-        forgotten_topics_data=[],
-        rack_id="",
+        topics=[{"topic": topic, "partitions": [fetched(offset)]}],
     )
     row: Fields = answer["responses"][0]["partitions"][0]
     assert row["error_code"] == 0
