@@ -11,7 +11,17 @@ from confluent_kafka import TopicPartition
 
 from .batch import headers_of
 from .conftest import Topic, Unique
-from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
+from .librd import (
+    COMMITTED,
+    UNCOMMITTED,
+    consumer,
+    end,
+    producer,
+    read,
+    send,
+    transaction,
+    watermarks,
+)
 from .probing import fetched
 from .wire import Connection, Fields
 
@@ -38,9 +48,8 @@ def test_seed_001_interleaved_producers(
     kept = [offset for offset, kind in sorted(placed.items()) if kind != "aborted"]
     assert stable.offsets == kept == [1, 2, 4, 5, 7, 8]
     assert stable.values == [v for v in everything.values if not v.startswith(b"aborted")]
-    end = 11 if is_kafka else 9
-    assert watermarks(bootstrap, name, UNCOMMITTED) == (0, end)
-    assert watermarks(bootstrap, name, COMMITTED) == (0, end)
+    for isolation in (UNCOMMITTED, COMMITTED):
+        assert watermarks(bootstrap, name, isolation) == (0, 11 if is_kafka else 9)
     assert (everything.errors, stable.errors) == ([], [])
 
 
@@ -116,10 +125,7 @@ def test_atomic_over_topics_and_partitions(
             send(who, name, [b"commit" if commit else b"abort"] * 3, partition)
         for name, partition in places:
             assert read(bootstrap, name, partition=partition).values == []
-        if commit:
-            who.commit_transaction(60)
-        else:
-            who.abort_transaction(60)
+        end(who, commit=commit)
     for name, partition in places:
         assert read(bootstrap, name, partition=partition).values == [b"commit"] * 3
         everything = read(bootstrap, name, UNCOMMITTED, partition=partition)
@@ -156,11 +162,8 @@ def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique:
             who.produce(name, value, partition=partition)
             if commit:
                 expected[partition].append(value)
-        if commit:
-            who.commit_transaction(60)
-        else:
-            who.flush(60)
-            who.abort_transaction(60)
+        who.flush(60)
+        end(who, commit=commit)
     for partition in (0, 1):
         assert read(bootstrap, name, partition=partition).values == expected[partition]
 
