@@ -335,20 +335,13 @@ class Sharer(Actor):
 
     async def _settle(self, member: Member) -> None:
         for place in dict.fromkeys(each.place for each in self._held):
-            mine = [each for each in self._held if each.place == place]
-            kinds = [self._kind(each) for each in mine]
-            parts = [
-                Settled(
-                    self._group,
-                    place,
-                    each.offset,
-                    ACCEPT if kind == consumer.ACCEPTED else "release",
-                )
-                for each, kind in zip(mine, kinds, strict=True)
-            ]
+            how = [(each.offset, self._kind(each)) for each in self._held if each.place == place]
+            parts = []
+            for offset, kind in how:
+                said = ACCEPT if kind == consumer.ACCEPTED else "release"
+                parts.append(Settled(self._group, place, offset, said))
             start, outcome = self.world.now(), UNKNOWN
             try:
-                how = [(each.offset, kind) for each, kind in zip(mine, kinds, strict=True)]
                 await member.settle(place, how)
                 outcome = OK
             except Refused:

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import cramjam
 import crc32c
@@ -90,11 +90,6 @@ class Api(Generic[Q, R]):
     request: Message[Q]
     response: Message[R]
     version: int
-
-    def check(self, code: int) -> None:
-        """Raise Refused for an error code."""
-        if code:
-            raise Refused(code, self.request.api_key)
 
 
 #: In the highest version with names of topics.
@@ -312,6 +307,17 @@ class _Link:
             self._writer.close()
 
 
+def error_codes(answer: Any) -> Iterator[int]:
+    """Yield the error codes of an answer and of everything in it."""
+    for name, value in zip(answer._fields, answer, strict=True):
+        if name.endswith("error_code"):
+            yield value
+        elif isinstance(value, Sequence):
+            for each in value:
+                if hasattr(each, "_fields"):
+                    yield from error_codes(each)
+
+
 class Client:
     """The connections of one actor, and what it knows of leaders and coordinators."""
 
@@ -351,6 +357,13 @@ class Client:
         """Ask a node in the highest version that it and the judge know. Raises Lost and UserError."""
         link = await self.link(node)
         return await link.ask(api.request, api.response, self._version(link, api), request)
+
+    async def done(self, node: int, api: Api[Q, R], request: Q) -> R:
+        """Ask a node. Raises Refused for an error anywhere in the answer; Lost and UserError."""
+        answer = await self.ask(node, api, request)
+        for code in filter(None, error_codes(answer)):
+            raise Refused(code, api.request.api_key)
+        return answer
 
     async def abandon(self, node: int, api: Api[Q, R], request: Q) -> None:
         """Send a request, and end the connection instead of reading the answer. Raises Lost and UserError."""

@@ -95,10 +95,8 @@ async def fetch(
             )
         ],
     )
-    answer = await client.ask(await client.leader(place), _FETCH, request)
-    _FETCH.check(answer.error_code)
+    answer = await client.done(await client.leader(place), _FETCH, request)
     ((each,),) = [topic.partitions for topic in answer.responses]
-    _FETCH.check(each.error_code)
     batches = list(read_batches(b"".join(each.records or ())))
     aborted = (each.aborted_transactions or ()) if isolation == READ_COMMITTED else ()
     records = tuple(row for row in visible(batches, aborted) if row[0] >= offset)
@@ -114,9 +112,8 @@ async def bound(client: Client, place: str, isolation: int, timestamp: int = LAT
         isolation,
         [wire.ListOffsetsTopic(name, [wire.ListOffsetsPartition(index, timestamp=timestamp)])],
     )
-    answer = await client.ask(await client.leader(place), _LIST_OFFSETS, request)
+    answer = await client.done(await client.leader(place), _LIST_OFFSETS, request)
     ((each,),) = [topic.partitions for topic in answer.topics]
-    _LIST_OFFSETS.check(each.error_code)
     return each.offset
 
 
@@ -131,15 +128,10 @@ async def found_offset(client: Client, group: str, place: str) -> int:
         ],
         require_stable=True,
     )
-    answer = await client.ask(await client.coordinator(kafka.GROUP, group), _OFFSET_FETCH, request)
-    (each,) = answer.groups
-    _OFFSET_FETCH.check(each.error_code)
-    offset = 0
-    for topic in each.topics:
-        for partition in topic.partitions:
-            _OFFSET_FETCH.check(partition.error_code)
-            offset = max(offset, partition.committed_offset)
-    return offset
+    answer = await client.done(await client.coordinator(kafka.GROUP, group), _OFFSET_FETCH, request)
+    (found,) = answer.groups
+    ((each,),) = [topic.partitions for topic in found.topics]
+    return max(0, each.committed_offset)
 
 
 async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
@@ -151,10 +143,7 @@ async def commit_offset(client: Client, group: str, place: str, offset: int) -> 
             OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(index, offset)])
         ],
     )
-    answer = await client.ask(await client.coordinator(kafka.GROUP, group), _OFFSET_COMMIT, request)
-    for topic in answer.topics:
-        for each in topic.partitions:
-            _OFFSET_COMMIT.check(each.error_code)
+    await client.done(await client.coordinator(kafka.GROUP, group), _OFFSET_COMMIT, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +180,7 @@ class Member:
             self.group, self.member_id, self.epoch, subscribed_topic_names=topics
         )
         node = await self.client.coordinator(kafka.GROUP, self.group)
-        answer = await self.client.ask(node, _HEARTBEAT, request)
-        _HEARTBEAT.check(answer.error_code)
+        answer = await self.client.done(node, _HEARTBEAT, request)
         self.epoch = answer.member_epoch
         self._next_beat = now + min(answer.heartbeat_interval_ms / 1000, 0.5)
         if answer.assignment is not None:
@@ -238,13 +226,11 @@ class Member:
             batch_size=most,
             topics=[ShareTopic(topic_id, partitions)],
         )
-        answer = await self.client.ask(node, _SHARE_FETCH, request)
-        _SHARE_FETCH.check(answer.error_code)
+        answer = await self.client.done(node, _SHARE_FETCH, request)
         self.lock_seconds = answer.acquisition_lock_timeout_ms / 1000
         acquired = []
         for topic in answer.responses:
             for each in topic.partitions:
-                _SHARE_FETCH.check(each.error_code)
                 batches = read_batches(b"".join(each.records))
                 values = dict(row for batch in batches for row in batch.records)
                 place = f"{self.topic}/{each.partition_index}"
@@ -268,8 +254,4 @@ class Member:
         request = ShareAcknowledgeRequest(
             self.group, self.member_id, self._next_epoch(node), topics=[topic]
         )
-        answer = await self.client.ask(node, _ACKNOWLEDGE, request)
-        _ACKNOWLEDGE.check(answer.error_code)
-        for each in answer.responses:
-            for partition in each.partitions:
-                _ACKNOWLEDGE.check(partition.error_code)
+        await self.client.done(node, _ACKNOWLEDGE, request)

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from lacuna.judge import client as kafka
 from lacuna.judge.client import RETRIED, TRANSACTION, VAGUE, Api, Client, Lost, Refused
@@ -129,8 +129,16 @@ class Producer:
         #: Whether a request of the transaction may arrive later, so that the epoch must not be used again.
         self.is_doubtful = False
 
-    async def _coordinated(self, api: Api[Q, R], request: Q, kind: int, key: str) -> R:
-        return await self._client.ask(await self._client.coordinator(kind, key), api, request)
+    async def _coordinated(
+        self, api: Api[Q, R], request: Q, key: str | None, kind: int = TRANSACTION
+    ) -> R:
+        """Ask the coordinator of a key; any node if there is none. Raises Refused, Vague and Lost."""
+
+        async def attempt() -> R:
+            node = -1 if key is None else await self._client.coordinator(kind, key)
+            return await self._client.done(node, api, request)
+
+        return await self._settle(attempt)
 
     async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return what `attempt` returns, and note whether the answer to an earlier one was lost."""
@@ -147,16 +155,8 @@ class Producer:
     async def begin(self) -> None:
         """Get a producer id and an epoch, which fence earlier producers of the id. Raises Refused, Vague and Lost."""
         request = wire.InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
-
-        async def attempt() -> tuple[int, int]:
-            if self.identity is None:
-                answer = await self._client.ask(-1, _INIT, request)
-            else:
-                answer = await self._coordinated(_INIT, request, TRANSACTION, self.identity)
-            _INIT.check(answer.error_code)
-            return answer.producer_id, answer.producer_epoch
-
-        self._producer_id, self._epoch = await self._settle(attempt)
+        answer = await self._coordinated(_INIT, request, self.identity)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
         self._added.clear()
         self.is_doubtful = False
@@ -192,10 +192,9 @@ class Producer:
                 raise Lost("the connection was closed on purpose")
             answer = await self._client.ask(node, api, request)
             ((each,),) = [topic.partition_responses for topic in answer.responses]
-            if each.error_code == _DUPLICATE_SEQUENCE:
-                return None
-            api.check(each.error_code)
-            return each.base_offset
+            if each.error_code not in (0, _DUPLICATE_SEQUENCE):
+                raise Refused(each.error_code, api.request.api_key)
+            return None if each.error_code else each.base_offset
 
         offsets = [await self._settle(attempt)]
         self._sequences[place] += len(values)
@@ -207,32 +206,26 @@ class Producer:
 
     async def _add_partition(self, name: str, index: int) -> None:
         assert self.identity is not None
-        identity = self.identity
         request = wire.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=identity,
+            v3_and_below_transactional_id=self.identity,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=[wire.AddPartitionsToTxnTopic(name, [index])],
         )
-
-        async def attempt() -> None:
-            answer = await self._coordinated(_ADD_PARTITIONS, request, TRANSACTION, identity)
-            for topic in answer.results_by_topic_v3_and_below:
-                for each in topic.results_by_partition:
-                    _ADD_PARTITIONS.check(each.partition_error_code)
-
-        await self._settle(attempt)
+        await self._coordinated(_ADD_PARTITIONS, request, self.identity)
 
     async def commit_offset(self, group: str, place: str, offset: int) -> None:
         """Commit an offset of a group in the transaction. Raises Refused, Vague and Lost."""
         assert self.identity is not None
-        identity = self.identity
         if self.version == 1 and group not in self._added:
-            await self._add_group(group)
+            added = wire.AddOffsetsToTxnRequest(
+                self.identity, self._producer_id, self._epoch, group
+            )
+            await self._coordinated(_ADD_OFFSETS, added, self.identity)
             self._added.add(group)
         name, index = name_and_index(place)
         request = TxnOffsetCommitRequest(
-            identity,
+            self.identity,
             group,
             self._producer_id,
             self._epoch,
@@ -242,40 +235,13 @@ class Producer:
                 )
             ],
         )
-
-        async def attempt() -> None:
-            api = _TXN_OFFSETS[self.version]
-            answer = await self._coordinated(api, request, kafka.GROUP, group)
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    api.check(each.error_code)
-
-        await self._settle(attempt)
-
-    async def _add_group(self, group: str) -> None:
-        assert self.identity is not None
-        identity = self.identity
-        request = wire.AddOffsetsToTxnRequest(identity, self._producer_id, self._epoch, group)
-
-        async def attempt() -> None:
-            answer = await self._coordinated(_ADD_OFFSETS, request, TRANSACTION, identity)
-            _ADD_OFFSETS.check(answer.error_code)
-
-        await self._settle(attempt)
+        await self._coordinated(_TXN_OFFSETS[self.version], request, group, kafka.GROUP)
 
     async def end(self, *, commits: bool) -> None:
         """Commit or abort. Raises Refused, Vague and Lost: then the producer must begin anew."""
         assert self.identity is not None
-        identity = self.identity
-        request = wire.EndTxnRequest(identity, self._producer_id, self._epoch, commits)
-
-        async def attempt() -> Any:
-            api = _END_TXN[self.version]
-            answer = await self._coordinated(api, request, TRANSACTION, identity)
-            api.check(answer.error_code)
-            return answer
-
-        answer = await self._settle(attempt)
+        request = wire.EndTxnRequest(self.identity, self._producer_id, self._epoch, commits)
+        answer = await self._coordinated(_END_TXN[self.version], request, self.identity)
         self._added.clear()
         if self.version > 1 and answer.producer_id >= 0:
             self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch

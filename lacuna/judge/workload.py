@@ -80,6 +80,7 @@ class Workload:
     ) -> None:
         begun = time.monotonic()
         self._plan = plan
+        self._topics = {f"{plan.name}-{name}": count for name, count in _TOPICS.items()}
         self._say = say
         self._world = World(
             brokers,
@@ -142,10 +143,7 @@ class Workload:
         is_served = SHARE_FETCH_REQUEST.api_key in link.versions
         self._has_shares = is_served and link.features.get(_SHARES, 0) >= 1
         request = wire.CreateTopicsRequest(
-            [
-                wire.CreatableTopic(f"{self._plan.name}-{name}", count, -1)
-                for name, count in _TOPICS.items()
-            ]
+            [wire.CreatableTopic(name, count, -1) for name, count in self._topics.items()]
         )
         metadata = await self._client.metadata([])
         answer = await self._client.ask(metadata.controller_id, _CREATE, request)
@@ -159,11 +157,14 @@ class Workload:
             await self._configure_group()
 
     async def _await_leaders(self) -> None:
-        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
         deadline = self._world.now() + _READY_SECONDS
         while True:
             with suppress(Lost):
-                if _all_led(await self._client.metadata(names)):
+                metadata = await self._client.metadata(list(self._topics))
+                if all(
+                    topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
+                    for topic in metadata.topics
+                ):
                     return
             if self._world.now() > deadline:
                 raise UserError("some topics have no leaders: check that the brokers run")
@@ -189,7 +190,7 @@ class Workload:
             self._say(f"share groups are left out: {errors[0]}")
 
     async def _delete_topics(self) -> None:
-        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
+        names = list(self._topics)
         request = wire.DeleteTopicsRequest(
             [wire.DeleteTopicState(name) for name in names], names, timeout_ms=10_000
         )
@@ -361,10 +362,3 @@ async def _is_set(event: asyncio.Event, seconds: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
-
-
-def _all_led(metadata: wire.MetadataResponse) -> bool:
-    return all(
-        topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
-        for topic in metadata.topics
-    )

@@ -201,10 +201,8 @@ class Sender(Writing):
         try:
             await self.send(producer, random.choice(self._places), values, parts)
             outcome = OK
-        except (Refused, Lost):
-            outcome, self._producer = FAIL, None
-            raise
-        except Vague:
+        except FAILURES as error:
+            outcome = UNKNOWN if isinstance(error, Vague) else FAIL
             self._producer = None
             raise
         finally:
