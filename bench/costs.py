@@ -79,9 +79,7 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
         store = f"s3://{BUCKET}?endpoint={service.endpoint}"
         options = [f"--flush-ms={interval_ms}", "--create-bucket"]
         with Agents(agents, options, store) as server:
-            gibibytes, written, read = count_requests(
-                server, service, amount.seconds, amount.rate
-            )
+            gibibytes, written, read = count_requests(server, service, amount.seconds, amount.rate)
     seconds = gibibytes * 1024 / amount.rate
     return {
         PUTS: written[PUT] / gibibytes,

@@ -32,25 +32,13 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from tests.agent.harness import NoFeed
 
 RECORDS = 3
 BATCH_BYTES = 3_200
 APPEND_RECORDS = 3_000
 TIMEOUT_MS = 900_000
 STEPS = ("decide", "replay", "serialize", "changes", "views")
-
-
-class _Feed:
-    """The feed of views that `Plane` updates by itself."""
-
-    def want(self, view: PartitionView) -> None:
-        """Does nothing."""
-
-    def want_cluster(self) -> None:
-        """Does nothing."""
-
-    def note_use(self, view: PartitionView) -> None:
-        """Does nothing."""
 
 
 class Producer:
@@ -93,7 +81,7 @@ class Plane:
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
         """A view of a partition as an agent has it, which later commands keep current."""
-        view = PartitionView(topic_id, partition, _Feed())
+        view = PartitionView(topic_id, partition, NoFeed())
         view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
         return view

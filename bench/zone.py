@@ -10,10 +10,9 @@ the zone run, with cold caches, and ten consumers read everything at the same ti
 """
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,7 +20,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench import BenchError
-from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
+from bench.clients import POOL, POOL_SIZE, Deliveries, Threads, flush, ready_producer
 from bench.counted_s3 import BUCKET, GET, CountedS3
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
@@ -96,7 +95,6 @@ class Reading:
 
     records: int = 0
     longest_pause: float = 0.0
-    error: str = ""
     _last: float = field(default=0.0)
 
     def took(self, count: int) -> None:
@@ -165,28 +163,12 @@ def _write(client: Any, topic: str, amount: Amount) -> None:
 
 
 def _in_threads(
-    works: Sequence[Callable[[Reading], None]], meanwhile: Callable[[list[Reading]], None]
+    work: Callable[[int, Reading], None],
+    meanwhile: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Reading]:
-    readings = [Reading() for _ in works]
-
-    def run(work: Callable[[Reading], None], reading: Reading) -> None:
-        try:
-            work(reading)
-        except BenchError as error:
-            reading.error = str(error)
-
-    threads = [
-        threading.Thread(target=run, args=pair, daemon=True)
-        for pair in zip(works, readings, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    meanwhile(readings)
-    for thread in threads:
-        thread.join()
-    for reading in readings:
-        if reading.error:
-            raise BenchError(reading.error)
+    readings = [Reading() for _ in range(CONSUMERS)]
+    with Threads(lambda number: work(number, readings[number]), CONSUMERS):
+        meanwhile(readings)
     return readings
 
 
@@ -210,10 +192,10 @@ def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Readi
 def _consume(
     server: ZoneAgents, topic: str, amount: Amount, meanwhile: Callable[[list[Reading]], None]
 ) -> list[Reading]:
-    def work(number: int) -> Callable[[Reading], None]:
-        return lambda reading: _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
+    def work(_: int, reading: Reading) -> None:
+        _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
 
-    return _in_threads([work(number) for number in range(CONSUMERS)], meanwhile)
+    return _in_threads(work, meanwhile)
 
 
 def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: Reading) -> None:
@@ -249,20 +231,17 @@ def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: R
 def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
     """Each consumer reads all partitions one after another, from its own agent."""
 
-    def work(number: int) -> Callable[[Reading], None]:
-        def read(reading: Reading) -> None:
-            bootstrap = server.bootstraps[number % len(server.bootstraps)]
-            with Fetcher(bootstrap) as fetcher:
-                for partition in range(amount.partitions):
-                    offset, at_end = 0, False
-                    while not at_end:
-                        answer = fetcher.fetch(topic, {partition: offset})
-                        reading.took(answer.next_offsets[partition] - offset)
-                        offset, at_end = answer.next_offsets[partition], answer.at_end
+    def work(number: int, reading: Reading) -> None:
+        bootstrap = server.bootstraps[number % len(server.bootstraps)]
+        with Fetcher(bootstrap) as fetcher:
+            for partition in range(amount.partitions):
+                offset, at_end = 0, False
+                while not at_end:
+                    answer = fetcher.fetch(topic, {partition: offset})
+                    reading.took(answer.next_offsets[partition] - offset)
+                    offset, at_end = answer.next_offsets[partition], answer.at_end
 
-        return read
-
-    return _in_threads([work(number) for number in range(CONSUMERS)], lambda _: None)
+    return _in_threads(work)
 
 
 _WORKS = {
