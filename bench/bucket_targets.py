@@ -10,13 +10,12 @@ from typing import Final
 
 from bench import BenchError
 from bench.counted_s3 import BUCKET, CountedS3
-from bench.journal_targets import ON_A_SOCKET
+from bench.journal_targets import postgresql
 from bench.lacuna import LacunaGrpc
 from bench.slow_s3 import SlowS3
 from lacuna.logstore.objects import bucket_url
 from lacuna.operating.stores import open_checked
 from tests.compat.harness.tools import free_port
-from tests.postgresql import PostgresqlServer, binaries
 
 #: The journal of the first two is in PostgreSQL. The last has everything in S3.
 S3, FOLDER, JOURNAL_IN_S3 = "S3", "folder", "journal in S3"
@@ -95,13 +94,11 @@ class Services:
         self._databases = 0
 
     def __enter__(self) -> "Services":
-        folder = binaries()
-        if folder is None:
-            raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
         with ExitStack() as stack:
-            self._postgresql = PostgresqlServer(folder, ON_A_SOCKET)
-            stack.callback(self._postgresql.stop)
-            self._postgresql.start()
+            server = stack.enter_context(postgresql())
+            if server is None:
+                raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
+            self._postgresql = server
             self.service = stack.enter_context(CountedS3())
             self.slow = stack.enter_context(SlowS3(self.service.endpoint, seed=1))
             open_checked(self.store_url(), create_bucket=True).close()

@@ -14,16 +14,32 @@ from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.operating.stores import open_checked
-from tests.postgresql import PostgresqlServer
+from tests.postgresql import PostgresqlServer, binaries
 
 SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"
 CONTROL_PLANE, AGENT, DATABASE = "control plane", "agent", "PostgreSQL"
 
 #: Added to the defaults of a server, which syncs before each answer.
-ON_A_SOCKET: Final = """
+_ON_A_SOCKET: Final = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'
 """
+
+
+@contextmanager
+def postgresql() -> Iterator[PostgresqlServer | None]:
+    """A server on a socket, or None if PostgreSQL is not installed, which is printed."""
+    folder = binaries()
+    if folder is None:
+        print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
+        yield None
+        return
+    server = PostgresqlServer(folder, _ON_A_SOCKET)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 class InSqlite(LacunaGrpc):

@@ -18,12 +18,11 @@ from bench.journal_targets import (
     AGENT,
     CONTROL_PLANE,
     DATABASE,
-    ON_A_SOCKET,
-    POSTGRESQL,
     SLOW_BUCKET,
     InBucket,
     InPostgresql,
     InSqlite,
+    postgresql,
 )
 from bench.meter import Meter
 from bench.rounds import Bench, Measured
@@ -32,7 +31,6 @@ from bench.transactions import PRODUCERS, RECORDS, commit, figures_of
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.journal.journal import Journal
 from lacuna.operating.moto import CREDENTIALS
-from tests.postgresql import PostgresqlServer, binaries
 
 DELAY_SECONDS: Final = 0.05
 #: Transactions take longer in the bucket by this factor, and percentiles need some hundreds.
@@ -63,16 +61,8 @@ def journals(bench: Bench) -> Iterator[Row]:
     os.environ.update(CREDENTIALS)
     with ExitStack() as stack:
         made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]
-        if folder := binaries():
-            server = PostgresqlServer(folder, ON_A_SOCKET)
-            stack.callback(server.stop)
-            server.start()
+        if server := stack.enter_context(postgresql()):
             made.insert(1, InPostgresql(server))
-        else:
-            print(
-                f"{POSTGRESQL} is left out, because it is not installed (apt-get install "
-                "postgresql)"
-            )
         started = Bench([stack.enter_context(target) for target in made], bench.size)
         yield from _appends(started)
         for producers in PRODUCERS:

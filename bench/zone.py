@@ -172,10 +172,6 @@ def _in_threads(
     return readings
 
 
-def _read_the_topic(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    return _consume(server, topic, amount, lambda _: None)
-
-
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
     """Kills the last agent once a hundredth of everything was read, when most of it has not been read yet."""
     few = CONSUMERS * amount.mebibytes * 1024 // 100
@@ -190,7 +186,10 @@ def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Readi
 
 
 def _consume(
-    server: ZoneAgents, topic: str, amount: Amount, meanwhile: Callable[[list[Reading]], None]
+    server: ZoneAgents,
+    topic: str,
+    amount: Amount,
+    meanwhile: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Reading]:
     def work(_: int, reading: Reading) -> None:
         _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
@@ -245,6 +244,6 @@ def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Read
 
 
 _WORKS = {
-    f"{CONSUMERS} consumers of all": _read_the_topic,
+    f"{CONSUMERS} consumers of all": _consume,
     f"{CONSUMERS} consumers of one partition after the other, each of its own agent": _read_partition,
 }
