@@ -215,17 +215,9 @@ class Workload:
             actors.append(Writer(world, writer, f"{name}-{writer}", version, wide))
         for number, version in enumerate(versions):
             group, identity = f"{name}-billing{number}", f"{name}-loop{number}"
+            ends = inputs[number], outputs[number]
             actors += [
-                Loop(
-                    world,
-                    f"loop{number}{side}",
-                    identity,
-                    version,
-                    group,
-                    inputs[number],
-                    outputs[number],
-                )
-                for side in "ab"
+                Loop(world, f"loop{number}{side}", identity, version, group, *ends) for side in "ab"
             ]
             group, identity = f"{name}-ledger{number}", f"{name}-list{number}"
             # Each pair has lists of its own, since only producers of the same id exclude each other.

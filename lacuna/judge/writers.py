@@ -117,12 +117,8 @@ class Writing(Actor):
 
     async def give_up(self, producer: Producer, kind: str, start: float, parts: list[Part]) -> None:
         """Abort what failed. Nobody has asked for the commit, so it cannot be committed."""
+        await self.end(producer, kind, start, parts, commits=False)
         self._producer = None
-        asked = self.world.now()
-        try:
-            await producer.end(commits=False)
-        finally:
-            self.record(kind, start, FAIL, parts, session=self.session, asked=asked)
 
 
 class Writer(Writing):
