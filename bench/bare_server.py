@@ -101,7 +101,7 @@ class Server:
             _Api(topics.DELETE_TOPICS_REQUEST, 4, self._delete),
             _Api(transactions.INIT_PRODUCER_ID_REQUEST, 4, self._producer),
             _Api(transactions.ADD_PARTITIONS_TO_TXN_REQUEST, 3, self._add),
-            _Api(transactions.END_TXN_REQUEST, 3, _end),
+            _Api(transactions.END_TXN_REQUEST, 3, lambda _: transactions.EndTxnResponse()),
         )
         self.apis = {each.request.api_key: each for each in served}
 
@@ -312,10 +312,6 @@ class Connection(asyncio.BufferedProtocol):
             self._wait.cancel()
             self._wait = None
             self._go_on(may_wait=False)
-
-
-def _end(_: transactions.EndTxnRequest) -> transactions.EndTxnResponse:
-    return transactions.EndTxnResponse()
 
 
 async def _main() -> None:

@@ -60,7 +60,7 @@ def bucket(bench: Bench) -> Iterator[Row]:
     """Yields the rows of all parts of the section."""
     os.environ.update(CREDENTIALS)
     amount = AMOUNTS[bench.size.name]
-    with Services() as services:
+    with Services.started() as services:
         with services.side_by_side() as targets:
             size = replace(bench.size, runs=amount.rounds, repeats=0)
             beside = Bench(targets, size)

@@ -14,12 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.clients import POOL, POOL_SIZE, RECORD_BYTES, Deliveries, flush, ready_producer
-from bench.counted_s3 import BUCKET, GET, PUT, CountedS3
+from bench.counted_s3 import GET, PUT, CountedS3
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.lacuna import LacunaGrpc
 from bench.reading import TUNED, consume
 from bench.rounds import Bench
-from bench.scale import Agents
 from bench.target import PARTITIONS, Topics
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
 from lacuna.operating.moto import CREDENTIALS
@@ -76,9 +75,8 @@ def costs(bench: Bench) -> Iterator[Row]:
 
 def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> Run:
     with CountedS3() as service:
-        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
         options = [f"--flush-ms={interval_ms}", "--create-bucket"]
-        with Agents(agents, options, store) as server:
+        with LacunaGrpc(options, agents=agents, store=service.url) as server:
             gibibytes, written, read = count_requests(server, service, amount.seconds, amount.rate)
     seconds = gibibytes * 1024 / amount.rate
     return {

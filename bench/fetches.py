@@ -70,19 +70,21 @@ class Fetcher:
         )
         frame = self._frames.request(wire.FETCH_REQUEST, VERSION, request, 2 * MAX_BYTES)
         self._socket.sendall(frame)
-        while (body := self._frames.take(self._receive(self._frames.missing))) is None:
+        while (body := self._frames.take(receive(self._socket, self._frames.missing))) is None:
             pass
         response = wire.FETCH_RESPONSE.read(body, VERSION)
         return _answer(response, dict(offsets), len(body) + _ANSWER_HEADER_BYTES)
 
-    def _receive(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            if not more:
-                raise BenchError("the server closed the connection in the middle of an answer")
-            data += more
-        return bytes(data)
+
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Receives this many bytes. Raises BenchError if the connection was closed."""
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise BenchError("the server closed a connection that it should have kept")
+        data += more
+    return bytes(data)
 
 
 def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: int) -> Answer:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from bench import BenchError
 from bench.figures import GIBIBYTE
+from bench.plane import initialize
 from lacuna.agent.rendezvous import partition_key, place
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,
@@ -36,7 +37,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.log_pb2 import SegmentId
-from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.logstore.objects.s3 import READ_GAP
 
 TICK_MS: Final = 10
@@ -183,15 +184,8 @@ class Fleet:
                     producer.producer_id = made.producer_id
                     producer.producer_epoch = made.producer_epoch
 
-                wanted = InitProducerId(
-                    has_transactional_id=True,
-                    transactional_id=producer.transactional_id,
-                    transaction_timeout_ms=TIMEOUT_MS,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                )
                 agent = self.agents[group % len(self.agents)]
-                agent.line.ask(Command(init_producer_id=wanted), settle)
+                agent.line.ask(initialize(producer.transactional_id, TIMEOUT_MS), settle)
 
     def place(self) -> None:
         """Places each partition on an agent of each zone, and subscribes the agents where it is read."""
@@ -233,7 +227,7 @@ class Fleet:
                 agent.line.ask(self._commit(agent, now_ms), _committed)
             if now_ms % RENEWAL_MS == number * TICK_MS:
                 renewal = RenewLease(lease_id=agent.lease_id)
-                agent.line.ask(Command(renew_lease=renewal), _ignore)
+                agent.line.ask(Command(renew_lease=renewal), lambda _: None)
 
     def _commit(self, agent: Agent, now_ms: int) -> Command:
         slices: list[SegmentSlice] = []
@@ -306,7 +300,7 @@ class Fleet:
         for writer, agent in enumerate(self.agents):
             objects += bool(agent.places)
             for reader, pieces in self._read_by(agent, index_of, readers).items():
-                gets += _requests(pieces) if reader != writer else 0
+                gets += len(requests_of(pieces)) if reader != writer else 0
         return gets / objects
 
     def _read_by(
@@ -337,20 +331,12 @@ def requests_of(pieces: list[Piece]) -> "array[int]":
     return reads.spans
 
 
-def _requests(pieces: list[Piece]) -> int:
-    return len(requests_of(pieces))
-
-
 def _committed(reply: Reply) -> None:
     answer = reply.segment_committed
     _check(answer.error_code)
     for rows, row in ((answer.slices, SLICE_VERDICT), (answer.batches, BATCH_VERDICT)):
         for code, *_ in row.iter_unpack(rows):
             _check(code)
-
-
-def _ignore(reply: Reply) -> None:
-    """Ignores a reply without news."""
 
 
 def _check(error_code: int) -> None:

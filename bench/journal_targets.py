@@ -45,8 +45,8 @@ def postgresql() -> Iterator[PostgresqlServer | None]:
 class InSqlite(LacunaGrpc):
     """The CPU time of each part is counted separately."""
 
-    def __init__(self, label: str = SQLITE) -> None:
-        super().__init__(label=label)
+    def __init__(self, label: str = SQLITE, store: str = "") -> None:
+        super().__init__(label=label, store=store)
 
     @property
     def parts(self) -> Mapping[str, int]:
@@ -94,17 +94,13 @@ class InBucket(InSqlite):
     """With the journal and the records in the bucket of this service."""
 
     def __init__(self, service: CountedS3) -> None:
-        super().__init__(SLOW_BUCKET)
+        super().__init__(SLOW_BUCKET, service.url)
         self._service = service
         open_checked(self.store, create_bucket=True).close()
 
     @property
     def pids(self) -> tuple[int, ...]:
         return (*super().pids, self._service.pid)
-
-    @property
-    def store(self) -> str:
-        return f"s3://{BUCKET}?endpoint={self._service.endpoint}"
 
     @property
     def journal(self) -> Sequence[str]:

@@ -88,14 +88,8 @@ class Plane:
 
     def producer(self, transactional_id: str) -> Producer:
         """Initializes a producer with a new transactional id."""
-        wanted = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=TIMEOUT_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        made = self.do("init", Command(init_producer_id=wanted)).producer_id_initialized
+        reply = self.do("init", initialize(transactional_id, TIMEOUT_MS))
+        made = reply.producer_id_initialized
         return Producer(transactional_id, made.producer_id, made.producer_epoch)
 
     def begin(self, producer: Producer, topic_id: bytes, partitions: Sequence[int]) -> None:
@@ -197,6 +191,18 @@ class Plane:
     def _new_id(self) -> bytes:
         self._ids += 1
         return self._ids.to_bytes(16, "big")
+
+
+def initialize(transactional_id: str, timeout_ms: int) -> Command:
+    """The command that gives a new producer of an id its producer id."""
+    wanted = InitProducerId(
+        has_transactional_id=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    return Command(init_producer_id=wanted)
 
 
 def small_transactions(

@@ -90,7 +90,9 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     results.facts["machine"] = machine.machine(results.facts["speeds"])
     results.facts["versions"] = machine.versions()
     results.facts["clients"] = machine.client_settings()
-    _print_facts(results)
+    print_facts(results, "machine", "versions")
+    for name, settings in results.facts["clients"].items():
+        print(f"{name}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
     alone = [name for name in arguments.sections if not SECTIONS[name].targets]
     with ExitStack() as stack:
         targets = list(_start(stack, arguments))
@@ -206,12 +208,11 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
         yield Foreign(arguments.bootstrap, arguments.server_pid, arguments.label)
 
 
-def _print_facts(results: Results) -> None:
-    for group in ("machine", "versions"):
+def print_facts(results: Results, *groups: str) -> None:
+    """Prints these groups of facts, a fact a line."""
+    for group in groups:
         for name, value in results.facts[group].items():
-            print(f"{name}: {value}")
-    for name, settings in results.facts["clients"].items():
-        print(f"{name}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
+            print(f"{name}: {value}", flush=True)
 
 
 def _print_section(name: str, rows: Sequence[Row]) -> None:

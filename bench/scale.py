@@ -77,18 +77,6 @@ AMOUNTS = {
 }
 
 
-class Agents(LacunaGrpc):
-    """A control plane and several agents, with the records in the store at `store`, if given."""
-
-    def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
-        super().__init__(options, "lacuna", agents)
-        self._store = store
-
-    @property
-    def store(self) -> str:
-        return self._store or super().store
-
-
 def work_of(kind: str, size: int) -> str:
     """The name of the row for this size of this kind, for example `1,000 partitions`."""
     return f"{size:,} {kind}"
@@ -115,7 +103,7 @@ def _workers(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _agents(bench: Bench, size: int, seconds: float) -> Run:
-    with Agents(size) as server:
+    with LacunaGrpc(agents=size) as server:
         return _measure(bench, server, Topics(server).create("scale"), seconds)
 
 

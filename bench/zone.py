@@ -13,7 +13,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,13 +20,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench import BenchError
 from bench.clients import POOL, POOL_SIZE, Deliveries, Threads, flush, ready_producer
-from bench.counted_s3 import BUCKET, GET, CountedS3
+from bench.counted_s3 import GET, CountedS3
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
-from bench.lacuna import READY
+from bench.lacuna import READY, LacunaGrpc
 from bench.processes import Process
 from bench.rounds import Bench
-from bench.scale import Agents
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
 from lacuna.operating.moto import CREDENTIALS
 
@@ -61,13 +59,12 @@ AMOUNTS = {
 }
 
 
-class ZoneAgents(Agents):
+class ZoneAgents(LacunaGrpc):
     """A writer in one zone, and then, after `to_readers`, agents of another zone instead."""
 
     def __init__(self, agents: int, sharing: str, store: str) -> None:
-        super().__init__(
-            1, ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"], store
-        )
+        options = ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"]
+        super().__init__(options, store=store)
         self._readers = agents
         self._sharing = sharing
 
@@ -128,9 +125,7 @@ def _measure(
     amount: Amount,
     read: Callable[["ZoneAgents", str, Amount], list[Reading]],
 ) -> Run:
-    with CountedS3() as service, ExitStack() as stack:
-        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
-        server = stack.enter_context(ZoneAgents(agents, sharing, store))
+    with CountedS3() as service, ZoneAgents(agents, sharing, service.url) as server:
         topic = Topics(server).create("zone", amount.partitions)
         _write(ready_producer(server, topic), topic, amount)
         server.to_readers()

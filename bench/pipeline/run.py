@@ -26,7 +26,7 @@ from bench.pipeline.spark import jars, open_spark, versions
 from bench.pipeline.streaming import P50, WORK, streaming
 from bench.results import Results
 from bench.rounds import Bench
-from bench.run import end, now, take
+from bench.run import end, now, print_facts, take
 from bench.sections import KAFKA, LACUNA
 from bench.target import Target
 from lacuna.pipeline.errors import PipelineError
@@ -63,9 +63,9 @@ def main() -> None:
     results.facts["versions"] = {**machine.versions(), **versions()}
     started = time.monotonic()
     with ExitStack() as stack:
-        targets = list(_start(stack, arguments.targets))
+        targets = list(start(stack, arguments.targets))
         results.facts["targets"] = {each.label: each.settings for each in targets}
-        _print_facts(results)
+        print_facts(results, "machine", "versions", "targets")
         with_kafka = any(each.label == KAFKA for each in targets)
         size = SIZES[arguments.size]
         bench = Bench(targets, size.rounds)
@@ -97,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
+def start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
     """Starts the targets. If Kafka, or Spark's source for it, is missing, reports this and continues without it."""
     for label in labels:
         try:
@@ -120,12 +120,6 @@ def _rows(name: str, pipeline: PipelineBench) -> Iterator[Row]:
             yield from section(pipeline)
     except PipelineError as error:
         raise BenchError(str(error)) from error
-
-
-def _print_facts(results: Results) -> None:
-    for group in ("machine", "versions", "targets"):
-        for name, value in results.facts[group].items():
-            print(f"{name}: {value}", flush=True)
 
 
 if __name__ == "__main__":
