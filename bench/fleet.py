@@ -5,17 +5,21 @@ one agent of each zone, chosen by the product's own placement. Transactions last
 partition of its agent, and the producers' batches have at most 64 KiB.
 """
 
+import asyncio
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bench import BenchError
 from bench.figures import GIBIBYTE
 from bench.plane import initialize
 from lacuna.agent.rendezvous import partition_key, place
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.service import ServiceSettings
+from lacuna.controlplane.serving import serve_session
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,
     COMMITTED_BATCH,
@@ -26,6 +30,7 @@ from lacuna.controlplane.shared.batches import (
     SegmentSlice,
     commit_of,
 )
+from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -35,7 +40,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RenewLease,
     TopicPartition,
 )
-from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from lacuna.controlplane.v1.log_pb2 import SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.logstore.objects.s3 import READ_GAP
@@ -53,16 +58,64 @@ TIMEOUT_MS: Final = 60_000
 FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
-class Line(Protocol):
-    """An agent's session with the control plane."""
+class Line:
+    """An agent's session, whose stream carries bytes, as it would over gRPC."""
+
+    def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
+        self.received: list[SessionResponse] = []
+        self._answered = answered
+        self._request = SessionRequest(contract=own_contract())
+        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._settles: dict[int, Callable[[Reply], None]] = {}
+        self._last_id = 0
+        served = serve_session(runtime, self._parsed(), self._write, ServiceSettings().max_outbox)
+        self.stream = asyncio.create_task(served)
 
     def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
         """Sends a command with the next request; `settle` is called with the reply."""
-        ...
+        self._last_id += 1
+        command.command_id = self._last_id
+        self._settles[self._last_id] = settle
+        self._request.commands.append(command)
 
     def subscribe(self, partitions: list[TopicPartition]) -> None:
         """Subscribes to partitions with the next request."""
-        ...
+        self._request.subscribe.extend(partitions)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._request.commands or self._request.subscribe)
+
+    def take(self) -> tuple[bytes, int]:
+        """The next request, and its number of commands."""
+        request, self._request = self._request, SessionRequest()
+        return request.SerializeToString(), len(request.commands)
+
+    def send(self, data: bytes) -> None:
+        """Sends a request to the control plane."""
+        self._requests.put_nowait(data)
+
+    def settle(self) -> int:
+        """Hands out the replies, and returns the bytes of the partitions' deltas that came with them."""
+        received, self.received = self.received, []
+        size = 0
+        for response in received:
+            size += sum(delta.ByteSize() for delta in response.partitions)
+            for reply in response.replies:
+                if reply.HasField("failure"):
+                    raise BenchError(f"the control plane rejected a command: {reply}")
+                self._settles.pop(reply.command_id)(reply)
+        return size
+
+    async def _parsed(self) -> AsyncIterator[SessionRequest]:
+        while True:
+            yield SessionRequest.FromString(await self._requests.get())
+
+    async def _write(self, response: SessionResponse) -> None:
+        response.SerializeToString()
+        self.received.append(response)
+        self._answered(len(response.replies))
 
 
 @dataclass(frozen=True, slots=True)
