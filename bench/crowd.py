@@ -22,10 +22,12 @@ OTHER_FILES = 512
 
 
 @contextmanager
-def crowd_at(bootstrap: str, idle: int, halves: int) -> Iterator[list[socket.socket]]:
+def crowd_at(
+    bootstrap: str, idle: int, halves: int
+) -> Iterator[tuple[list[socket.socket], list[socket.socket]]]:
     """Connections during the block: `idle` that sent one request, and `halves` that sent half of a 64 KiB request.
 
-    Those that are idle are yielded. Raises BenchError if this process may not open that many sockets.
+    Both are yielded. Raises BenchError if this process may not open that many sockets.
     """
     _allow_files(idle + halves + OTHER_FILES)
     host, _, port = bootstrap.split(",")[0].rpartition(":")
@@ -39,7 +41,7 @@ def crowd_at(bootstrap: str, idle: int, halves: int) -> Iterator[list[socket.soc
             ask(each)
         for each in made[idle:]:
             each.sendall(header + bytes(FRAME_BYTES // 2 - len(header)))
-        yield made[:idle]
+        yield made[:idle], made[idle:]
 
 
 def ask(connection: socket.socket) -> None:
@@ -77,7 +79,7 @@ def _beside(bench: Bench, idle: int, halves: int) -> list[Row]:
     with bench.topic_each("crowd") as topics:
 
         def run(target: Target, measured: Measured) -> None:
-            with crowd_at(target.bootstrap, idle, halves) as others:
+            with crowd_at(target.bootstrap, idle, halves) as (others, _):
                 measure_latency(target, topics[target.label], count, measured)
                 for each in others:
                     ask(each)
