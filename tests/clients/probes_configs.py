@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 from .batch import CODECS, batch
@@ -9,47 +11,8 @@ from .probing import Outcome, Target, error_of, probe
 from .wire import Fields
 
 TOPIC, BROKER, LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
-#: Valid and invalid values that an operator might write, by the topic's config.
-VALUES = {
-    "cleanup.policy": ["shred", "", "compact,compact", "delete, compact"],
-    "compression.gzip.level": ["0", "-1", "10"],
-    "compression.lz4.level": ["0", "17", "99"],
-    "compression.type": ["zip", " gzip "],
-    "compression.zstd.level": ["23", "-131073", "-5"],
-    "delete.retention.ms": ["-1"],
-    "errors.deadletterqueue.group.enable": ["yes", "TRUE"],
-    "file.delete.delay.ms": ["-1", "0"],
-    "flush.messages": ["0", "1"],
-    "flush.ms": ["-1", "0"],
-    "index.interval.bytes": ["-1", "0"],
-    "local.retention.bytes": ["-3", "-2"],
-    "local.retention.ms": ["-3", "-2"],
-    "max.compaction.lag.ms": ["0", "1"],
-    "max.decompressed.message.bytes": ["0", "1", "2147483640"],
-    "max.message.bytes": ["-1", "2147483648", "+7000"],
-    "message.downconversion.enable": ["true"],
-    "message.format.version": ["3.0"],
-    "message.timestamp.after.max.ms": ["-1", "0"],
-    "message.timestamp.before.max.ms": ["-1", "0"],
-    "message.timestamp.difference.max.ms": ["1"],
-    "message.timestamp.type": ["x", "LogAppendTime"],
-    "min.cleanable.dirty.ratio": ["half", ".5", "1e-1", "2.0"],
-    "min.compaction.lag.ms": ["-1", "10"],
-    "min.insync.replicas": ["0", "2"],
-    "no.such.config": ["1"],
-    "preallocate": ["TRUE", "yes"],
-    "remote.copy.lag.bytes": ["-2", "-1"],
-    "remote.copy.lag.ms": ["-2", "9223372036854775807"],
-    "remote.log.copy.disable": ["true"],
-    "remote.storage.enable": ["yes", "false"],
-    "retention.bytes": ["-2"],
-    "retention.ms": ["many", "-2", " 5 ", "", "9223372036854775808", "+5", "1_000"],
-    "segment.bytes": ["1", "1048576"],
-    "segment.index.bytes": ["3", "4"],
-    "segment.jitter.ms": ["-1", "0"],
-    "segment.ms": ["0", "1"],
-    "unclean.leader.election.enable": ["true"],
-}
+#: Valid and invalid values that an operator might write, by the config: of a topic, and of a group.
+_VALUES = json.loads(Path(__file__).with_name("configs.json").read_text())
 
 
 def _set(
@@ -78,7 +41,7 @@ def values(t: Target) -> Outcome:
     topic = t.topic()
     out: dict[str, Any] = {
         f"{name}={value}": _set(t, TOPIC, topic, [(name, value)])
-        for name, given in VALUES.items()
+        for name, given in _VALUES["topic"].items()
         for value in given
     }
     lags = [("min.compaction.lag.ms", "100"), ("max.compaction.lag.ms", "10")]
@@ -204,21 +167,6 @@ def resources(t: Target) -> Outcome:
     }
 
 
-#: Valid and invalid values that an operator might write, by the group's config.
-GROUP_VALUES = {
-    "consumer.session.timeout.ms": ["44999", "45000", "60000", "60001", "x", "0", "", " 50000 "],
-    "consumer.heartbeat.interval.ms": ["4999", "5000", "15000", "15001", "-1", "99999999999"],
-    "consumer.assignment.interval.ms": ["-1", "0", "15001"],
-    "share.assignment.interval.ms": ["-1", "0", "15001"],
-    "share.delivery.count.limit": ["1", "2", "11"],
-    "share.partition.max.record.locks": ["99", "100", "4001"],
-    "share.record.lock.duration.ms": ["999", "14999", "15000", "60001"],
-    "share.isolation.level": ["x"],
-    "no.such": ["1"],
-    "retention.ms": ["1"],
-}
-
-
 @probe("configs")
 def of_groups(t: Target) -> Outcome:
     """The configs of a group, which can be set even if the group does not exist."""
@@ -252,7 +200,7 @@ def of_groups(t: Target) -> Outcome:
 
     out: dict[str, Any] = {
         f"{name}={value}": _set(t, GROUP, group, [(name, value)])
-        for name, given in GROUP_VALUES.items()
+        for name, given in _VALUES["group"].items()
         for value in given
     }
     out["before"] = [own(), listed()]

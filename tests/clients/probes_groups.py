@@ -76,6 +76,12 @@ class Member:
     def heartbeat(self, **over: Any) -> str:
         return error_of(self.connection.call("heartbeat", 4, **(self.identity() | over)))
 
+    def disturbance(self) -> str:
+        """Send heartbeats until one gets an error; returns the error."""
+        while (error := self.heartbeat()) == "NONE":
+            pass
+        return error
+
     def leave(self, **over: Any) -> list[str]:
         member = {"member_id": self.id, "group_instance_id": self.instance} | over
         answer = self.connection.call("leave_group", 5, group_id=self.group, members=[member])
@@ -195,12 +201,9 @@ def two_members(t: Target) -> Outcome:
     two = Member(t, one.group)
     required = two.join_error()
     two.connection.send("join_group", 9, two.join_fields())
-    beat = one.heartbeat()
-    while beat == "NONE":
-        beat = one.heartbeat()
     out: dict[str, Any] = {
         "first join of two": required,
-        "heartbeat while it joins": beat,
+        "heartbeat while it joins": one.disturbance(),
         "commit while it joins": commit_offset(
             t, one.group, t.topic(), 1, member=one.id, generation=one.generation
         ),
@@ -211,11 +214,7 @@ def two_members(t: Target) -> Outcome:
     out["both joined"] = [again["generation_id"], answer["generation_id"]]
     out["leader"] = [again["leader"] == one.id, answer["leader"] == one.id]
     out["members seen"] = [len(again["members"]), len(answer["members"])]
-    two.connection.send(
-        "sync_group",
-        5,
-        two.sync_fields(),
-    )
+    two.connection.send("sync_group", 5, two.sync_fields())
     rows = [{"member_id": m.id, "assignment": name} for m, name in ((one, b"1"), (two, b"2"))]
     mine = one.sync(rows)["assignment"]
     out["assignments"] = [
@@ -226,10 +225,7 @@ def two_members(t: Target) -> Outcome:
         t, one.group, t.topic(), 1, member=one.id, generation=one.generation - 1
     )
     out["leaver"] = two.leave()
-    beat = one.heartbeat()
-    while beat == "NONE":
-        beat = one.heartbeat()
-    out["heartbeat after a leave"] = beat
+    out["heartbeat after a leave"] = one.disturbance()
     return out
 
 

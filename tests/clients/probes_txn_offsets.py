@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .probes_groups import Member, commit_offset, fetch_offset
 from .probing import Outcome, Producer, Target, error_of, probe
 from .wire import Fields
@@ -66,10 +68,7 @@ def pending_until_the_end(t: Target) -> Outcome:
             "other partition, stable": fetch_offset(t, group, topic, True, partition=3),
             "EndTxn": t.end(who, committed),
         }
-        end = fetch_offset(t, group, topic, True)
-        while end[0] == "UNSTABLE_OFFSET_COMMIT":
-            end = fetch_offset(t, group, topic, True)
-        steps["stable fetch at the end"] = end
+        steps["stable fetch at the end"] = stable_offset(t, group, topic)
         out["commit" if committed else "abort"] = steps
     return out
 
@@ -91,6 +90,13 @@ def all_partitions_stable(t: Target) -> Outcome:
     return [error_of(answer["groups"][0]), rows]
 
 
+def stable_offset(t: Target, group: str, topic: str) -> list[Any]:
+    """Fetch the offset until no transaction is about to change it."""
+    while (end := fetch_offset(t, group, topic, True))[0] == "UNSTABLE_OFFSET_COMMIT":
+        pass
+    return end
+
+
 @probe("txn_offsets")
 def without_adding_the_group(t: Target) -> Outcome:
     out = {}
@@ -108,9 +114,7 @@ def tv2_adds_the_group(t: Target) -> Outcome:
     sent = txn_commit(t, who, group, topic, version=5)
     pending = fetch_offset(t, group, topic, True)
     answer = t.end_txn(who, True, 5)
-    end = fetch_offset(t, group, topic, True)
-    while end[0] == "UNSTABLE_OFFSET_COMMIT":
-        end = fetch_offset(t, group, topic, True)
+    end = stable_offset(t, group, topic)
     return {
         "sent": sent,
         "pending": pending,
