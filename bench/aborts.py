@@ -36,25 +36,21 @@ def aborts(bench: Bench) -> Iterator[Row]:
     works = [("none", share) for share in bench.size.aborted_shares]
     works += [("lz4", share) for share in bench.size.aborted_shares if share in LZ4_SHARES]
     for codec, share in works:
-        topics: dict[str, str] = {}
-        committed: dict[str, int] = {}
-        for target in bench.targets:
-            topic = bench.topics(target).create(f"aborts-{share}-{codec}")
-            topics[target.label] = topic
-            count = transactions_for(share, bench.size)
-            committed[target.label] = write(target, topic, count, share, compression_type=codec)
+        yield from _of(bench, codec, share)
 
-        def run(
-            target: Target,
-            measured: Measured,
-            topics: dict[str, str] = topics,
-            committed: dict[str, int] = committed,
-        ) -> None:
+
+def _of(bench: Bench, codec: str, share: int) -> list[Row]:
+    count = transactions_for(share, bench.size)
+    with bench.topic_each(f"aborts-{share}-{codec}") as topics:
+        committed = {
+            each.label: write(each, topics[each.label], count, share, compression_type=codec)
+            for each in bench.targets
+        }
+
+        def run(target: Target, measured: Measured) -> None:
             _read(bench, target, topics[target.label], committed[target.label], measured)
 
-        yield from bench.rounds([work_of(share, codec)], run)
-        for target in bench.targets:
-            bench.topics(target).drop(topics[target.label])
+        return bench.rounds([work_of(share, codec)], run)
 
 
 def transactions_for(share: int, size: Size) -> int:

@@ -27,6 +27,7 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.logstore.records.layout import HEADER
 from lacuna.wire.layout import Buffer, Message
 from lacuna.wire.messages import cluster, fetch, groups, produce, topics, transactions
+from tests.messages import RESPONSES
 
 _NODE: Final = 1
 _MAX_REQUEST_BYTES: Final = 100 << 20
@@ -38,7 +39,6 @@ _INT64: Final = struct.Struct(">q")
 
 class _Api(NamedTuple):
     request: Message[Any]
-    response: Message[Any]
     last_version: int
     answer: Callable[[Any], Any]
 
@@ -90,63 +90,24 @@ class Server:
         self.topics: dict[str, list[Log]] = {}
         self._bytes = 0
         self._last_producer_id = 0
-        apis = (
-            _Api(produce.PRODUCE_REQUEST, produce.PRODUCE_RESPONSE, 9, self._produce),
-            _Api(fetch.FETCH_REQUEST, fetch.FETCH_RESPONSE, 11, self._fetch),
-            _Api(
-                fetch.LIST_OFFSETS_REQUEST,
-                fetch.LIST_OFFSETS_RESPONSE,
-                5,
-                self._offsets,
-            ),
-            _Api(topics.METADATA_REQUEST, topics.METADATA_RESPONSE, 9, self._metadata),
-            _Api(
-                groups.FIND_COORDINATOR_REQUEST,
-                groups.FIND_COORDINATOR_RESPONSE,
-                2,
-                self._coordinator,
-            ),
-            _Api(
-                cluster.API_VERSIONS_REQUEST,
-                cluster.API_VERSIONS_RESPONSE,
-                3,
-                self._versions,
-            ),
-            _Api(
-                topics.CREATE_TOPICS_REQUEST,
-                topics.CREATE_TOPICS_RESPONSE,
-                5,
-                self._create,
-            ),
-            _Api(
-                topics.DELETE_TOPICS_REQUEST,
-                topics.DELETE_TOPICS_RESPONSE,
-                4,
-                self._delete,
-            ),
-            _Api(
-                transactions.INIT_PRODUCER_ID_REQUEST,
-                transactions.INIT_PRODUCER_ID_RESPONSE,
-                4,
-                self._producer,
-            ),
-            _Api(
-                transactions.ADD_PARTITIONS_TO_TXN_REQUEST,
-                transactions.ADD_PARTITIONS_TO_TXN_RESPONSE,
-                3,
-                self._add,
-            ),
-            _Api(transactions.END_TXN_REQUEST, transactions.END_TXN_RESPONSE, 3, _end),
+        served = (
+            _Api(produce.PRODUCE_REQUEST, 9, self._produce),
+            _Api(fetch.FETCH_REQUEST, 11, self._fetch),
+            _Api(fetch.LIST_OFFSETS_REQUEST, 5, self._offsets),
+            _Api(topics.METADATA_REQUEST, 9, self._metadata),
+            _Api(groups.FIND_COORDINATOR_REQUEST, 2, self._coordinator),
+            _Api(cluster.API_VERSIONS_REQUEST, 3, self._versions),
+            _Api(topics.CREATE_TOPICS_REQUEST, 5, self._create),
+            _Api(topics.DELETE_TOPICS_REQUEST, 4, self._delete),
+            _Api(transactions.INIT_PRODUCER_ID_REQUEST, 4, self._producer),
+            _Api(transactions.ADD_PARTITIONS_TO_TXN_REQUEST, 3, self._add),
+            _Api(transactions.END_TXN_REQUEST, 3, lambda _: transactions.EndTxnResponse()),
         )
-        self._apis = {api.request.api_key: api for api in apis}
+        self.apis = {each.request.api_key: each for each in served}
 
     def takes(self, api_key: int, version: int) -> bool:
         """Whether a request of this kind is answered."""
-        return api_key in self._apis and version <= self._apis[api_key].last_version
-
-    def api(self, api_key: int) -> "_Api":
-        """The API with this key."""
-        return self._apis[api_key]
+        return api_key in self.apis and version <= self.apis[api_key].last_version
 
     def logs(self, request: fetch.FetchRequest) -> list[tuple[fetch.FetchPartition, Log]]:
         """The logs that a Fetch names."""
@@ -249,7 +210,7 @@ class Server:
         return cluster.ApiVersionsResponse(
             api_keys=[
                 cluster.ApiVersion(key, api.request.versions[0], api.last_version)
-                for key, api in self._apis.items()
+                for key, api in self.apis.items()
             ]
         )
 
@@ -324,13 +285,13 @@ class Connection(asyncio.BufferedProtocol):
         answers: list[Buffer] = []
         while self._frames:
             frame = self._frames[0]
-            api = self._server.api(frame.api_key)
+            api = self._server.apis[frame.api_key]
             request = api.request.read(frame.body, frame.api_version)
             if may_wait and isinstance(request, fetch.FetchRequest) and self._waits(request):
                 break
             may_wait = True
             self._frames.popleft()
-            body = api.response.buffers(api.answer(request), frame.api_version)
+            body = RESPONSES[frame.api_key].buffers(api.answer(request), frame.api_version)
             header = response_header_version(frame.api_key, frame.api_version)
             answers += answer_buffers(frame.correlation_id, header, body)
         if answers:
@@ -351,10 +312,6 @@ class Connection(asyncio.BufferedProtocol):
             self._wait.cancel()
             self._wait = None
             self._go_on(may_wait=False)
-
-
-def _end(_: transactions.EndTxnRequest) -> transactions.EndTxnResponse:
-    return transactions.EndTxnResponse()
 
 
 async def _main() -> None:

@@ -60,7 +60,7 @@ def bucket(bench: Bench) -> Iterator[Row]:
     """Yields the rows of all parts of the section."""
     os.environ.update(CREDENTIALS)
     amount = AMOUNTS[bench.size.name]
-    with Services() as services:
+    with Services.started() as services:
         with services.side_by_side() as targets:
             size = replace(bench.size, runs=amount.rounds, repeats=0)
             beside = Bench(targets, size)
@@ -75,41 +75,38 @@ def bucket(bench: Bench) -> Iterator[Row]:
 def _transactions(
     bench: Bench, services: Services, producers: int, seconds: float
 ) -> Iterator[Row]:
-    work = work_of(producers)
-    topics = {each.label: bench.topics(each).create("bucket") for each in bench.targets}
+    with bench.topic_each("bucket") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        puts = _put_times(services, target)
-        commits, meter = commit(target, topics[target.label], producers, seconds)
-        figures = figures_of(commits, meter)
-        if puts:
-            figures[COMMIT_P50_IN_PUTS] = figures[COMMIT_P50] / puts[PUT_P50]
-            figures[COMMIT_P99_IN_PUTS] = figures[COMMIT_P99] / puts[PUT_P99]
-        measured.add(meter, {**figures, **puts})
+        def run(target: Target, measured: Measured) -> None:
+            puts = _put_times(services, target)
+            commits, meter = commit(target, topics[target.label], producers, seconds)
+            figures = figures_of(commits, meter)
+            if puts:
+                figures[COMMIT_P50_IN_PUTS] = figures[COMMIT_P50] / puts[PUT_P50]
+                figures[COMMIT_P99_IN_PUTS] = figures[COMMIT_P99] / puts[PUT_P99]
+            measured.add(meter, {**figures, **puts})
 
-    def warm_up(target: Target) -> None:
-        commit(target, topics[target.label], producers, 0.0)
+        def warm_up(target: Target) -> None:
+            commit(target, topics[target.label], producers, 0.0)
 
-    yield from bench.rounds([work], run, warm_up=warm_up)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([work_of(producers)], run, warm_up=warm_up)
 
 
 def _latency(bench: Bench, services: Services, seconds: float) -> Iterator[Row]:
     """The producer is a client of the first agent, and the consumer one of the second."""
-    topics = {each.label: bench.topics(each).create("bucket-latency") for each in bench.targets}
+    with bench.topic_each("bucket-latency") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        assert isinstance(target, Places)
-        puts = _put_times(services, target)
-        reader = target.bootstraps[-1]
-        count = int(seconds * RATE)
-        measure_latency(target, topics[target.label], count, measured, reader)
-        if puts:
-            figures = measured.runs[-1]
-            figures |= {**puts, P50_IN_PUTS: figures[P50] / puts[PUT_P50]}
+        def run(target: Target, measured: Measured) -> None:
+            assert isinstance(target, Places)
+            puts = _put_times(services, target)
+            reader = target.bootstraps[-1]
+            count = int(seconds * RATE)
+            measure_latency(target, topics[target.label], count, measured, reader)
+            if puts:
+                figures = measured.runs[-1]
+                figures |= {**puts, P50_IN_PUTS: figures[P50] / puts[PUT_P50]}
 
-    yield from bench.rounds([END_TO_END], run)
+        yield from bench.rounds([END_TO_END], run)
 
 
 def _put_times(services: Services, target: Target) -> Run:

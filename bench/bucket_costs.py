@@ -4,7 +4,6 @@ The journal is in PostgreSQL, so the bucket has records only. Requests are count
 """
 
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -12,21 +11,19 @@ from typing import Final
 from bench import BenchError
 from bench.aborts import RECORDS, write
 from bench.bucket_targets import S3, Places, Services
-from bench.clients import ready_producer
 from bench.costs import (
     GETS,
     PUTS,
     READ_DOLLARS,
-    RECORD_BYTES,
     TEBIBYTES,
     WRITE_DOLLARS,
+    count_requests,
     load_prices,
-    write_at_rate,
 )
 from bench.counted_s3 import DELETE, GET, PUT
-from bench.figures import GIBIBYTE, Better, Figure, Row, Run
+from bench.figures import Better, Figure, Row, Run
 from bench.reading import TUNED, consume
-from bench.target import PARTITIONS, Topics
+from bench.target import Topics
 from lacuna.operating.stores import open_checked
 
 MERGE_GETS = Figure("GETs/GiB written", Better.LESS)
@@ -90,21 +87,17 @@ def steady_rate(services: Services, size: str) -> Iterator[Row]:
 
 
 def _steady(services: Services, agents: int, amount: Amount) -> Run:
-    """Writes at the rate until all has moved, restarts the agents so that nothing is cached, and reads everything."""
-    prices, service = load_prices(), services.service
-    target = Places(S3, services.database(), services.store_url(), agents, amount.options)
-    with target:
-        topic = Topics(target).create("steady")
-        client = ready_producer(target, topic)
-        before = service.counts()
-        records = write_at_rate(client, topic, amount.seconds, amount.rate)
-        settled = settle(target)
-        written: Counter[str] = service.counts() - before
-        target.forget()
-        before = service.counts()
-        consume(target, topic, **TUNED).check(records + PARTITIONS)
-        read: Counter[str] = service.counts() - before
-    gibibytes = records * RECORD_BYTES / GIBIBYTE
+    """Writes at the rate until all has moved, and reads everything from the bucket."""
+    prices = load_prices()
+    settled: list[float] = []
+    with Places(S3, services.database(), services.store_url(), agents, amount.options) as target:
+        gibibytes, written, read = count_requests(
+            target,
+            services.service,
+            amount.seconds,
+            amount.rate,
+            lambda: settled.append(settle(target)),
+        )
     return {
         PUTS: written[PUT] / gibibytes,
         MERGE_GETS: written[GET] / gibibytes,
@@ -112,7 +105,7 @@ def _steady(services: Services, agents: int, amount: Amount) -> Run:
         WRITE_DOLLARS: prices.of(written) / gibibytes * TEBIBYTES,
         GETS: read[GET] / gibibytes,
         READ_DOLLARS: prices.of(read) / gibibytes * TEBIBYTES,
-        SETTLED: settled,
+        SETTLED: settled[0],
     }
 
 

@@ -10,13 +10,13 @@ from typing import Final
 
 from bench import BenchError
 from bench.counted_s3 import BUCKET, CountedS3
-from bench.journal_targets import ON_A_SOCKET
+from bench.journal_targets import postgresql
 from bench.lacuna import LacunaGrpc
 from bench.slow_s3 import SlowS3
 from lacuna.logstore.objects import bucket_url
 from lacuna.operating.stores import open_checked
 from tests.compat.harness.tools import free_port
-from tests.postgresql import PostgresqlServer, binaries
+from tests.postgresql import PostgresqlServer
 
 #: The journal of the first two is in PostgreSQL. The last has everything in S3.
 S3, FOLDER, JOURNAL_IN_S3 = "S3", "folder", "journal in S3"
@@ -41,15 +41,10 @@ class Places(LacunaGrpc):
         options: Sequence[str] = (),
         control_options: Sequence[str] = (),
     ) -> None:
-        super().__init__(options, label, agents)
+        super().__init__(options, label, agents, store_url)
         self._control_options = control_options
         self._journal = journal
-        self._store_url = store_url
         self._health = ""
-
-    @property
-    def store(self) -> str:
-        return self._store_url or super().store
 
     @property
     def journal(self) -> Sequence[str]:
@@ -84,32 +79,24 @@ class Places(LacunaGrpc):
 
 
 class Services:
-    """What the targets share: S3 with and without latency, and PostgreSQL. A context manager.
+    """What the targets share: S3 with and without latency, and PostgreSQL, all of them started."""
 
-    Raises BenchError if PostgreSQL is not installed.
-    """
-
-    def __init__(self) -> None:
-        self._stack = ExitStack()
+    def __init__(self, server: PostgresqlServer, service: CountedS3, slow: SlowS3) -> None:
+        self._postgresql = server
+        self.service, self.slow = service, slow
         self._stores = 0
         self._databases = 0
+        open_checked(self.store_url(), create_bucket=True).close()
 
-    def __enter__(self) -> "Services":
-        folder = binaries()
-        if folder is None:
-            raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
-        with ExitStack() as stack:
-            self._postgresql = PostgresqlServer(folder, ON_A_SOCKET)
-            stack.callback(self._postgresql.stop)
-            self._postgresql.start()
-            self.service = stack.enter_context(CountedS3())
-            self.slow = stack.enter_context(SlowS3(self.service.endpoint, seed=1))
-            open_checked(self.store_url(), create_bucket=True).close()
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._stack.close()
+    @classmethod
+    @contextmanager
+    def started(cls) -> Iterator["Services"]:
+        """Services for the block. Raises BenchError if PostgreSQL is not installed."""
+        with postgresql() as server, CountedS3() as service:
+            if server is None:
+                raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
+            with SlowS3(service.endpoint, seed=1) as slow:
+                yield cls(server, service, slow)
 
     def store_url(self) -> str:
         """The URL of a new, empty store in S3, with latency."""

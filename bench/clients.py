@@ -109,6 +109,15 @@ def produce(
         client.poll(0)
 
 
+def produce_all(client: Any, topic: str, count: int, pool: list[bytes] = POOL) -> None:
+    """Writes `count` records and waits until all are acknowledged. Raises BenchError."""
+    deliveries = Deliveries()
+    for index in range(count):
+        produce(client, topic, index, deliveries, pool)
+    flush(client)
+    deliveries.check(count)
+
+
 def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **settings: Any) -> Any:
     """A producer that has written a record to each partition, so that it has its producer id and its connections.
 
@@ -116,22 +125,13 @@ def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **setti
     """
     client = producer(target, **settings)
     client.list_topics(topic, timeout=TIMEOUT_SECONDS)
-    deliveries = Deliveries()
-    for index in range(PARTITIONS):
-        produce(client, topic, index, deliveries, pool)
-    flush(client)
-    deliveries.check(PARTITIONS)
+    produce_all(client, topic, PARTITIONS, pool)
     return client
 
 
 def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
-    """Writes `count` records and waits until all are acknowledged. Raises BenchError."""
-    client = producer(target, **settings)
-    deliveries = Deliveries()
-    for index in range(count):
-        produce(client, topic, index, deliveries, pool)
-    flush(client)
-    deliveries.check(count)
+    """Writes `count` records with a producer of its own, as `produce_all` does."""
+    produce_all(producer(target, **settings), topic, count, pool)
 
 
 class Threads:

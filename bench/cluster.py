@@ -17,7 +17,7 @@ import random
 import resource
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench import BenchError, cluster_page, machine
-from bench.fleet import TICK_MS, Fleet, Load
+from bench.fleet import TICK_MS, Fleet, Line, Load
 from bench.fleet_housekeeping import Housekeeping
 from bench.meter import resident_bytes
 from lacuna.agent.housekeeping.merging import MergeSettings
@@ -37,12 +37,8 @@ from lacuna.controlplane.journal.journal import HotSegment
 from lacuna.controlplane.journal.snapshot_process import SnapshotProcess
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.controlplane.runtime import Runtime, RuntimeSettings
-from lacuna.controlplane.service import ServiceSettings, new_cluster_id
-from lacuna.controlplane.serving import serve_session
-from lacuna.controlplane.shared.contract import own_contract
+from lacuna.controlplane.service import new_cluster_id
 from lacuna.controlplane.state.state import State
-from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
-from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 
 START_MS: Final = 1_800_000_000_000
 #: Merging leaves alone the records of the last part of a drive, if that is less than `merge.min.age.ms`. The last part
@@ -128,64 +124,6 @@ class _CountedJournal(SqliteJournal):
             return super().append(records, fencing_token, hot)
         finally:
             self.loop_cpu += time.thread_time() - started
-
-
-class Line:
-    """An agent's session, whose stream carries bytes, as it would over gRPC."""
-
-    def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
-        self.received: list[SessionResponse] = []
-        self._answered = answered
-        self._request = SessionRequest(contract=own_contract())
-        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
-        self._settles: dict[int, Callable[[Reply], None]] = {}
-        self._last_id = 0
-        served = serve_session(runtime, self._parsed(), self._write, ServiceSettings().max_outbox)
-        self.stream = asyncio.create_task(served)
-
-    def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
-        self._last_id += 1
-        command.command_id = self._last_id
-        self._settles[self._last_id] = settle
-        self._request.commands.append(command)
-
-    def subscribe(self, partitions: list[TopicPartition]) -> None:
-        self._request.subscribe.extend(partitions)
-
-    @property
-    def has_request(self) -> bool:
-        """Whether there is anything to send."""
-        return bool(self._request.commands or self._request.subscribe)
-
-    def take(self) -> tuple[bytes, int]:
-        """The next request, and its number of commands."""
-        request, self._request = self._request, SessionRequest()
-        return request.SerializeToString(), len(request.commands)
-
-    def send(self, data: bytes) -> None:
-        """Sends a request to the control plane."""
-        self._requests.put_nowait(data)
-
-    def settle(self) -> int:
-        """Hands out the replies, and returns the bytes of the partitions' deltas that came with them."""
-        received, self.received = self.received, []
-        size = 0
-        for response in received:
-            size += sum(delta.ByteSize() for delta in response.partitions)
-            for reply in response.replies:
-                if reply.HasField("failure"):
-                    raise BenchError(f"the control plane rejected a command: {reply}")
-                self._settles.pop(reply.command_id)(reply)
-        return size
-
-    async def _parsed(self) -> AsyncIterator[SessionRequest]:
-        while True:
-            yield SessionRequest.FromString(await self._requests.get())
-
-    async def _write(self, response: SessionResponse) -> None:
-        response.SerializeToString()
-        self.received.append(response)
-        self._answered(len(response.replies))
 
 
 class Driver:
@@ -340,7 +278,6 @@ def _seconds(load: Load, amount: Amount) -> float:
 
 
 def main() -> None:
-    """Entry point of `python -m bench.cluster`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", choices=AMOUNTS, default="full")
     parser.add_argument(

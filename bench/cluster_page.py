@@ -5,9 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import matplotlib as mpl
-from matplotlib.figure import Figure as Picture
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter
 
 from bench.costs import load_prices
@@ -21,7 +18,7 @@ from bench.fleet import (
     Load,
 )
 from bench.fleet_housekeeping import BYTES_A_MS, COMPACTION_MS, GET_MS, PUT_MS, TASKS
-from bench.plot import INK, STYLE, TITLE
+from bench.plot import INK, TITLE, picture
 from bench.report import in_markdown, number, rewrite
 from lacuna.agent.produce.settings import ProduceSettings
 from lacuna.logstore.objects.prices import GET, PUT
@@ -295,12 +292,10 @@ def keep(results: Row) -> None:
 
 
 def draw(results: Row, path: Path) -> None:
-    """Writes the picture in the format given by the suffix of `path`."""
+    """Writes the picture to `path`."""
     fleet: list[Row] = results["rows"]["fleet"]
-    with mpl.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)
-        picture = Picture(figsize=(11, 7.4), layout=layout)
-        halves: Any = picture.subfigures(2, 1, height_ratios=(1.25, 1))
+    with picture(path, 7.4) as whole:
+        halves: Any = whole.subfigures(2, 1, height_ratios=(1.25, 1))
         cores, cost = halves[0].subplots(1, 2)
         _curves(cores, "Cores of the event loop", fleet, lambda row: row["loop cpu"])
         _limit(cores, 1, "full", above=True)
@@ -309,8 +304,6 @@ def draw(results: Row, path: Path) -> None:
         _limit(cost, AUTOMQ_MONTH, "AutoMQ, its claim")
         _limit(cost, INKLESS_MONTH, "Inkless, published", above=True)
         _bars(halves[1].subplots(), lifted(results))
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
-        picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
 
 
 def _curves(axes: Any, title: str, rows: Sequence[Row], value: Callable[[Row], float]) -> None:

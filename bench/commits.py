@@ -87,7 +87,6 @@ async def _round(driver: Driver, fleet: Fleet) -> tuple[float, float]:
 
 
 def main() -> None:
-    """Entry point of `python -m bench.commits`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--slices", type=int, nargs="+", default=SIZES)
     parser.add_argument("--watchers", type=int, nargs="+", default=WATCHERS)

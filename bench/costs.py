@@ -8,26 +8,22 @@ come from logstore/objects/prices.py, or from the file that BENCH_PRICES names.
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
-from bench.counted_s3 import BUCKET, GET, PUT, CountedS3
+from bench.clients import POOL, POOL_SIZE, RECORD_BYTES, Deliveries, flush, ready_producer
+from bench.counted_s3 import GET, PUT, CountedS3
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
+from bench.lacuna import LacunaGrpc
 from bench.reading import TUNED, consume
 from bench.rounds import Bench
-from bench.scale import Agents
 from bench.target import PARTITIONS, Topics
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
+from lacuna.operating.moto import CREDENTIALS
 
 PRICES_VARIABLE = "BENCH_PRICES"
-CREDENTIALS = {
-    "AWS_ACCESS_KEY_ID": "moto",
-    "AWS_SECRET_ACCESS_KEY": "moto",
-    "AWS_DEFAULT_REGION": "us-east-1",
-}
 PUTS = Figure("PUTs/GiB written", Better.LESS)
 WRITE_DOLLARS = Figure("$/TiB written", Better.LESS)
 GETS = Figure("GETs/GiB read", Better.LESS)
@@ -35,7 +31,6 @@ READ_DOLLARS = Figure("$/TiB read", Better.LESS)
 DAY_DOLLARS = Figure("$/day of PUTs", Better.LESS)
 TEBIBYTES = 1024
 DAY_SECONDS = 86_400
-RECORD_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,7 @@ def work_of(interval_ms: int, agents: int, rate: int) -> str:
 def costs(bench: Bench) -> Iterator[Row]:
     """Yields a row for each number of agents and flush interval."""
     amount, prices = AMOUNTS[bench.size.name], load_prices()
-    os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
+    os.environ.update(CREDENTIALS)
     print(f"prices: {prices.source}")
     for agents in amount.agents:
         for interval_ms in amount.intervals:
@@ -79,21 +74,10 @@ def costs(bench: Bench) -> Iterator[Row]:
 
 
 def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> Run:
-    """Writes at the rate, restarts the agents so that nothing is cached, and reads everything."""
     with CountedS3() as service:
-        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
         options = [f"--flush-ms={interval_ms}", "--create-bucket"]
-        with Agents(agents, options, store) as server:
-            topic = Topics(server).create("costs")
-            client = ready_producer(server, topic)
-            before = service.counts()
-            records = write_at_rate(client, topic, amount.seconds, amount.rate)
-            written = service.counts() - before
-            server.forget()
-            before = service.counts()
-            consume(server, topic, **TUNED).check(records + PARTITIONS)
-            read = service.counts() - before
-    gibibytes = records * RECORD_BYTES / GIBIBYTE
+        with LacunaGrpc(options, agents=agents, store=service.url) as server:
+            gibibytes, written, read = count_requests(server, service, amount.seconds, amount.rate)
     seconds = gibibytes * 1024 / amount.rate
     return {
         PUTS: written[PUT] / gibibytes,
@@ -102,6 +86,30 @@ def _measure(agents: int, interval_ms: int, amount: Amount, prices: Prices) -> R
         GETS: read[GET] / gibibytes,
         READ_DOLLARS: prices.of(read) / gibibytes * TEBIBYTES,
     }
+
+
+def count_requests(
+    server: LacunaGrpc,
+    service: CountedS3,
+    seconds: float,
+    rate: int,
+    settle: Callable[[], None] = lambda: None,
+) -> tuple[float, Counter[str], Counter[str]]:
+    """Writes at the rate, settles, restarts the agents so that nothing is cached, and reads everything.
+
+    Returns the GiB of the records, and the requests for writing (and settling) and for reading them.
+    """
+    topic = Topics(server).create("costs")
+    client = ready_producer(server, topic)
+    before = service.counts()
+    records = write_at_rate(client, topic, seconds, rate)
+    settle()
+    written: Counter[str] = service.counts() - before
+    server.forget()
+    before = service.counts()
+    consume(server, topic, **TUNED).check(records + PARTITIONS)
+    read: Counter[str] = service.counts() - before
+    return records * RECORD_BYTES / GIBIBYTE, written, read
 
 
 def write_at_rate(client: Any, topic: str, seconds: float, rate: int) -> int:

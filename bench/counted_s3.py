@@ -52,6 +52,11 @@ class CountedS3:
             self._process.join()
 
     @property
+    def url(self) -> str:
+        """The URL of a store in its bucket, for agents."""
+        return f"s3://{BUCKET}?endpoint={self.endpoint}"
+
+    @property
     def pid(self) -> int:
         """The id of its process."""
         assert self._process.pid is not None

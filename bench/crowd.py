@@ -4,11 +4,10 @@ import resource
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import ExitStack
-from types import TracebackType
-from typing import Self
+from contextlib import ExitStack, contextmanager
 
 from bench import BenchError
+from bench.fetches import receive
 from bench.figures import Row
 from bench.latency import RATE, measure_latency
 from bench.rounds import Bench, Measured
@@ -22,61 +21,34 @@ METADATA_V1 = 3, 1
 OTHER_FILES = 512
 
 
-class Crowd:
-    """A context manager with `idle` connections that sent one request, and `halves` that sent half of a 64 KiB request.
+@contextmanager
+def crowd_at(
+    bootstrap: str, idle: int, halves: int
+) -> Iterator[tuple[list[socket.socket], list[socket.socket]]]:
+    """Connections during the block: `idle` that sent one request, and `halves` that sent half of a 64 KiB request.
 
-    Raises BenchError if this process may not open that many sockets.
+    Both are yielded. Raises BenchError if this process may not open that many sockets.
     """
-
-    def __init__(self, bootstrap: str, idle: int, halves: int) -> None:
-        host, _, port = bootstrap.split(",")[0].rpartition(":")
-        self._address = host, int(port)
-        self._counts = idle, halves
-        self._stack = ExitStack()
-        self.idle: list[socket.socket] = []
-        self.halves: list[socket.socket] = []
-
-    def __enter__(self) -> Self:
-        idle, halves = self._counts
-        _allow_files(idle + halves + OTHER_FILES)
-        with ExitStack() as stack:
-            for _ in range(idle):
-                self.idle.append(stack.enter_context(self._connect()))
-                ask(self.idle[-1])
-            header = struct.pack(">ihhih", FRAME_BYTES, *METADATA_V1, 1, 0)
-            for _ in range(halves):
-                self.halves.append(stack.enter_context(self._connect()))
-                self.halves[-1].sendall(header + bytes(FRAME_BYTES // 2 - len(header)))
-            self._stack = stack.pop_all()
-        return self
-
-    def _connect(self) -> socket.socket:
-        return socket.create_connection(self._address, ANSWER_SECONDS)
-
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stack.close()
+    _allow_files(idle + halves + OTHER_FILES)
+    host, _, port = bootstrap.split(",")[0].rpartition(":")
+    header = struct.pack(">ihhih", FRAME_BYTES, *METADATA_V1, 1, 0)
+    with ExitStack() as stack:
+        made = [
+            stack.enter_context(socket.create_connection((host, int(port)), ANSWER_SECONDS))
+            for _ in range(idle + halves)
+        ]
+        for each in made[:idle]:
+            ask(each)
+        for each in made[idle:]:
+            each.sendall(header + bytes(FRAME_BYTES // 2 - len(header)))
+        yield made[:idle], made[idle:]
 
 
 def ask(connection: socket.socket) -> None:
     """Sends an ApiVersions request and reads its answer. Raises BenchError if the connection was closed."""
     connection.sendall(QUESTION)
-    (size,) = struct.unpack(">i", _exactly(connection, 4))
-    _exactly(connection, size)
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    received = b""
-    while len(received) < size:
-        more = connection.recv(size - len(received))
-        if not more:
-            raise BenchError("the server closed a connection that it should have kept")
-        received += more
-    return received
+    (size,) = struct.unpack(">i", receive(connection, 4))
+    receive(connection, size)
 
 
 def _allow_files(count: int) -> None:
@@ -98,22 +70,18 @@ def work_of(idle: int, halves: int) -> str:
 
 def crowd(bench: Bench) -> Iterator[Row]:
     """Yields a row without other clients and one with them. Checks at the end that all are still served."""
-    idle, halves = bench.size.idle_connections, bench.size.half_requests
-    count = int(bench.size.latency_seconds * RATE)
-    for counts in ((0, 0), (idle, halves)):
-        topics = {each.label: bench.topics(each).create("crowd") for each in bench.targets}
+    yield from _beside(bench, 0, 0)
+    yield from _beside(bench, bench.size.idle_connections, bench.size.half_requests)
 
-        def run(
-            target: Target,
-            measured: Measured,
-            counts: tuple[int, int] = counts,
-            topics: dict[str, str] = topics,
-        ) -> None:
-            with Crowd(target.bootstrap, *counts) as others:
+
+def _beside(bench: Bench, idle: int, halves: int) -> list[Row]:
+    count = int(bench.size.latency_seconds * RATE)
+    with bench.topic_each("crowd") as topics:
+
+        def run(target: Target, measured: Measured) -> None:
+            with crowd_at(target.bootstrap, idle, halves) as (others, _):
                 measure_latency(target, topics[target.label], count, measured)
-                for each in others.idle:
+                for each in others:
                     ask(each)
 
-        yield from bench.rounds([work_of(*counts)], run)
-        for target in bench.targets:
-            bench.topics(target).drop(topics[target.label])
+        return bench.rounds([work_of(idle, halves)], run)

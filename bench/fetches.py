@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bench import BenchError
 from bench.target import TIMEOUT_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
+from lacuna.wire.client import ClientFrames
 from lacuna.wire.messages import fetch as wire
 
 VERSION = 12
@@ -19,8 +20,8 @@ PARTITION_MAX_BYTES = 1 << 20
 MAX_BYTES = 50 << 20
 MAX_WAIT_MS = 500
 CLIENT_ID = b"bench"
-#: The correlation id, and an empty list of tagged fields.
-_ANSWER_HEADER_BYTES = 5
+#: The size, the correlation id, and an empty list of tagged fields.
+_ANSWER_HEADER_BYTES = 9
 _BATCH_HEADER = struct.Struct(">qi")
 _LAST_OFFSET_DELTA = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT = 23
@@ -41,7 +42,7 @@ class Fetcher:
     def __init__(self, bootstrap: str) -> None:
         host, _, port = bootstrap.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
-        self._correlation = 0
+        self._frames = ClientFrames(CLIENT_ID)
 
     def __enter__(self) -> "Fetcher":
         return self
@@ -67,26 +68,23 @@ class Fetcher:
             isolation_level=READ_COMMITTED,
             topics=[wire.FetchTopic(topic, partitions=partitions)],
         )
-        frame = self._exchange(request)
-        response = wire.FETCH_RESPONSE.read(memoryview(frame)[_ANSWER_HEADER_BYTES:], VERSION)
-        return _answer(response, dict(offsets), len(frame) + 4)
+        frame = self._frames.request(wire.FETCH_REQUEST, VERSION, request, 2 * MAX_BYTES)
+        self._socket.sendall(frame)
+        while (body := self._frames.take(receive(self._socket, self._frames.missing))) is None:
+            pass
+        response = wire.FETCH_RESPONSE.read(body, VERSION)
+        return _answer(response, dict(offsets), len(body) + _ANSWER_HEADER_BYTES)
 
-    def _exchange(self, request: wire.FetchRequest) -> bytes:
-        self._correlation += 1
-        name = len(CLIENT_ID).to_bytes(2, "big") + CLIENT_ID
-        header = struct.pack(">hhi", wire.FETCH_REQUEST.api_key, VERSION, self._correlation) + name
-        frame = header + b"\0" + wire.FETCH_REQUEST.write(request, VERSION)
-        self._socket.sendall(len(frame).to_bytes(4, "big") + frame)
-        return self._receive(int.from_bytes(self._receive(4), "big"))
 
-    def _receive(self, size: int) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            more = self._socket.recv(size - len(data))
-            if not more:
-                raise BenchError("the server closed the connection in the middle of an answer")
-            data += more
-        return bytes(data)
+def receive(connection: socket.socket, size: int) -> bytes:
+    """Receives this many bytes. Raises BenchError if the connection was closed."""
+    data = bytearray()
+    while len(data) < size:
+        more = connection.recv(size - len(data))
+        if not more:
+            raise BenchError("the server closed a connection that it should have kept")
+        data += more
+    return bytes(data)
 
 
 def _answer(response: wire.FetchResponse, offsets: dict[int, int], wire_bytes: int) -> Answer:

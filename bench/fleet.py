@@ -5,16 +5,21 @@ one agent of each zone, chosen by the product's own placement. Transactions last
 partition of its agent, and the producers' batches have at most 64 KiB.
 """
 
+import asyncio
 import random
 from array import array
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from bench import BenchError
 from bench.figures import GIBIBYTE
+from bench.plane import initialize
 from lacuna.agent.rendezvous import partition_key, place
+from lacuna.controlplane.runtime import Runtime
+from lacuna.controlplane.service import ServiceSettings
+from lacuna.controlplane.serving import serve_session
 from lacuna.controlplane.shared.batches import (
     BATCH_VERDICT,
     COMMITTED_BATCH,
@@ -25,6 +30,7 @@ from lacuna.controlplane.shared.batches import (
     SegmentSlice,
     commit_of,
 )
+from lacuna.controlplane.shared.contract import own_contract
 from lacuna.controlplane.shared.log.pieces import Piece, Pieces
 from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.cluster_pb2 import (
@@ -34,9 +40,9 @@ from lacuna.controlplane.v1.cluster_pb2 import (
     RenewLease,
     TopicPartition,
 )
-from lacuna.controlplane.v1.control_pb2 import Command, Reply
+from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, SessionResponse
 from lacuna.controlplane.v1.log_pb2 import SegmentId
-from lacuna.controlplane.v1.transactions_pb2 import EndTxn, InitProducerId
+from lacuna.controlplane.v1.transactions_pb2 import EndTxn
 from lacuna.logstore.objects.s3 import READ_GAP
 
 TICK_MS: Final = 10
@@ -52,16 +58,64 @@ TIMEOUT_MS: Final = 60_000
 FLAGS: Final = FLAG_TRANSACTIONAL | FLAG_ADDS_PARTITION
 
 
-class Line(Protocol):
-    """An agent's session with the control plane."""
+class Line:
+    """An agent's session, whose stream carries bytes, as it would over gRPC."""
+
+    def __init__(self, runtime: Runtime, answered: Callable[[int], None]) -> None:
+        self.received: list[SessionResponse] = []
+        self._answered = answered
+        self._request = SessionRequest(contract=own_contract())
+        self._requests: asyncio.Queue[bytes] = asyncio.Queue()
+        self._settles: dict[int, Callable[[Reply], None]] = {}
+        self._last_id = 0
+        served = serve_session(runtime, self._parsed(), self._write, ServiceSettings().max_outbox)
+        self.stream = asyncio.create_task(served)
 
     def ask(self, command: Command, settle: Callable[[Reply], None]) -> None:
         """Sends a command with the next request; `settle` is called with the reply."""
-        ...
+        self._last_id += 1
+        command.command_id = self._last_id
+        self._settles[self._last_id] = settle
+        self._request.commands.append(command)
 
     def subscribe(self, partitions: list[TopicPartition]) -> None:
         """Subscribes to partitions with the next request."""
-        ...
+        self._request.subscribe.extend(partitions)
+
+    @property
+    def has_request(self) -> bool:
+        """Whether there is anything to send."""
+        return bool(self._request.commands or self._request.subscribe)
+
+    def take(self) -> tuple[bytes, int]:
+        """The next request, and its number of commands."""
+        request, self._request = self._request, SessionRequest()
+        return request.SerializeToString(), len(request.commands)
+
+    def send(self, data: bytes) -> None:
+        """Sends a request to the control plane."""
+        self._requests.put_nowait(data)
+
+    def settle(self) -> int:
+        """Hands out the replies, and returns the bytes of the partitions' deltas that came with them."""
+        received, self.received = self.received, []
+        size = 0
+        for response in received:
+            size += sum(delta.ByteSize() for delta in response.partitions)
+            for reply in response.replies:
+                if reply.HasField("failure"):
+                    raise BenchError(f"the control plane rejected a command: {reply}")
+                self._settles.pop(reply.command_id)(reply)
+        return size
+
+    async def _parsed(self) -> AsyncIterator[SessionRequest]:
+        while True:
+            yield SessionRequest.FromString(await self._requests.get())
+
+    async def _write(self, response: SessionResponse) -> None:
+        response.SerializeToString()
+        self.received.append(response)
+        self._answered(len(response.replies))
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,15 +237,8 @@ class Fleet:
                     producer.producer_id = made.producer_id
                     producer.producer_epoch = made.producer_epoch
 
-                wanted = InitProducerId(
-                    has_transactional_id=True,
-                    transactional_id=producer.transactional_id,
-                    transaction_timeout_ms=TIMEOUT_MS,
-                    producer_id=-1,
-                    producer_epoch=-1,
-                )
                 agent = self.agents[group % len(self.agents)]
-                agent.line.ask(Command(init_producer_id=wanted), settle)
+                agent.line.ask(initialize(producer.transactional_id, TIMEOUT_MS), settle)
 
     def place(self) -> None:
         """Places each partition on an agent of each zone, and subscribes the agents where it is read."""
@@ -233,7 +280,7 @@ class Fleet:
                 agent.line.ask(self._commit(agent, now_ms), _committed)
             if now_ms % RENEWAL_MS == number * TICK_MS:
                 renewal = RenewLease(lease_id=agent.lease_id)
-                agent.line.ask(Command(renew_lease=renewal), _ignore)
+                agent.line.ask(Command(renew_lease=renewal), lambda _: None)
 
     def _commit(self, agent: Agent, now_ms: int) -> Command:
         slices: list[SegmentSlice] = []
@@ -306,7 +353,7 @@ class Fleet:
         for writer, agent in enumerate(self.agents):
             objects += bool(agent.places)
             for reader, pieces in self._read_by(agent, index_of, readers).items():
-                gets += _requests(pieces) if reader != writer else 0
+                gets += len(requests_of(pieces)) if reader != writer else 0
         return gets / objects
 
     def _read_by(
@@ -337,20 +384,12 @@ def requests_of(pieces: list[Piece]) -> "array[int]":
     return reads.spans
 
 
-def _requests(pieces: list[Piece]) -> int:
-    return len(requests_of(pieces))
-
-
 def _committed(reply: Reply) -> None:
     answer = reply.segment_committed
     _check(answer.error_code)
     for rows, row in ((answer.slices, SLICE_VERDICT), (answer.batches, BATCH_VERDICT)):
         for code, *_ in row.iter_unpack(rows):
             _check(code)
-
-
-def _ignore(reply: Reply) -> None:
-    """Ignores a reply without news."""
 
 
 def _check(error_code: int) -> None:

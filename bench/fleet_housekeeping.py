@@ -62,9 +62,12 @@ class Rewritten:
 class _Rewriter:
     """Prepares the swap of a plan, and counts."""
 
-    def __init__(self, line: Line, done: Rewritten, segment_bytes: int) -> None:
-        self.line = line
+    def __init__(self, agent: Agent, done: Rewritten, segment_bytes: int, pause_ms: int) -> None:
+        self.agent = agent
+        self.line = agent.line
         self.done = done
+        #: How long it waits after an empty plan.
+        self.pause_ms = pause_ms
         self.due_ms = 0
         self.now_ms = 0
         self.rest_ms = 0
@@ -96,21 +99,14 @@ class _Rewriter:
         """The sizes of the GETs that read the pieces of all partitions."""
         return [size for pieces in groups for size in requests_of(pieces)]
 
-    def next_segment(self) -> tuple[int, int]:
-        """The lease and sequence of the next segment."""
-        raise NotImplementedError
-
-    def pause_ms(self) -> int:
-        """How long to wait after an empty plan."""
-        raise NotImplementedError
-
     def _planned(self, reply: Reply) -> None:
         self._is_waiting = False
         parts = self.parts(reply)
         if not parts:
-            self.due_ms = self.now_ms + self.pause_ms()
+            self.due_ms = self.now_ms + self.pause_ms
             return
-        segment, position, swap = self.next_segment(), 0, SwapExtents()
+        segment = self.agent.lease_id, self.agent.next_sequence()
+        position, swap = 0, SwapExtents()
         requests = self.requests([pieces for _, pieces, _ in parts])
         gets, read = len(requests), sum(requests)
         for partition, pieces, before in parts:
@@ -145,17 +141,16 @@ class Merging(_Rewriter):
 
     def __init__(self, agent: Agent, done: Rewritten, min_age_ms: int, first_ms: int) -> None:
         settings = HousekeepingSettings()
-        super().__init__(agent.line, done, settings.merge.max_bytes)
-        self._agent = agent
+        super().__init__(agent, done, settings.merge.max_bytes, settings.merge_interval_ms)
         self._min_age_ms = min_age_ms
-        self._settings = settings
+        self._merge = settings.merge
         self.due_ms = first_ms
 
     def plan(self) -> Command:
-        merge = self._settings.merge
+        merge = self._merge
         return Command(
             plan_merge=PlanMerge(
-                lease_id=self._agent.lease_id,
+                lease_id=self.agent.lease_id,
                 max_bytes=merge.max_bytes,
                 small_bytes=merge.small_bytes,
                 min_extents=merge.min_extents,
@@ -170,23 +165,16 @@ class Merging(_Rewriter):
         together = [piece for pieces in groups for piece in pieces]
         return requests_of(sorted(together, key=lambda piece: piece.place))
 
-    def next_segment(self) -> tuple[int, int]:
-        return self._agent.lease_id, self._agent.next_sequence()
-
-    def pause_ms(self) -> int:
-        return self._settings.merge_interval_ms
-
 
 class Compaction(_Rewriter):
     """A job that compacts all partitions in turn, evenly over `COMPACTION_MS`."""
 
     def __init__(self, line: Line, done: Rewritten, keys: Sequence[TopicPartition]) -> None:
         self._settings = CompactionSettings()
-        super().__init__(line, done, self._settings.rewrite.segment_bytes)
+        segment_bytes = self._settings.rewrite.segment_bytes
+        super().__init__(Agent(line, 0), done, segment_bytes, COMPACTION_PAUSE_MS)
         self._keys = keys
         self._cursor = 0
-        self._lease_id = 0
-        self._sequence = 0
         self._looked_ms = 0
         self.rest_ms = COMPACTION_PAUSE_MS
         self.tasks = TASKS
@@ -195,7 +183,7 @@ class Compaction(_Rewriter):
         """Takes a lease."""
 
         def settle(reply: Reply) -> None:
-            self._lease_id = reply.lease_opened.lease_id
+            self.agent.lease_id = reply.lease_opened.lease_id
 
         self.line.ask(Command(open_lease=OpenLease(duration_ms=COMPACTION_MS)), settle)
 
@@ -216,13 +204,6 @@ class Compaction(_Rewriter):
 
     def parts(self, reply: Reply) -> Sequence[tuple[SwapPartition, list[Piece], int]]:
         return _parts_of(reply.compaction_plan.ranges)
-
-    def next_segment(self) -> tuple[int, int]:
-        self._sequence += 1
-        return self._lease_id, self._sequence
-
-    def pause_ms(self) -> int:
-        return COMPACTION_PAUSE_MS
 
 
 class Housekeeping:

@@ -14,23 +14,39 @@ from lacuna.controlplane.journal.postgresql import PostgresqlJournal
 from lacuna.controlplane.journal.sqlite import SqliteJournal
 from lacuna.logstore.objects import open_conditional_store
 from lacuna.operating.stores import open_checked
-from tests.postgresql import PostgresqlServer
+from tests.postgresql import PostgresqlServer, binaries
 
 SQLITE, POSTGRESQL, SLOW_BUCKET = "sqlite", "postgresql", "bucket + 50 ms"
 CONTROL_PLANE, AGENT, DATABASE = "control plane", "agent", "PostgreSQL"
 
 #: Added to the defaults of a server, which syncs before each answer.
-ON_A_SOCKET: Final = """
+_ON_A_SOCKET: Final = """
 listen_addresses = ''
 unix_socket_directories = '{folder}'
 """
 
 
+@contextmanager
+def postgresql() -> Iterator[PostgresqlServer | None]:
+    """A server on a socket, or None if PostgreSQL is not installed, which is printed."""
+    folder = binaries()
+    if folder is None:
+        print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
+        yield None
+        return
+    server = PostgresqlServer(folder, _ON_A_SOCKET)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
 class InSqlite(LacunaGrpc):
     """The CPU time of each part is counted separately."""
 
-    def __init__(self, label: str = SQLITE) -> None:
-        super().__init__(label=label)
+    def __init__(self, label: str = SQLITE, store: str = "") -> None:
+        super().__init__(label=label, store=store)
 
     @property
     def parts(self) -> Mapping[str, int]:
@@ -78,17 +94,13 @@ class InBucket(InSqlite):
     """With the journal and the records in the bucket of this service."""
 
     def __init__(self, service: CountedS3) -> None:
-        super().__init__(SLOW_BUCKET)
+        super().__init__(SLOW_BUCKET, service.url)
         self._service = service
         open_checked(self.store, create_bucket=True).close()
 
     @property
     def pids(self) -> tuple[int, ...]:
         return (*super().pids, self._service.pid)
-
-    @property
-    def store(self) -> str:
-        return f"s3://{BUCKET}?endpoint={self._service.endpoint}"
 
     @property
     def journal(self) -> Sequence[str]:

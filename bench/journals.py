@@ -13,17 +13,16 @@ from typing import Final
 
 from bench.clients import percentile
 from bench.counted_s3 import JOURNAL_PUT, PUT, CountedS3
-from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row
+from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row, Run
 from bench.journal_targets import (
     AGENT,
     CONTROL_PLANE,
     DATABASE,
-    ON_A_SOCKET,
-    POSTGRESQL,
     SLOW_BUCKET,
     InBucket,
     InPostgresql,
     InSqlite,
+    postgresql,
 )
 from bench.meter import Meter
 from bench.rounds import Bench, Measured
@@ -32,7 +31,6 @@ from bench.transactions import PRODUCERS, RECORDS, commit, figures_of
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.journal.journal import Journal
 from lacuna.operating.moto import CREDENTIALS
-from tests.postgresql import PostgresqlServer, binaries
 
 DELAY_SECONDS: Final = 0.05
 #: Transactions take longer in the bucket by this factor, and percentiles need some hundreds.
@@ -63,16 +61,8 @@ def journals(bench: Bench) -> Iterator[Row]:
     os.environ.update(CREDENTIALS)
     with ExitStack() as stack:
         made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]
-        if folder := binaries():
-            server = PostgresqlServer(folder, ON_A_SOCKET)
-            stack.callback(server.stop)
-            server.start()
+        if server := stack.enter_context(postgresql()):
             made.insert(1, InPostgresql(server))
-        else:
-            print(
-                f"{POSTGRESQL} is left out, because it is not installed (apt-get install "
-                "postgresql)"
-            )
         started = Bench([stack.enter_context(target) for target in made], bench.size)
         yield from _appends(started)
         for producers in PRODUCERS:
@@ -118,28 +108,30 @@ async def _append(journal: Journal, target: Target, seconds: float, measured: Me
 
 
 def _transactions(bench: Bench, producers: int) -> Iterator[Row]:
-    topics = {
-        each.label: bench.topics(each).create(f"journals-{producers}") for each in bench.targets
-    }
+    with bench.topic_each(f"journals-{producers}") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        seconds = bench.size.transaction_seconds
-        if target.label == SLOW_BUCKET:
-            seconds *= BUCKET_TIMES
-        commits, meter = commit(target, topics[target.label], producers, seconds)
-        figures = figures_of(commits, meter)
-        thousands = len(commits) / 1000
-        cpu = {figure: meter.counted[part] for part, figure in CPU.items() if part in meter.counted}
-        figures |= {figure: each / thousands for figure, each in cpu.items()}
-        # Without that of the bucket's service.
-        figures[CPU_PER_1000] = sum(cpu.values()) / thousands
-        if JOURNAL_PUT in meter.counted:
-            for kind, figure in PUTS_PER_SECOND.items():
-                figures[figure] = meter.counted[kind] / meter.seconds
-            figures[JOURNAL_PUTS] = meter.counted[JOURNAL_PUT] / len(commits)
-        measured.add(meter, figures)
+        def run(target: Target, measured: Measured) -> None:
+            seconds = bench.size.transaction_seconds
+            if target.label == SLOW_BUCKET:
+                seconds *= BUCKET_TIMES
+            commits, meter = commit(target, topics[target.label], producers, seconds)
+            measured.add(meter, _figures(commits, meter))
 
-    def warm_up(target: Target) -> None:
-        commit(target, topics[target.label], producers, 0.0)
+        def warm_up(target: Target) -> None:
+            commit(target, topics[target.label], producers, 0.0)
 
-    yield from bench.rounds([work_of(producers)], run, warm_up=warm_up)
+        yield from bench.rounds([work_of(producers)], run, warm_up=warm_up)
+
+
+def _figures(commits: list[float], meter: Meter) -> Run:
+    figures = figures_of(commits, meter)
+    thousands = len(commits) / 1000
+    cpu = {figure: meter.counted[part] for part, figure in CPU.items() if part in meter.counted}
+    figures |= {figure: each / thousands for figure, each in cpu.items()}
+    # Without that of the bucket's service.
+    figures[CPU_PER_1000] = sum(cpu.values()) / thousands
+    if JOURNAL_PUT in meter.counted:
+        for kind, figure in PUTS_PER_SECOND.items():
+            figures[figure] = meter.counted[kind] / meter.seconds
+        figures[JOURNAL_PUTS] = meter.counted[JOURNAL_PUT] / len(commits)
+    return figures

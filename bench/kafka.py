@@ -185,10 +185,6 @@ class Kafka(Target):
                 process.wait()
         self._folder.cleanup()
 
-    def forget(self) -> bool:
-        """Does nothing, because Kafka caches records only in the page cache."""
-        return False
-
 
 class KafkaTls(Kafka):
     """A broker whose clients connect by TLS."""
@@ -198,22 +194,15 @@ class KafkaTls(Kafka):
         self.settings = f"{self.settings}, over TLS 1.3"
         self._protocol = "SSL"
 
-    @property
-    def client(self) -> Mapping[str, str]:
-        return {
-            **super().client,
-            "security.protocol": "SSL",
-            "ssl.ca.location": self._authority.path,
-        }
-
     def start(self) -> None:
         self._certificates = tempfile.TemporaryDirectory(prefix="kafka-bench-tls-")
         folder = Path(self._certificates.name)
-        self._authority = Authority(folder)
-        own = self._authority.issue("kafka")
+        authority = Authority(folder)
+        self.authority = authority.path
+        own = authority.issue("kafka")
         keystore = folder / "keystore.pem"
         keystore.write_text(Path(own.key).read_text() + Path(own.certificate).read_text())
-        stores = {"keystore": keystore, "truststore": self._authority.path}
+        stores = {"keystore": keystore, "truststore": self.authority}
         for store, path in stores.items():
             self._properties |= {f"ssl.{store}.type": "PEM", f"ssl.{store}.location": str(path)}
         super().start()

@@ -1,7 +1,7 @@
 """Lacuna as a target: `lacuna up`, or a control plane and an agent in separate processes."""
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench.processes import Process
@@ -82,18 +82,11 @@ class LacunaTls(Lacuna):
         super().__init__(label=label)
         self.settings = "lacuna up over TLS 1.3; fsync before every acknowledgement"
 
-    @property
-    def client(self) -> Mapping[str, str]:
-        return {
-            **super().client,
-            "security.protocol": "SSL",
-            "ssl.ca.location": self._authority.path,
-        }
-
     def start(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="lacuna-bench-")
-        self._authority = Authority(self.data)
-        own = self._authority.issue("lacuna")
+        authority = Authority(self.data)
+        self.authority = authority.path
+        own = authority.issue("lacuna")
         self._options = [f"--tls-cert={own.certificate}", f"--tls-key={own.key}"]
         self._run()
 
@@ -104,13 +97,18 @@ class LacunaTls(Lacuna):
 class LacunaGrpc(Lacuna):
     """`lacuna controlplane` and this many `lacuna agent`, connected by gRPC over TCP; `options` are the agents'.
 
-    Clients bootstrap from the first agent.
+    Clients bootstrap from the first agent. The records are in the store at the URL `store`, or in the data folder.
     """
 
     def __init__(
-        self, options: Sequence[str] = (), label: str = "lacuna grpc", agents: int = 1
+        self,
+        options: Sequence[str] = (),
+        label: str = "lacuna grpc",
+        agents: int = 1,
+        store: str = "",
     ) -> None:
         super().__init__(options, label)
+        self._store = store
         several = f"{agents} × " if agents > 1 else ""
         self.settings = " ".join([f"lacuna controlplane + {several}lacuna agent", *options])
         self._listens = ["127.0.0.1:0"] * agents
@@ -123,7 +121,7 @@ class LacunaGrpc(Lacuna):
     @property
     def store(self) -> str:
         """The URL of the store while the server runs."""
-        return f"file://{self.data / 'objects'}"
+        return self._store or f"file://{self.data / 'objects'}"
 
     @property
     def journal(self) -> Sequence[str]:

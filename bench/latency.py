@@ -4,6 +4,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
@@ -16,21 +17,19 @@ from bench.rounds import Bench, Measured
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Target
 
 RATE = 100
+STAMP = struct.Struct("<q")
 WORK = f"end to end at {RATE}/s"
 
 
 def latency(bench: Bench) -> Iterator[Row]:
     """Measures end-to-end latency on each target in turn, and yields a row for each."""
-    topics = {each.label: bench.topics(each).create("latency") for each in bench.targets}
+    count = int(bench.size.latency_seconds * RATE)
+    with bench.topic_each("latency") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        measure_latency(
-            target, topics[target.label], int(bench.size.latency_seconds * RATE), measured
-        )
+        def run(target: Target, measured: Measured) -> None:
+            measure_latency(target, topics[target.label], count, measured)
 
-    yield from bench.rounds([WORK], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([WORK], run)
 
 
 def measure_latency(
@@ -52,7 +51,7 @@ def measure_latency(
     with Threads(work, 1, ready) as threads:
         ready.wait(TIMEOUT_SECONDS)
         with Meter(target) as meter:
-            _send(target, topic, total)
+            send_stamped(producer(target, linger_ms=0), topic, total, RATE)
             threads.join()
     kept = milliseconds[warm_up:]
     figures = {
@@ -63,15 +62,16 @@ def measure_latency(
     measured.add(meter, figures)
 
 
-def _send(target: Target, topic: str, total: int) -> None:
-    client = producer(target, linger_ms=0)
-    started = time.perf_counter()
+def send_stamped(client: Any, topic: str, total: int, rate: int) -> float:
+    """Sends records that begin with `STAMP`, the ns when they are sent, `rate` a second. Returns when the first was."""
+    began = time.perf_counter()
     for index in range(total):
-        while (remaining := started + index / RATE - time.perf_counter()) > 0:
+        while (remaining := began + index / rate - time.perf_counter()) > 0:
             client.poll(min(remaining, 0.005))
-        value = struct.pack("<q", time.perf_counter_ns()) + POOL[index % len(POOL)][8:]
+        value = STAMP.pack(time.perf_counter_ns()) + POOL[index % len(POOL)][STAMP.size :]
         client.produce(topic, value, partition=index % PARTITIONS)
     flush(client)
+    return began
 
 
 def _receive(
@@ -95,7 +95,7 @@ def _receive(
             value = message.value() if message is not None and message.error() is None else None
             if value is None:
                 raise BenchError(f"record {received} of {total} did not arrive")
-            (sent_ns,) = struct.unpack_from("<q", value)
+            (sent_ns,) = STAMP.unpack_from(value)
             milliseconds.append((time.perf_counter_ns() - sent_ns) / 1e6)
     finally:
         client.close()

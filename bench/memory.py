@@ -8,15 +8,13 @@ with a server whose log is empty.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
-
 from bench.clients import Threads, fill
 from bench.fetches import Fetcher
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.lacuna import Lacuna
 from bench.meter import process_tree, resident_bytes
 from bench.prepared import Prepared
-from bench.reading import CONSUMER, TUNED, consume, end_offset
+from bench.reading import TUNED, consume, end_offsets
 from bench.rounds import Bench
 from bench.target import PARTITIONS, Topics
 
@@ -78,13 +76,7 @@ def _control_plane(transactions: int, *, one_in: int) -> Run:
 
 def watch_all(server: Lacuna, topic: str) -> list[int]:
     """Makes the agent load its view of every partition; returns their high watermarks."""
-    client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
-    try:
-        ends = [
-            end_offset(client, TopicPartition(topic, partition)) for partition in range(PARTITIONS)
-        ]
-    finally:
-        client.close()
+    ends = end_offsets(server, topic)
     with Fetcher(server.bootstrap) as fetcher:  # at the ends, so that no object is read
         fetcher.fetch(topic, dict(enumerate(ends)))
     return ends

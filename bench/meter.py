@@ -2,10 +2,9 @@
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from bench.target import Target
@@ -73,27 +72,21 @@ def read_bytes(pids: Iterable[int]) -> int:
     This is `rchar` of /proc/PID/io. A consumer sends little, so during its reads this is what the server reads from its
     store.
     """
-    total = 0
-    for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/io").read_text().splitlines()
-        except _GONE:
-            continue
-        total += int(dict(line.split(": ") for line in lines)["rchar"])
-    return total
+    return sum(int(line.split()[1]) for line in _lines(pids, "io", "rchar:"))
 
 
 def resident_bytes(pids: Iterable[int], *, peak: bool = False) -> int:
     """The resident memory of these processes in bytes; with `peak`, the sum of the most that each has ever held."""
     name = "VmHWM:" if peak else "VmRSS:"
-    total = 0
+    return sum(int(line.split()[1]) * 1024 for line in _lines(pids, "status", name))
+
+
+def _lines(pids: Iterable[int], file: str, start: str) -> Iterator[str]:
+    """Yields the lines of these processes' files in /proc that begin with `start`."""
     for pid in pids:
-        try:
-            lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-        except _GONE:
-            continue
-        total += sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
-    return total
+        with suppress(*_GONE):
+            lines = Path(f"/proc/{pid}/{file}").read_text().splitlines()
+            yield from (line for line in lines if line.startswith(start))
 
 
 def machine_ticks() -> tuple[int, int]:
@@ -131,12 +124,7 @@ class Meter:
         self._started = time.perf_counter()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.seconds = time.perf_counter() - self._started
         busy, everything = machine_ticks()
         own = time.process_time() - self._own

@@ -32,25 +32,13 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta, SegmentId
 from lacuna.controlplane.v1.transactions_pb2 import AddPartitionsToTxn, EndTxn, InitProducerId
+from tests.agent.harness import NoFeed
 
 RECORDS = 3
 BATCH_BYTES = 3_200
 APPEND_RECORDS = 3_000
 TIMEOUT_MS = 900_000
 STEPS = ("decide", "replay", "serialize", "changes", "views")
-
-
-class _Feed:
-    """The feed of views that `Plane` updates by itself."""
-
-    def want(self, view: PartitionView) -> None:
-        """Does nothing."""
-
-    def want_cluster(self) -> None:
-        """Does nothing."""
-
-    def note_use(self, view: PartitionView) -> None:
-        """Does nothing."""
 
 
 class Producer:
@@ -93,21 +81,15 @@ class Plane:
 
     def watch(self, topic_id: bytes, partition: int) -> PartitionView:
         """A view of a partition as an agent has it, which later commands keep current."""
-        view = PartitionView(topic_id, partition, _Feed())
+        view = PartitionView(topic_id, partition, NoFeed())
         view.apply(self.state.watch((topic_id, partition)))
         self.views[topic_id, partition] = view
         return view
 
     def producer(self, transactional_id: str) -> Producer:
         """Initializes a producer with a new transactional id."""
-        wanted = InitProducerId(
-            has_transactional_id=True,
-            transactional_id=transactional_id,
-            transaction_timeout_ms=TIMEOUT_MS,
-            producer_id=-1,
-            producer_epoch=-1,
-        )
-        made = self.do("init", Command(init_producer_id=wanted)).producer_id_initialized
+        reply = self.do("init", initialize(transactional_id, TIMEOUT_MS))
+        made = reply.producer_id_initialized
         return Producer(transactional_id, made.producer_id, made.producer_epoch)
 
     def begin(self, producer: Producer, topic_id: bytes, partitions: Sequence[int]) -> None:
@@ -209,6 +191,18 @@ class Plane:
     def _new_id(self) -> bytes:
         self._ids += 1
         return self._ids.to_bytes(16, "big")
+
+
+def initialize(transactional_id: str, timeout_ms: int) -> Command:
+    """The command that gives a new producer of an id its producer id."""
+    wanted = InitProducerId(
+        has_transactional_id=True,
+        transactional_id=transactional_id,
+        transaction_timeout_ms=timeout_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+    )
+    return Command(init_producer_id=wanted)
 
 
 def small_transactions(

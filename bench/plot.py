@@ -5,7 +5,8 @@ committed record, over the wire and out of the store. The colours stand out from
 background is transparent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +57,24 @@ TITLE: dict[str, Any] = {"loc": "left", "color": INK, "fontweight": "bold", "pad
 Curve = list[tuple[int, Spread]]
 
 
+@contextmanager
+def picture(path: Path, height: float, h_pad: float = 0.16) -> Iterator[Picture]:
+    """A picture, `height` inches high, that is written after the block, in the format given by the suffix of `path`."""
+    with mpl.rc_context(STYLE):
+        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=h_pad)
+        made = Picture(figsize=(11, height), layout=layout)
+        yield made
+        metadata = {"Date": None} if path.suffix == ".svg" else {}
+        made.savefig(path, transparent=True, metadata=metadata, dpi=160)
+
+
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture in the format given by the suffix of `path`. Raises ValueError if rows are missing."""
+    """Writes the picture to `path`. Raises ValueError if rows are missing."""
     shares = _shares(results)
     if len(shares) < 3:
         raise ValueError("the picture needs the section aborts: run it")
-    with mpl.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.12)
-        picture = Picture(figsize=(11, 4.3), layout=layout)
-        rates, moved = picture.subplots(1, 2)
+    with picture(path, 4.3, h_pad=0.12) as whole:
+        rates, moved = whole.subplots(1, 2)
         _draw_rates(rates, results, shares)
         _draw_bytes(moved, results, shares)
         for axes in (rates, moved):
@@ -74,8 +84,6 @@ def draw(results: Results, path: Path) -> None:
             axes.set_xlabel("aborted records in the log, %", labelpad=6)
             axes.tick_params(length=0)
             axes.spines["left"].set_visible(False)
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
-        picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
 
 
 def _shares(results: Results) -> list[int]:

@@ -42,7 +42,6 @@ class Consumed:
     meter: Meter
     records: int = 0
     last_record_seconds: float = 0.0
-    end_seconds: float = 0.0
     received_bytes: int = 0
     positions: tuple[int, ...] = ()
 
@@ -106,6 +105,15 @@ def end_offset(client: Consumer, partition: TopicPartition) -> int:
                 raise
 
 
+def end_offsets(target: Target, topic: str) -> list[int]:
+    """The high watermarks of a topic's first PARTITIONS partitions."""
+    client = Consumer({**target.client, **CONSUMER})
+    try:
+        return [end_offset(client, TopicPartition(topic, index)) for index in range(PARTITIONS)]
+    finally:
+        client.close()
+
+
 def _read_to_ends(client: Any, consumed: Consumed) -> Consumed:
     ended: set[int] = set()
     started = last_progress = time.perf_counter()
@@ -128,7 +136,6 @@ def _read_to_ends(client: Any, consumed: Consumed) -> Consumed:
             last_progress = now
         elif now - last_progress > STALL_SECONDS:
             raise BenchError(f"the consumer received nothing more after {consumed.records} records")
-    consumed.end_seconds = time.perf_counter() - started
     return consumed
 
 

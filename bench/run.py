@@ -60,8 +60,7 @@ SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 
 
 def main() -> None:
-    """Entry point of `python -m bench.run`."""
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end)
     arguments = _arguments()
     out = arguments.out
     before = Results.load(KEPT if arguments.size == FULL.name else out)
@@ -86,12 +85,14 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
     size = SIZES[arguments.size]
     started = time.monotonic()
     earlier = {name: results.facts.get(name, {}) for name in ("measured", "targets")}
-    results.facts = {"started": _now(), **earlier, "failures": {}}
+    results.facts = {"started": now(), **earlier, "failures": {}}
     results.facts["speeds"] = machine.speeds()
     results.facts["machine"] = machine.machine(results.facts["speeds"])
     results.facts["versions"] = machine.versions()
     results.facts["clients"] = machine.client_settings()
-    _print_facts(results)
+    print_facts(results, "machine", "versions")
+    for name, settings in results.facts["clients"].items():
+        print(f"{name}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
     alone = [name for name in arguments.sections if not SECTIONS[name].targets]
     with ExitStack() as stack:
         targets = list(_start(stack, arguments))
@@ -111,25 +112,30 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
 
 
 def _measure(name: str, bench: Bench, results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     section = SECTIONS[name]
+    take(name, section.run(bench.among(section.targets)), results)
+
+
+def take(name: str, rows: Iterator[Row], results: Results) -> None:
+    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     results.sections.pop(name, None)
     try:
-        for row in section.run(bench.among(section.targets)):
+        for row in rows:
             results.sections.setdefault(name, []).append(row)
     except (BenchError, KafkaException, OSError, BrokenBarrierError) as error:
         results.facts["failures"][name] = str(error) or type(error).__name__
         print(f"\nFAILED  {name}: {results.facts['failures'][name]}")
     if name in results.sections:
-        results.facts["measured"][name] = _now()
+        results.facts["measured"][name] = now()
         _print_section(name, results.sections[name])
 
 
-def _now() -> str:
+def now() -> str:
+    """The time in UTC, as pages and files show it."""
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
-def _end(number: int, frame: object) -> None:
+def end(number: int, frame: object) -> None:
     """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
     raise SystemExit(128 + number)
 
@@ -202,12 +208,11 @@ def _start(stack: ExitStack, arguments: argparse.Namespace) -> Iterator[Target]:
         yield Foreign(arguments.bootstrap, arguments.server_pid, arguments.label)
 
 
-def _print_facts(results: Results) -> None:
-    for group in ("machine", "versions"):
+def print_facts(results: Results, *groups: str) -> None:
+    """Prints these groups of facts, a fact a line."""
+    for group in groups:
         for name, value in results.facts[group].items():
-            print(f"{name}: {value}")
-    for name, settings in results.facts["clients"].items():
-        print(f"{name}: {', '.join(f'{key}={value}' for key, value in settings.items())}")
+            print(f"{name}: {value}", flush=True)
 
 
 def _print_section(name: str, rows: Sequence[Row]) -> None:

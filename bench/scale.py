@@ -12,18 +12,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from statistics import median
 
-from confluent_kafka import Consumer, TopicPartition
-
-from bench.clients import fill, flush, produce, producer
+from bench.clients import fill, flush, producer
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
 from bench.lacuna import Lacuna, LacunaGrpc
 from bench.meter import Meter
 from bench.plane import STEPS, Plane, small_transactions
 from bench.prepared import Prepared
-from bench.reading import CONSUMER, end_offset
+from bench.reading import end_offsets
 from bench.rounds import Bench
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
+from bench.transactions import transact
 from lacuna.agent.fetch.plan import plan_fetch
 from lacuna.controlplane.client.views import PartitionView
 
@@ -43,7 +42,6 @@ PLAN = "plan of 1 MiB"
 PLAN_BYTES = 1 << 20
 PLANS = 200
 PLAN_TIME = {place: Figure(f"{place} µs", Better.LESS) for place in ("start", "middle", "end")}
-RECORDS = 10
 WARM_UPS = 20
 PARTS = 5
 COMMANDS = ("AddPartitionsToTxn", "CommitSegment, 4", "EndTxn, commit", "EndTxn, abort")
@@ -79,18 +77,6 @@ AMOUNTS = {
 }
 
 
-class Agents(LacunaGrpc):
-    """A control plane and several agents, with the records in the store at `store`, if given."""
-
-    def __init__(self, agents: int, options: Sequence[str] = (), store: str = "") -> None:
-        super().__init__(options, "lacuna", agents)
-        self._store = store
-
-    @property
-    def store(self) -> str:
-        return self._store or super().store
-
-
 def work_of(kind: str, size: int) -> str:
     """The name of the row for this size of this kind, for example `1,000 partitions`."""
     return f"{size:,} {kind}"
@@ -117,7 +103,7 @@ def _workers(bench: Bench, size: int, seconds: float) -> Run:
 
 
 def _agents(bench: Bench, size: int, seconds: float) -> Run:
-    with Agents(size) as server:
+    with LacunaGrpc(agents=size) as server:
         return _measure(bench, server, Topics(server).create("scale"), seconds)
 
 
@@ -170,10 +156,10 @@ def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
     client = producer(server, transactional_id=f"{topic}-writer")
     client.init_transactions(TIMEOUT_SECONDS)
     for _ in range(WARM_UPS):
-        _transaction(client, topic)
+        transact(client, topic)
     Bench([server], bench.size).rest()
-    transaction_cpu = _by_request(server, seconds, lambda: _transaction(client, topic))
-    offset = _end(server, topic) - 1
+    transaction_cpu = _by_request(server, seconds, lambda: transact(client, topic))
+    offset = end_offsets(server, topic)[0] - 1
     with Fetcher(server.bootstrap) as fetcher:
 
         def fetch() -> None:
@@ -186,14 +172,7 @@ def _measure(bench: Bench, server: Lacuna, topic: str, seconds: float) -> Run:
     return {TRANSACTION_CPU: transaction_cpu, FETCH_CPU: fetch_cpu}
 
 
-def _transaction(client: object, topic: str) -> None:
-    client.begin_transaction()  # type: ignore[attr-defined]
-    for index in range(RECORDS):
-        produce(client, topic, index)
-    client.commit_transaction(TIMEOUT_SECONDS)  # type: ignore[attr-defined]
-
-
-def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> float:
+def _by_request(server: Lacuna, seconds: float, request: Callable[[], object]) -> float:
     """The server's CPU microseconds per request: the median of several parts, so that other load affects only one."""
     by_part = []
     for _ in range(PARTS):
@@ -205,14 +184,6 @@ def _by_request(server: Lacuna, seconds: float, request: Callable[[], None]) -> 
                 count += 1
         by_part.append(meter.server_cpu_seconds / count * 1e6)
     return median(by_part)
-
-
-def _end(server: Lacuna, topic: str) -> int:
-    client = Consumer({"bootstrap.servers": server.bootstrap, **CONSUMER})
-    try:
-        return end_offset(client, TopicPartition(topic, 0))
-    finally:
-        client.close()
 
 
 def _state_machine(sizes: Sequence[int]) -> Iterator[Row]:

@@ -9,13 +9,10 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
-from matplotlib.figure import Figure as Picture
-from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter
 
 from bench.figures import Figure
-from bench.plot import INK, STYLE, TITLE
+from bench.plot import INK, TITLE, picture
 from bench.results import Results
 from bench.scale import (
     AGENTS,
@@ -43,13 +40,11 @@ Curve = list[tuple[int, float]]
 
 
 def draw(results: Results, path: Path) -> None:
-    """Writes the picture in the format given by the suffix of `path`. Raises ValueError if rows are missing."""
+    """Writes the picture to `path`. Raises ValueError if rows are missing."""
     amount = AMOUNTS[results.size]
     kinds = [kind for kind in PANELS if len(amount.sizes.get(kind, ())) > 1]
-    with mpl.rc_context(STYLE):
-        layout = ConstrainedLayoutEngine(w_pad=0.16, h_pad=0.16)
-        picture = Picture(figsize=(11, 6.4), layout=layout)
-        *panels, last = picture.subplots(2, 3).flat
+    with picture(path, 6.4) as whole:
+        *panels, last = whole.subplots(2, 3).flat
         for axes, kind in zip_longest(panels, kinds):
             axes.set_visible(kind is not None)
             if kind is not None:
@@ -67,8 +62,6 @@ def draw(results: Results, path: Path) -> None:
             for command, colour in STEP_COLOURS.items()
         }
         _panel(last, "Control plane µs, over extents a partition", steps)
-        metadata = {"Date": None} if path.suffix == ".svg" else {}
-        picture.savefig(path, transparent=True, metadata=metadata, dpi=160)
 
 
 def _curve(

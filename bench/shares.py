@@ -16,24 +16,8 @@ from bench.meter import Meter
 from bench.rounds import Bench, Measured
 from bench.target import TIMEOUT_SECONDS, Target
 from lacuna.operating.kafka import Agents, KafkaConnection
+from lacuna.wire.messages import configs, groups, share_groups
 from lacuna.wire.messages import share_records as wire
-from lacuna.wire.messages.configs import (
-    INCREMENTAL_ALTER_CONFIGS_REQUEST,
-    INCREMENTAL_ALTER_CONFIGS_RESPONSE,
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
-from lacuna.wire.messages.groups import (
-    FIND_COORDINATOR_REQUEST,
-    FIND_COORDINATOR_RESPONSE,
-    FindCoordinatorRequest,
-)
-from lacuna.wire.messages.share_groups import (
-    SHARE_GROUP_HEARTBEAT_REQUEST,
-    SHARE_GROUP_HEARTBEAT_RESPONSE,
-    ShareGroupHeartbeatRequest,
-)
 
 MEMBERS = (1, 8)
 _AT_ONCE = 500
@@ -49,17 +33,15 @@ def work_of(members: int) -> str:
 def shares(bench: Bench) -> Iterator[Row]:
     """Lets groups of 1 and 8 members accept all records of a topic on each target, and yields their rows."""
     count = bench.size.records
-    topics = {each.label: bench.topics(each).create("shares") for each in bench.targets}
-    for target in bench.targets:
-        fill(target, topics[target.label], count)
+    with bench.topic_each("shares") as topics:
+        for target in bench.targets:
+            fill(target, topics[target.label], count)
 
-    def run(target: Target, measured: Measured) -> None:
-        for members in MEMBERS:
-            _measure(target, topics[target.label], count, members, measured)
+        def run(target: Target, measured: Measured) -> None:
+            for members in MEMBERS:
+                _measure(target, topics[target.label], count, members, measured)
 
-    yield from bench.rounds([work_of(each) for each in MEMBERS], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([work_of(each) for each in MEMBERS], run)
 
 
 def _measure(target: Target, topic: str, count: int, members: int, measured: Measured) -> None:
@@ -85,22 +67,22 @@ def _measure(target: Target, topic: str, count: int, members: int, measured: Mea
 
 async def _prepare(target: Target, group: str) -> None:
     """Let the group begin at the first record, and let the server find its coordinator."""
-    config = AlterableConfig("share.auto.offset.reset", 0, "earliest")
-    resource = AlterConfigsResource(_GROUP, group, [config])
+    config = configs.AlterableConfig("share.auto.offset.reset", 0, "earliest")
+    resource = configs.AlterConfigsResource(_GROUP, group, [config])
     async with KafkaConnection(Agents(target.bootstrap)) as connection:
         await connection.ask(
-            INCREMENTAL_ALTER_CONFIGS_REQUEST,
-            INCREMENTAL_ALTER_CONFIGS_RESPONSE,
+            configs.INCREMENTAL_ALTER_CONFIGS_REQUEST,
+            configs.INCREMENTAL_ALTER_CONFIGS_RESPONSE,
             1,
-            IncrementalAlterConfigsRequest([resource]),
+            configs.IncrementalAlterConfigsRequest([resource]),
         )
         deadline = time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             answer = await connection.ask(
-                FIND_COORDINATOR_REQUEST,
-                FIND_COORDINATOR_RESPONSE,
+                groups.FIND_COORDINATOR_REQUEST,
+                groups.FIND_COORDINATOR_RESPONSE,
                 4,
-                FindCoordinatorRequest(key_type=0, coordinator_keys=[group]),
+                groups.FindCoordinatorRequest(key_type=0, coordinator_keys=[group]),
             )
             if not answer.coordinators[0].error_code:
                 return
@@ -136,10 +118,10 @@ class _Member:
         epoch, deadline = 0, time.monotonic() + TIMEOUT_SECONDS
         while time.monotonic() < deadline:
             answer = await connection.ask(
-                SHARE_GROUP_HEARTBEAT_REQUEST,
-                SHARE_GROUP_HEARTBEAT_RESPONSE,
+                share_groups.SHARE_GROUP_HEARTBEAT_REQUEST,
+                share_groups.SHARE_GROUP_HEARTBEAT_RESPONSE,
                 1,
-                ShareGroupHeartbeatRequest(
+                share_groups.ShareGroupHeartbeatRequest(
                     self._group,
                     self._member_id,
                     epoch,

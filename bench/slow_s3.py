@@ -19,7 +19,6 @@ import sys
 from asyncio import IncompleteReadError, StreamReader, StreamWriter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, Self
 from urllib.parse import urlsplit
 
@@ -80,12 +79,7 @@ class SlowS3:
         self.endpoint = self._process.value
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self._process.stop()
 
     @property

@@ -18,7 +18,7 @@ from typing import Final
 
 from bench import BenchError
 from bench.figures import Better, Figure, Row, Run
-from bench.journal_targets import ON_A_SOCKET, POSTGRESQL
+from bench.journal_targets import POSTGRESQL, postgresql
 from bench.lacuna import CONTROL_READY
 from bench.meter import cpu_seconds
 from bench.plane import APPEND_RECORDS, Plane, small_transactions
@@ -34,7 +34,6 @@ from lacuna.logstore.objects import bucket_url
 from lacuna.operating.journals import SharedJournalOptions, journal_source, journal_target
 from lacuna.operating.moto import CREDENTIALS, MotoServer
 from lacuna.operating.stores import open_checked
-from tests.postgresql import PostgresqlServer, binaries
 
 BUCKET: Final = "bucket"
 LEASE_SECONDS: Final = 3.0
@@ -87,16 +86,11 @@ def standby(bench: Bench) -> Iterator[Row]:
 
 def _pairs_of_places(stack: ExitStack) -> Iterator[tuple[Place, Place]]:
     """Two places of each kind, since a control plane that has led a journal has written to it."""
-    if folder := binaries():
-        server = PostgresqlServer(folder, ON_A_SOCKET)
-        stack.callback(server.stop)
-        server.start()
+    if server := stack.enter_context(postgresql()):
         one, other = (
             Place(POSTGRESQL, server.make_database(name), "") for name in ("one", "other")
         )
         yield one, other
-    else:
-        print(f"{POSTGRESQL} is left out, because it is not installed (apt-get install postgresql)")
     endpoint = stack.enter_context(MotoServer()).endpoint
     urls = [bucket_url(f"standby/{name}", endpoint=endpoint) for name in ("one", "other")]
     open_checked(urls[0], create_bucket=True).close()

@@ -28,28 +28,26 @@ def work_of(records: int) -> str:
 def tail(bench: Bench) -> Iterator[Row]:
     """Measures reading past an aborted tail on each target in turn, and yields a row for each."""
     records = bench.size.tail_records
-    topics = {}
-    starts = {}
-    for target in bench.targets:
-        topic = topics[target.label] = bench.topics(target).create("tail")
-        committed = write(target, topic, COMMITTED_TRANSACTIONS, 0)
-        consumed = consume(target, topic)
-        consumed.check(committed)
-        starts[target.label] = consumed.positions
-        if write(target, topic, records // RECORDS, 100):
-            raise BenchError(
-                "records of the tail were committed, although the tail should be aborted"
-            )
+    with bench.topic_each("tail") as topics:
+        starts = {each.label: _write(each, topics[each.label], records) for each in bench.targets}
 
-    def run(target: Target, measured: Measured) -> None:
-        warm = bench.forget(target)
-        with Fetcher(target.bootstrap) as fetcher:
-            fetcher.fetch(warm, {0: 0})  # so that the server has also served this version of Fetch
-            _measure(fetcher, target, topics[target.label], starts[target.label], measured)
+        def run(target: Target, measured: Measured) -> None:
+            warm = bench.forget(target)
+            with Fetcher(target.bootstrap) as fetcher:
+                fetcher.fetch(warm, {0: 0})  # so that the server has also served this version of it
+                _measure(fetcher, target, topics[target.label], starts[target.label], measured)
 
-    yield from bench.rounds([work_of(records)], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([work_of(records)], run)
+
+
+def _write(target: Target, topic: str, records: int) -> tuple[int, ...]:
+    """Writes committed records and a tail. Returns the offset at which the tail begins, for each partition."""
+    committed = write(target, topic, COMMITTED_TRANSACTIONS, 0)
+    consumed = consume(target, topic)
+    consumed.check(committed)
+    if write(target, topic, records // RECORDS, 100):
+        raise BenchError("records of the tail were committed, although the tail should be aborted")
+    return consumed.positions
 
 
 def _measure(

@@ -3,7 +3,6 @@
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Self
 
 from confluent_kafka import KafkaException
@@ -21,12 +20,13 @@ class Target(ABC):
     """A server, as a context manager. It is started on entry; on exit, it is ended and its data is deleted.
 
     `label` names it in tables; `settings` describes how it runs. `warms_slowly`: it may become faster for a long time,
-    as a JVM does.
+    as a JVM does. `authority` is the path of the certificate that clients trust, if they connect by TLS.
     """
 
     label: str
     settings: str = ""
     warms_slowly: bool = False
+    authority: str = ""
 
     @property
     @abstractmethod
@@ -41,7 +41,8 @@ class Target(ABC):
     @property
     def client(self) -> Mapping[str, str]:
         """The settings with which librdkafka connects."""
-        return {"bootstrap.servers": self.bootstrap}
+        tls = {"security.protocol": "SSL", "ssl.ca.location": self.authority}
+        return {"bootstrap.servers": self.bootstrap, **(tls if self.authority else {})}
 
     def counts(self) -> Mapping[str, float]:
         """The server's own counts of its work since it started, by name; `Meter` takes the difference."""
@@ -55,24 +56,19 @@ class Target(ABC):
     def stop(self) -> None:
         """Ends the server and deletes its data."""
 
-    @abstractmethod
     def forget(self) -> bool:
-        """Empties the server's own cache of records, so that the next read goes to its store.
+        """Empties the server's own cache of records, if it has one, so that the next read goes to its store.
 
         Returns whether the server had to be restarted for that. The operating system's page cache stays warm, for all
         targets.
         """
+        return False
 
     def __enter__(self) -> Self:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        exception_type: type[BaseException] | None,
-        exception: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         self.stop()
 
 
@@ -100,10 +96,6 @@ class Foreign(Target):
 
     def stop(self) -> None:
         """Does nothing, so the server keeps running."""
-
-    def forget(self) -> bool:
-        """Does nothing, because the server's cache cannot be emptied from here."""
-        return False
 
 
 def is_foreign(target: Target) -> bool:
@@ -166,7 +158,3 @@ class Bare(Target):
 
     def stop(self) -> None:
         self._process.stop()
-
-    def forget(self) -> bool:
-        """Does nothing, because it has no other copy of its data."""
-        return False

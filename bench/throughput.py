@@ -6,7 +6,7 @@ once with a larger queue ("tuned").
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from bench.clients import RECORD_BYTES, Deliveries, flush, produce, ready_producer
+from bench.clients import RECORD_BYTES, produce_all, ready_producer
 from bench.figures import BUSIEST, CPU_PER_GIB, GIBIBYTE, MEGABYTE, THROUGHPUT, Row, Run
 from bench.meter import Meter
 from bench.reading import TUNED, consume
@@ -65,12 +65,8 @@ def _produce_and_read(
 ) -> None:
     topic = bench.topics(target).create(f"produce-{codec}")
     client = ready_producer(target, topic, compression_type=codec)
-    deliveries = Deliveries()
     with Meter(target) as meter:
-        for index in range(records):
-            produce(client, topic, index, deliveries)
-        flush(client)
-    deliveries.check(records)
+        produce_all(client, topic, records)
     measured.add(meter, _figures(meter, records, meter.seconds))
     for settings in consumers.values():
         bench.forget(target)

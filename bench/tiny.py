@@ -5,8 +5,9 @@ before Lacuna begins to merge them.
 """
 
 from collections.abc import Iterator
+from functools import partial
 
-from bench.clients import TINY, Deliveries, fill, flush, produce, ready_producer
+from bench.clients import TINY, fill, produce_all, ready_producer
 from bench.figures import (
     BUSIEST,
     CPU_PER_1000,
@@ -31,35 +32,26 @@ READ_AGAIN = "read 1-record batches, again"
 
 def tiny(bench: Bench) -> Iterator[Row]:
     """Yields rows for producing, for the first read, and for the second read."""
-    topics = {}
-    for target in bench.targets:
-        topics[target.label] = bench.topics(target).create("tiny")
-        fill(target, topics[target.label], bench.size.tiny_records, TINY, **ONE_A_REQUEST)
+    records = bench.size.tiny_records
+    with bench.topic_each("tiny") as topics:
+        for target in bench.targets:
+            fill(target, topics[target.label], records, TINY, **ONE_A_REQUEST)
 
-    def run_produce(target: Target, measured: Measured) -> None:
-        _produce(bench, target, measured)
+        def read(target: Target, measured: Measured) -> None:
+            bench.forget(target)
+            for _ in range(2):
+                _read(target, topics[target.label], records, measured)
 
-    def run_read(target: Target, measured: Measured) -> None:
-        bench.forget(target)
-        for _ in range(2):
-            _read(target, topics[target.label], bench.size.tiny_records, measured)
-
-    yield from bench.rounds([READ, READ_AGAIN], run_read)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
-    yield from bench.rounds([PRODUCE], run_produce)
+        yield from bench.rounds([READ, READ_AGAIN], read)
+    yield from bench.rounds([PRODUCE], partial(_produce, bench))
 
 
 def _produce(bench: Bench, target: Target, measured: Measured) -> None:
     topic = bench.topics(target).create("tiny-produce")
     client = ready_producer(target, topic, TINY, **ONE_A_REQUEST)
     requests = bench.size.tiny_requests
-    deliveries = Deliveries()
     with Meter(target) as meter:
-        for index in range(requests):
-            produce(client, topic, index, deliveries, TINY)
-        flush(client)
-    deliveries.check(requests)
+        produce_all(client, topic, requests, TINY)
     figures = {
         REQUESTS: requests / meter.seconds,
         CPU_PER_1000: meter.server_cpu_seconds / requests * 1000,

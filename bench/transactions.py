@@ -27,24 +27,18 @@ def work_of(producers: int) -> str:
 def transactions(bench: Bench) -> Iterator[Row]:
     """Yields a row per number of producers and target."""
     for producers in PRODUCERS:
-        topics = {
-            each.label: bench.topics(each).create(f"transactions-{producers}")
-            for each in bench.targets
-        }
+        yield from _of(bench, producers)
 
-        def run(
-            target: Target,
-            measured: Measured,
-            producers: int = producers,
-            topics: dict[str, str] = topics,
-        ) -> None:
+
+def _of(bench: Bench, producers: int) -> list[Row]:
+    with bench.topic_each(f"transactions-{producers}") as topics:
+
+        def run(target: Target, measured: Measured) -> None:
             seconds = bench.size.transaction_seconds
             commits, meter = commit(target, topics[target.label], producers, seconds)
             measured.add(meter, figures_of(commits, meter))
 
-        yield from bench.rounds([work_of(producers)], run)
-        for target in bench.targets:
-            bench.topics(target).drop(topics[target.label])
+        return bench.rounds([work_of(producers)], run)
 
 
 def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[list[float], Meter]:
@@ -60,12 +54,12 @@ def commit(target: Target, topic: str, producers: int, seconds: float) -> tuple[
         client = producer(target, transactional_id=f"{stem}-{number}")
         client.init_transactions(TIMEOUT_SECONDS)
         for _ in range(WARM_UP_TRANSACTIONS):
-            _transaction(client, topic, 0)
+            transact(client, topic)
         ready.wait(TIMEOUT_SECONDS)
         end = time.perf_counter() + seconds
         count = 0
         while time.perf_counter() < end:
-            commits.append(_transaction(client, topic, count * RECORDS))
+            commits.append(transact(client, topic, count * RECORDS))
             count += 1
 
     with Threads(loop, producers, ready) as threads:
@@ -85,7 +79,7 @@ def figures_of(commits: list[float], meter: Meter) -> Run:
     }
 
 
-def _transaction(client: Any, topic: str, first: int) -> float:
+def transact(client: Any, topic: str, first: int = 0) -> float:
     """Commits one transaction. Returns how many seconds commit_transaction took."""
     client.begin_transaction()
     for index in range(first, first + RECORDS):

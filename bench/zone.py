@@ -10,27 +10,24 @@ the zone run, with cold caches, and ten consumers read everything at the same ti
 """
 
 import os
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench import BenchError
-from bench.clients import POOL, POOL_SIZE, Deliveries, flush, ready_producer
-from bench.costs import CREDENTIALS
-from bench.counted_s3 import BUCKET, GET, CountedS3
+from bench.clients import POOL, POOL_SIZE, Deliveries, Threads, flush, ready_producer
+from bench.counted_s3 import GET, CountedS3
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
-from bench.lacuna import READY
+from bench.lacuna import READY, LacunaGrpc
 from bench.processes import Process
 from bench.rounds import Bench
-from bench.scale import Agents
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
+from lacuna.operating.moto import CREDENTIALS
 
 GETS = Figure("GETs/GiB of the topic", Better.LESS)
 SECONDS = Figure("s until all have read all", Better.LESS)
@@ -62,13 +59,12 @@ AMOUNTS = {
 }
 
 
-class ZoneAgents(Agents):
+class ZoneAgents(LacunaGrpc):
     """A writer in one zone, and then, after `to_readers`, agents of another zone instead."""
 
     def __init__(self, agents: int, sharing: str, store: str) -> None:
-        super().__init__(
-            1, ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"], store
-        )
+        options = ["--zone=writers", "--create-bucket", "--set", "merge.interval.ms=1h"]
+        super().__init__(options, store=store)
         self._readers = agents
         self._sharing = sharing
 
@@ -96,7 +92,6 @@ class Reading:
 
     records: int = 0
     longest_pause: float = 0.0
-    error: str = ""
     _last: float = field(default=0.0)
 
     def took(self, count: int) -> None:
@@ -111,7 +106,7 @@ class Reading:
 def zone(bench: Bench) -> Iterator[Row]:
     """Yields a row for each work and number of agents, with reads alone and together."""
     amount = AMOUNTS[bench.size.name]
-    os.environ.update({name: os.environ.get(name, value) for name, value in CREDENTIALS.items()})
+    os.environ.update(CREDENTIALS)
     for agents in amount.agents:
         for how, sharing in SHARING.items():
             plural = "s" if agents > 1 else ""
@@ -130,9 +125,7 @@ def _measure(
     amount: Amount,
     read: Callable[["ZoneAgents", str, Amount], list[Reading]],
 ) -> Run:
-    with CountedS3() as service, ExitStack() as stack:
-        store = f"s3://{BUCKET}?endpoint={service.endpoint}"
-        server = stack.enter_context(ZoneAgents(agents, sharing, store))
+    with CountedS3() as service, ZoneAgents(agents, sharing, service.url) as server:
         topic = Topics(server).create("zone", amount.partitions)
         _write(ready_producer(server, topic), topic, amount)
         server.to_readers()
@@ -165,33 +158,13 @@ def _write(client: Any, topic: str, amount: Amount) -> None:
 
 
 def _in_threads(
-    works: Sequence[Callable[[Reading], None]], meanwhile: Callable[[list[Reading]], None]
+    work: Callable[[int, Reading], None],
+    meanwhile: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Reading]:
-    readings = [Reading() for _ in works]
-
-    def run(work: Callable[[Reading], None], reading: Reading) -> None:
-        try:
-            work(reading)
-        except BenchError as error:
-            reading.error = str(error)
-
-    threads = [
-        threading.Thread(target=run, args=pair, daemon=True)
-        for pair in zip(works, readings, strict=True)
-    ]
-    for thread in threads:
-        thread.start()
-    meanwhile(readings)
-    for thread in threads:
-        thread.join()
-    for reading in readings:
-        if reading.error:
-            raise BenchError(reading.error)
+    readings = [Reading() for _ in range(CONSUMERS)]
+    with Threads(lambda number: work(number, readings[number]), CONSUMERS):
+        meanwhile(readings)
     return readings
-
-
-def _read_the_topic(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
-    return _consume(server, topic, amount, lambda _: None)
 
 
 def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
@@ -208,12 +181,15 @@ def _kill_an_agent(server: ZoneAgents, topic: str, amount: Amount) -> list[Readi
 
 
 def _consume(
-    server: ZoneAgents, topic: str, amount: Amount, meanwhile: Callable[[list[Reading]], None]
+    server: ZoneAgents,
+    topic: str,
+    amount: Amount,
+    meanwhile: Callable[[list[Reading]], None] = lambda _: None,
 ) -> list[Reading]:
-    def work(number: int) -> Callable[[Reading], None]:
-        return lambda reading: _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
+    def work(_: int, reading: Reading) -> None:
+        _read_with_librdkafka(server.bootstraps[0], topic, amount, reading)
 
-    return _in_threads([work(number) for number in range(CONSUMERS)], meanwhile)
+    return _in_threads(work, meanwhile)
 
 
 def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: Reading) -> None:
@@ -249,23 +225,20 @@ def _read_with_librdkafka(bootstrap: str, topic: str, amount: Amount, reading: R
 def _read_partition(server: ZoneAgents, topic: str, amount: Amount) -> list[Reading]:
     """Each consumer reads all partitions one after another, from its own agent."""
 
-    def work(number: int) -> Callable[[Reading], None]:
-        def read(reading: Reading) -> None:
-            bootstrap = server.bootstraps[number % len(server.bootstraps)]
-            with Fetcher(bootstrap) as fetcher:
-                for partition in range(amount.partitions):
-                    offset, at_end = 0, False
-                    while not at_end:
-                        answer = fetcher.fetch(topic, {partition: offset})
-                        reading.took(answer.next_offsets[partition] - offset)
-                        offset, at_end = answer.next_offsets[partition], answer.at_end
+    def work(number: int, reading: Reading) -> None:
+        bootstrap = server.bootstraps[number % len(server.bootstraps)]
+        with Fetcher(bootstrap) as fetcher:
+            for partition in range(amount.partitions):
+                offset, at_end = 0, False
+                while not at_end:
+                    answer = fetcher.fetch(topic, {partition: offset})
+                    reading.took(answer.next_offsets[partition] - offset)
+                    offset, at_end = answer.next_offsets[partition], answer.at_end
 
-        return read
-
-    return _in_threads([work(number) for number in range(CONSUMERS)], lambda _: None)
+    return _in_threads(work)
 
 
 _WORKS = {
-    f"{CONSUMERS} consumers of all": _read_the_topic,
+    f"{CONSUMERS} consumers of all": _consume,
     f"{CONSUMERS} consumers of one partition after the other, each of its own agent": _read_partition,
 }

@@ -23,14 +23,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 import lacuna
 from bench import BenchError, aborts
-from bench.kafka import Kafka, KafkaMissing
 from bench.lacuna import Lacuna
 from bench.meter import cpu_seconds, process_tree
 from bench.pipeline.batch import read as read_with_spark
 from bench.pipeline.data import fill, settle
+from bench.pipeline.run import start
 from bench.pipeline.sizes import SIZES, PipelineBench
-from bench.pipeline.spark import jars, open_spark
+from bench.pipeline.spark import open_spark
 from bench.rounds import Bench
+from bench.sections import KAFKA, LACUNA
 from bench.target import PARTITIONS, Target
 
 #: Codec, and share of aborted records in percent, of each log.
@@ -53,7 +54,6 @@ class Way:
 
 
 def main() -> None:
-    """Entry point of `python -m bench.pipeline.arrow`."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=1024, help="records of a log, in MiB")
     parser.add_argument("--rounds", type=int, default=5)
@@ -62,7 +62,7 @@ def main() -> None:
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        servers = list(_start(stack))
+        servers = list(start(stack, [LACUNA, KAFKA]))
         bench = Bench(servers, SIZES["quick"].rounds)
         topics = {
             server.label: {log: _write(bench, server, log, given.mib) for log in LOGS}
@@ -82,15 +82,6 @@ def main() -> None:
                 for way in _ways(server, topics[server.label][log], log, folder, pipeline)
             ]
             _compare(ways, log, given)
-
-
-def _start(stack: ExitStack) -> Iterator[Target]:
-    yield stack.enter_context(Lacuna())
-    try:
-        jars()
-        yield stack.enter_context(Kafka())
-    except KafkaMissing as error:
-        print(f"without Apache Kafka: {error}", flush=True)
 
 
 def _write(bench: Bench, server: Target, log: Log, mib: int) -> str:

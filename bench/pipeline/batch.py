@@ -53,33 +53,33 @@ def _share(
     pipeline: PipelineBench, share: int, write: Callable[[Target, str], tuple[int, float]]
 ) -> Iterator[Row]:
     bench = pipeline.bench
-    topics = {each.label: bench.topics(each).create(f"batch-{share}") for each in bench.targets}
-    written = {each.label: write(each, topics[each.label]) for each in bench.targets}
-    for target in bench.targets:
-        if isinstance(target, Lacuna) and pipeline.size.settles:
-            settle(target, topics[target.label])
+    with bench.topic_each(f"batch-{share}") as topics:
+        written = {each.label: write(each, topics[each.label]) for each in bench.targets}
+        for target in bench.targets:
+            if isinstance(target, Lacuna) and pipeline.size.settles:
+                settle(target, topics[target.label])
 
-    def run(target: Target, measured: Measured) -> None:
-        committed, batch_records = written[target.label]
-        with Meter(WithSpark(target, pipeline.spark)) as meter:
-            count, size = read(pipeline, target, topics[target.label])
-        if (count, size) != (committed, committed * RECORD_BYTES):
-            raise BenchError(f"{target.label}: {count} records of {size} bytes, not {committed}")
-        figures = {
-            THROUGHPUT: size / meter.seconds / MEGABYTE,
-            KILO_RECORDS: count / meter.seconds / 1000,
-            CPU: meter.server_cpu_seconds / size * GIBIBYTE,
-            BATCH_RECORDS: batch_records,
-        }
-        measured.add(meter, figures)
+        def run(target: Target, measured: Measured) -> None:
+            committed, batch_records = written[target.label]
+            with Meter(WithSpark(target, pipeline.spark)) as meter:
+                count, size = read(pipeline, target, topics[target.label])
+            if (count, size) != (committed, committed * RECORD_BYTES):
+                raise BenchError(
+                    f"{target.label}: {count} records of {size} bytes, not {committed}"
+                )
+            figures = {
+                THROUGHPUT: size / meter.seconds / MEGABYTE,
+                KILO_RECORDS: count / meter.seconds / 1000,
+                CPU: meter.server_cpu_seconds / size * GIBIBYTE,
+                BATCH_RECORDS: batch_records,
+            }
+            measured.add(meter, figures)
 
-    def warm_up(target: Target) -> None:
-        for _ in range(pipeline.size.warm_up_reads):
-            run(target, Measured())
+        def warm_up(target: Target) -> None:
+            for _ in range(pipeline.size.warm_up_reads):
+                run(target, Measured())
 
-    yield from bench.rounds([work_of(share)], run, warm_up=warm_up)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from bench.rounds([work_of(share)], run, warm_up=warm_up)
 
 
 def read(pipeline: PipelineBench, target: Target, topic: str) -> tuple[int, int]:

@@ -6,7 +6,7 @@ import time
 from confluent_kafka import Producer
 
 from bench import BenchError
-from bench.clients import PRODUCER, Deliveries, flush, produce
+from bench.clients import PRODUCER, produce_all
 from bench.lacuna import Lacuna
 from bench.target import PARTITIONS, Target
 from lacuna.pipeline.control import JobClient
@@ -41,11 +41,7 @@ def fill(target: Target, topic: str, count: int, codec: str) -> float:
     client = Producer(
         {"bootstrap.servers": target.bootstrap, **PRODUCER, **settings, "stats_cb": batches}
     )
-    deliveries = Deliveries()
-    for index in range(count):
-        produce(client, topic, index, deliveries)
-    flush(client)
-    deliveries.check(count)
+    produce_all(client, topic, count)
     client.poll(2 * _STATISTICS_MS / 1000)
     return batches.records / max(batches.batches, 1)
 

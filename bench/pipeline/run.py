@@ -6,14 +6,11 @@ describes. Prints a table per section and which goals are met; writes all runs a
 
 import argparse
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
-
-from confluent_kafka import KafkaException
 
 from bench import BenchError, machine, report
 from bench.figures import THROUGHPUT, Row
@@ -29,6 +26,7 @@ from bench.pipeline.spark import jars, open_spark, versions
 from bench.pipeline.streaming import P50, WORK, streaming
 from bench.results import Results
 from bench.rounds import Bench
+from bench.run import end, now, print_facts, take
 from bench.sections import KAFKA, LACUNA
 from bench.target import Target
 from lacuna.pipeline.errors import PipelineError
@@ -57,18 +55,17 @@ SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
 
 
 def main() -> None:
-    """Entry point of `python -m bench.pipeline.run`."""
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end)
     arguments = _arguments()
     results = Results(arguments.size)
-    results.facts = {"started": _now(), "measured": {}, "failures": {}}
+    results.facts = {"started": now(), "measured": {}, "failures": {}}
     results.facts["machine"] = machine.machine(machine.speeds())
     results.facts["versions"] = {**machine.versions(), **versions()}
     started = time.monotonic()
     with ExitStack() as stack:
-        targets = list(_start(stack, arguments.targets))
+        targets = list(start(stack, arguments.targets))
         results.facts["targets"] = {each.label: each.settings for each in targets}
-        _print_facts(results)
+        print_facts(results, "machine", "versions", "targets")
         with_kafka = any(each.label == KAFKA for each in targets)
         size = SIZES[arguments.size]
         bench = Bench(targets, size.rounds)
@@ -76,7 +73,7 @@ def main() -> None:
             with open_spark(compares=compares, with_kafka=with_kafka) as spark:
                 for name in names:
                     wanted = bench.among(SECTIONS[name][1])
-                    _measure(name, PipelineBench(wanted, spark, size), results)
+                    take(name, _rows(name, PipelineBench(wanted, spark, size)), results)
                     results.save(arguments.out)
     results.facts["seconds"] = round(time.monotonic() - started)
     results.save(arguments.out)
@@ -100,7 +97,7 @@ def _arguments() -> argparse.Namespace:
     return arguments
 
 
-def _start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
+def start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
     """Starts the targets. If Kafka, or Spark's source for it, is missing, reports this and continues without it."""
     for label in labels:
         try:
@@ -115,39 +112,14 @@ def _compares(section: str) -> bool:
     return KAFKA in SECTIONS[section][1]
 
 
-def _measure(name: str, pipeline: PipelineBench, results: Results) -> None:
-    """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
+def _rows(name: str, pipeline: PipelineBench) -> Iterator[Row]:
+    """The rows of a section. Raises BenchError also for what fails in Spark or in the pipeline."""
     section, _ = SECTIONS[name]
     try:
         with job_errors():
-            for row in section(pipeline):
-                results.sections.setdefault(name, []).append(row)
-    except (BenchError, KafkaException, PipelineError) as error:
-        results.facts["failures"][name] = str(error)
-        print(f"\nFAILED  {name}: {error}")
-    if name in results.sections:
-        results.facts["measured"][name] = _now()
-        rows = results.sections[name]
-        print(f"\n== {name}: {report.runs_of(rows)}")
-        print(report.in_columns(report.table(rows)))
-        for line in report.remarks(rows):
-            print(line)
-        sys.stdout.flush()
-
-
-def _print_facts(results: Results) -> None:
-    for group in ("machine", "versions", "targets"):
-        for name, value in results.facts[group].items():
-            print(f"{name}: {value}", flush=True)
-
-
-def _now() -> str:
-    return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
-
-
-def _end(number: int, frame: object) -> None:
-    """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
-    raise SystemExit(128 + number)
+            yield from section(pipeline)
+    except PipelineError as error:
+        raise BenchError(str(error)) from error
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ It is counted in trigger intervals. A row has arrived when the Python driver has
 seconds, which include the query's start, are discarded.
 """
 
-import struct
 import tempfile
 import threading
 import time
@@ -14,13 +13,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from bench import BenchError
-from bench.clients import POOL, STALL_SECONDS, flush, percentile, producer
+from bench.clients import STALL_SECONDS, percentile, producer
 from bench.figures import Better, Figure, Row
+from bench.latency import STAMP, send_stamped
 from bench.meter import Meter
 from bench.pipeline.sizes import PipelineBench
 from bench.pipeline.spark import WithSpark
 from bench.rounds import Measured
-from bench.target import PARTITIONS, Target
+from bench.target import Target
 
 RATE = 1_000
 TRIGGER_SECONDS = 1.0
@@ -28,20 +28,16 @@ WORK = f"streaming read at {RATE:,}/s, trigger {TRIGGER_SECONDS:g} s"
 P50 = Figure("p50 trigger intervals", Better.LESS)
 P99 = Figure("p99 trigger intervals", Better.LESS)
 CPU_PERCENT = Figure("% of a core, all together", Better.LESS)
-STAMP = struct.Struct("<q")
 
 
 def streaming(pipeline: PipelineBench) -> Iterator[Row]:
     """Measures the streaming latency on each target in turn, and yields a row for each."""
-    bench = pipeline.bench
-    topics = {each.label: bench.topics(each).create("streaming") for each in bench.targets}
+    with pipeline.bench.topic_each("streaming") as topics:
 
-    def run(target: Target, measured: Measured) -> None:
-        _measure(pipeline, target, topics[target.label], measured)
+        def run(target: Target, measured: Measured) -> None:
+            _measure(pipeline, target, topics[target.label], measured)
 
-    yield from bench.rounds([WORK], run)
-    for target in bench.targets:
-        bench.topics(target).drop(topics[target.label])
+        yield from pipeline.bench.rounds([WORK], run)
 
 
 class Arrivals:
@@ -87,7 +83,7 @@ def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Meas
         try:
             query.processAllAvailable()  # so that it has its first offsets
             with Meter(WithSpark(target, pipeline.spark)) as meter:
-                began = _send(target, topic, total)
+                began = send_stamped(producer(target), topic, total, RATE)
                 arrivals.wait(total)
         finally:
             query.stop()
@@ -99,16 +95,3 @@ def _measure(pipeline: PipelineBench, target: Target, topic: str, measured: Meas
         CPU_PERCENT: 100 * meter.server_cpu_seconds / meter.seconds,
     }
     measured.add(meter, figures)
-
-
-def _send(target: Target, topic: str, total: int) -> float:
-    """Sends `total` records at the rate. Returns when the first was sent, by time.perf_counter."""
-    client = producer(target)
-    began = time.perf_counter()
-    for index in range(total):
-        while (remaining := began + index / RATE - time.perf_counter()) > 0:
-            client.poll(min(remaining, 0.005))
-        value = STAMP.pack(time.perf_counter_ns()) + POOL[index % len(POOL)][STAMP.size :]
-        client.produce(topic, value, partition=index % PARTITIONS)
-    flush(client)
-    return began

@@ -38,14 +38,13 @@ from lacuna.judge.history import (
     Settled,
     Take,
 )
-from lacuna.judge.producer import Persistence, Vague
+from lacuna.judge.producer import FAILURES, Persistence
 
 T = TypeVar("T")
 
 #: A workload records at most so many operations, and ends.
 MOST_OPERATIONS: Final = 300_000
 ANSWER_BYTES: Final = 16 << 10
-FAILURES: Final = (Lost, Refused, Vague)
 
 
 class Enough(Exception):
@@ -274,11 +273,10 @@ class Prober(Actor):
 class Sharer(Actor):
     """A member of a share group. It accepts most records, and releases some."""
 
-    def __init__(self, world: World, name: str, group: str, topic: str, partitions: int) -> None:
+    def __init__(self, world: World, name: str, group: str, topic: str) -> None:
         super().__init__(world, name)
-        self._group, self._topic, self._partitions = group, topic, partitions
+        self._group, self._topic = group, topic
         self._member: Member | None = None
-        self._lives = 0
         #: The records that it has not settled.
         self._held: list[Acquired] = []
 
@@ -329,7 +327,6 @@ class Sharer(Actor):
 
     async def _joined(self) -> Member:
         if self._member is None:
-            self._lives += 1
             member_id = f"{self.world.random.getrandbits(128):032x}"
             await self.client.metadata([self._topic])
             self._member = Member(self.client, self._group, self._topic, member_id)
@@ -338,20 +335,13 @@ class Sharer(Actor):
 
     async def _settle(self, member: Member) -> None:
         for place in dict.fromkeys(each.place for each in self._held):
-            mine = [each for each in self._held if each.place == place]
-            kinds = [self._kind(each) for each in mine]
-            parts = [
-                Settled(
-                    self._group,
-                    place,
-                    each.offset,
-                    ACCEPT if kind == consumer.ACCEPTED else "release",
-                )
-                for each, kind in zip(mine, kinds, strict=True)
-            ]
+            how = [(each.offset, self._kind(each)) for each in self._held if each.place == place]
+            parts = []
+            for offset, kind in how:
+                said = ACCEPT if kind == consumer.ACCEPTED else "release"
+                parts.append(Settled(self._group, place, offset, said))
             start, outcome = self.world.now(), UNKNOWN
             try:
-                how = [(each.offset, kind) for each, kind in zip(mine, kinds, strict=True)]
                 await member.settle(place, how)
                 outcome = OK
             except Refused:

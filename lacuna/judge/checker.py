@@ -4,13 +4,13 @@ Each rule holds for Kafka under any fault and any timing; docs/judge.md says why
 happened or not: readers decide.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from lacuna.judge.cycles import cycles
-from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, regressions
+from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, about, regressions
 from lacuna.judge.groups import GROUP_RULES
 from lacuna.judge.history import (
     DAMAGED,
@@ -40,32 +40,14 @@ VISIBLE_WITHIN: Final = 30.0
 def judge(history: History, *, visible_within: float = VISIBLE_WITHIN) -> list[Anomaly]:
     """Return the anomalies of a history, at most MOST_OF_A_KIND of each kind."""
     facts = Facts(history)
-    found: list[Anomaly] = []
-    keys: set[tuple[str, str]] = set()
-    counts: defaultdict[str, int] = defaultdict(int)
-    for rule in RULES:
-        for anomaly in rule(facts):
-            _add(anomaly, found, keys, counts)
-    for anomaly in late_visibility(facts, visible_within):
-        _add(anomaly, found, keys, counts)
-    return found
-
-
-def _add(
-    anomaly: Anomaly,
-    found: list[Anomaly],
-    keys: set[tuple[str, str]],
-    counts: defaultdict[str, int],
-) -> None:
-    if anomaly.key in keys or counts[anomaly.kind] >= MOST_OF_A_KIND:
-        return
-    keys.add(anomaly.key)
-    counts[anomaly.kind] += 1
-    found.append(anomaly)
-
-
-def _about(kind: str, value: str, why: str, operations: Sequence[int], *others: str) -> Anomaly:
-    return Anomaly(kind, value, why, tuple(dict.fromkeys(operations)), frozenset((value, *others)))
+    found: dict[tuple[str, str], Anomaly] = {}
+    counts: Counter[str] = Counter()
+    by_rule = (rule(facts) for rule in RULES)
+    for anomaly in chain(*by_rule, late_visibility(facts, visible_within)):
+        if anomaly.key not in found and counts[anomaly.kind] < MOST_OF_A_KIND:
+            found[anomaly.key] = anomaly
+            counts[anomaly.kind] += 1
+    return list(found.values())
 
 
 def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
@@ -73,21 +55,21 @@ def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
     for value, sight in facts.glimpsed.items():
         writer = facts.writers.get(value)
         if writer is None:
-            yield _about("phantom", value, "it was read, but not written", [sight.index])
+            yield about("phantom", value, "it was read, but not written", [sight.index])
             continue
         index, write = writer
         if write.place != sight.place:
             why = f"it was written to {write.place} and read in {sight.place}"
-            yield _about("misplaced", value, why, [index, sight.index])
+            yield about("misplaced", value, why, [index, sight.index])
         if not facts.has_failed(index):
             continue
         kind = facts.history[index].kind
         if kind in TRANSACTIONS and (committed := facts.seen.get(value)):
             why = "its transaction was aborted, and read_committed returned it"
-            yield _about("aborted read", value, why, [index, committed.index])
+            yield about("aborted read", value, why, [index, committed.index])
         elif kind in (SEND, ZOMBIE):
             why = "the broker rejected it, and readers found it all the same"
-            yield _about("rejected write", value, why, [index, sight.index])
+            yield about("rejected write", value, why, [index, sight.index])
 
 
 def early_reads(facts: Facts) -> Iterator[Anomaly]:
@@ -99,7 +81,7 @@ def early_reads(facts: Facts) -> Iterator[Anomaly]:
         each, reader = facts.history[writer[0]], facts.history[sight.index]
         if each.kind in TRANSACTIONS and each.outcome != FAIL and reader.end < each.asked:
             why = "read_committed returned it before its commit was asked for"
-            yield _about("uncommitted read", value, why, [writer[0], sight.index])
+            yield about("uncommitted read", value, why, [writer[0], sight.index])
 
 
 def lost_writes(facts: Facts) -> Iterator[Anomaly]:
@@ -121,30 +103,27 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
                 why = (
                     f"it was acknowledged in {write.place}, and readers passed it without seeing it"
                 )
-                yield _about("lost write", write.value, why, [index, reader])
+                yield about("lost write", write.value, why, [index, reader])
 
 
 def _torn(facts: Facts, index: int, seen: Write, passed: Sequence[tuple[Write, int]]) -> Anomaly:
     write, reader = passed[0]
     sight = facts.seen[seen.value]
     why = f"readers saw {seen.value} of the transaction, and passed {write.value} without seeing it"
-    return _about("torn transaction", write.value, why, [index, sight.index, reader], seen.value)
+    return about("torn transaction", write.value, why, [index, sight.index, reader], seen.value)
 
 
 def missed_reads(facts: Facts) -> Iterator[Anomaly]:
     """Records that one reader saw, and that another one passed without seeing them."""
     for index, read in facts.reading():
         expected = facts.between(read.place, read.first, read.end)
-        if len(expected) <= len(read.records):
-            found = {offset for offset, _ in read.records}
-            if found.issuperset(expected):
-                continue
-        else:
-            found = {offset for offset, _ in read.records}
+        found = {offset for offset, _ in read.records}
+        if found.issuperset(expected):
+            continue
         offset = next(each for each in expected if each not in found)
         value = facts.truth[read.place][offset]
         why = f"a reader passed offset {offset} of {read.place} without it, and another one saw it there"
-        yield _about("missed read", value, why, [facts.seen[value].index, index])
+        yield about("missed read", value, why, [facts.seen[value].index, index])
 
 
 def repeated_records(facts: Facts) -> Iterator[Anomaly]:
@@ -154,17 +133,17 @@ def repeated_records(facts: Facts) -> Iterator[Anomaly]:
             where = " and ".join(f"{place}@{offset}" for place, offset in sorted(places)[:2])
             indexes = [facts.contents[each][value] for each in sorted(places)[:2]]
             writer = [facts.writers[value][0]] if value in facts.writers else []
-            yield _about("doubled write", value, f"it is at {where}", [*writer, *indexes])
+            yield about("doubled write", value, f"it is at {where}", [*writer, *indexes])
     for (place, offset), found in facts.contents.items():
         if len(found) > 1:
             one, two = list(found)[:2]
             why = f"readers found {one} and {two} at offset {offset} of {place}"
-            yield _about("divergent offset", f"{place}@{offset}", why, [*found.values()], one, two)
+            yield about("divergent offset", f"{place}@{offset}", why, [*found.values()], one, two)
     for index, read in facts.reading():
         for (before, _), (offset, value) in pairwise(read.records):
             if offset <= before:
                 why = f"one answer has offset {offset} of {read.place} after {before}"
-                yield _about("disordered read", value, why, [index])
+                yield about("disordered read", value, why, [index])
 
 
 def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
@@ -179,11 +158,11 @@ def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
             if other != write.value:
                 why = f"offset {write.offset} of {write.place} was also acknowledged for {other}"
                 operations = [facts.writers[other][0], index]
-                yield _about("divergent offset", write.value, why, operations, other)
+                yield about("divergent offset", write.value, why, operations, other)
             sight = facts.glimpsed.get(write.value)
             if sight is not None and sight.place == write.place and sight.offset != write.offset:
                 why = f"it was acknowledged at offset {write.offset} of {write.place}, and is at {sight.offset}"
-                yield _about("misplaced", write.value, why, [index, sight.index])
+                yield about("misplaced", write.value, why, [index, sight.index])
 
 
 def disorder(facts: Facts) -> Iterator[Anomaly]:
@@ -208,13 +187,13 @@ def disorder(facts: Facts) -> Iterator[Anomaly]:
         for (one, before, first), (two, after, second) in pairwise(line):
             if session and after < before:
                 why = f"{session} sent it after {first}, and it is before it in {place}"
-                yield _about("producer order", second, why, [one, two], first)
+                yield about("producer order", second, why, [one, two], first)
     for place, moments in firm.items():
         for old, new in regressions(moments, later[place]):
             first = values[old.index, place, old.offset]
             second = values[new.index, place, new.offset]
             why = f"it was sent after {first} had been acknowledged, and is before it in {place}"
-            yield _about("real-time order", second, why, [old.index, new.index], first)
+            yield about("real-time order", second, why, [old.index, new.index], first)
 
 
 def bounds_back(facts: Facts) -> Iterator[Anomaly]:
@@ -245,7 +224,7 @@ def _read_ends(facts: Facts, *, is_committed: bool) -> dict[str, list[Moment]]:
 
 def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment) -> Anomaly:
     why = f"the {what} of {place} was {new.offset} after {was} {old.offset}"
-    return Anomaly(kind, place, why, (old.index, new.index), frozenset({place}))
+    return about(kind, place, why, [old.index, new.index])
 
 
 def early_stability(facts: Facts) -> Iterator[Anomaly]:
@@ -267,9 +246,8 @@ def early_stability(facts: Facts) -> Iterator[Anomaly]:
                 f"the lso of {place} was {old.offset} while a transaction at {new.offset} was open"
             )
             values = [write.value for write in facts.history[new.index].of(Write)]
-            focus = frozenset({place, *values})
-            operations = (old.index, new.index)
-            yield Anomaly("lso past an open transaction", place, why, operations, focus)
+            operations = [old.index, new.index]
+            yield about("lso past an open transaction", place, why, operations, *values)
 
 
 def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
@@ -287,7 +265,7 @@ def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
             quiet = max([each.end, *(fault for fault in faults if fault < start)])
             if write.offset is not None and offset <= write.offset and start - quiet > within:
                 why = f"{start - quiet:.0f} s after it was committed, the lso of {write.place} is {offset}"
-                yield _about("late visibility", write.value, why, [index, other], write.place)
+                yield about("late visibility", write.value, why, [index, other], write.place)
 
 
 def fences(facts: Facts) -> Iterator[Anomaly]:
@@ -308,8 +286,8 @@ def fences(facts: Facts) -> Iterator[Anomaly]:
         if newer:
             by = facts.history[newer[0]].session
             why = f"{each.session} went on after {by} had fenced it"
-            focus = frozenset({each.session, by, *(write.value for write in each.of(Write))})
-            yield Anomaly("not fenced", each.session, why, (newer[0], index), focus)
+            values = [write.value for write in each.of(Write)]
+            yield about("not fenced", each.session, why, [newer[0], index], by, *values)
 
 
 def _acted(each: Operation) -> float:
@@ -321,7 +299,7 @@ def unreadable(facts: Facts) -> Iterator[Anomaly]:
     for index, each in enumerate(facts.history):
         for read in each.of(Read) if each.kind == STUCK else ():
             why = f"readers get nothing from offset {read.first} on, although the log goes on"
-            yield Anomaly("stuck reader", read.place, why, (index,), frozenset({read.place}))
+            yield about("stuck reader", read.place, why, [index])
         if each.kind == DAMAGED:
             why = "it got a record batch that is cut off, or has a wrong checksum"
             yield Anomaly("damaged batch", each.process, why, (index,), frozenset())

@@ -9,7 +9,7 @@ import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from struct import Struct
-from typing import Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import cramjam
 import crc32c
@@ -40,9 +40,6 @@ CLIENT_ID: Final = b"lacuna-judge"
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MOST_BYTES: Final = 64 << 20
-#: The highest versions that are used: those with names of topics.
-_METADATA_VERSION: Final = 12
-_COORDINATOR_VERSION: Final = 4
 #: Errors of a partition or a coordinator that moves, loads or waits: the request had no effect, so it is sent again.
 RETRIED: Final = frozenset({3, 5, 6, 9, 14, 15, 16, 51, 56, 72, 74, 75, 76, 78, 88, 89})
 #: Errors after which the request may have had an effect.
@@ -84,6 +81,20 @@ class Refused(Exception):
 
 class DamagedBatch(Exception):
     """The bytes are not a whole record batch, or their checksum is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Api(Generic[Q, R]):
+    """The messages of an API, and the highest version that is used."""
+
+    request: Message[Q]
+    response: Message[R]
+    version: int
+
+
+#: In the highest version with names of topics.
+_METADATA: Final = Api(wire.METADATA_REQUEST, wire.METADATA_RESPONSE, 12)
+_COORDINATOR: Final = Api(FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +307,17 @@ class _Link:
             self._writer.close()
 
 
+def error_codes(answer: Any) -> Iterator[int]:
+    """Yield the error codes of an answer and of everything in it."""
+    for name, value in zip(answer._fields, answer, strict=True):
+        if name.endswith("error_code"):
+            yield value
+        elif isinstance(value, Sequence):
+            for each in value:
+                if hasattr(each, "_fields"):
+                    yield from error_codes(each)
+
+
 class Client:
     """The connections of one actor, and what it knows of leaders and coordinators."""
 
@@ -331,23 +353,30 @@ class Client:
         assert why is not None
         raise why
 
-    async def ask(self, node: int, pair: tuple[Message[Q], Message[R]], most: int, request: Q) -> R:
-        """Ask a node in the highest version that it knows, at most `most`. Raises Lost and UserError."""
+    async def ask(self, node: int, api: Api[Q, R], request: Q) -> R:
+        """Ask a node in the highest version that it and the judge know. Raises Lost and UserError."""
         link = await self.link(node)
-        form, answer = pair
-        return await link.ask(form, answer, self._version(link, form, most), request)
+        return await link.ask(api.request, api.response, self._version(link, api), request)
 
-    async def abandon(self, node: int, form: Message[Q], most: int, request: Q) -> None:
+    async def done(self, node: int, api: Api[Q, R], request: Q) -> R:
+        """Ask a node. Raises Refused for an error anywhere in the answer; Lost and UserError."""
+        answer = await self.ask(node, api, request)
+        for code in filter(None, error_codes(answer)):
+            raise Refused(code, api.request.api_key)
+        return answer
+
+    async def abandon(self, node: int, api: Api[Q, R], request: Q) -> None:
         """Send a request, and end the connection instead of reading the answer. Raises Lost and UserError."""
         link = await self.link(node)
-        await link.send_and_leave(form, self._version(link, form, most), request)
+        await link.send_and_leave(api.request, self._version(link, api), request)
 
-    def _version(self, link: _Link, form: Message[Q], most: int) -> int:
+    def _version(self, link: _Link, api: Api[Q, R]) -> int:
+        form = api.request
         first, last = link.versions.get(form.api_key, (0, -1))
-        version = min(last, most, form.versions[1])
+        version = min(last, api.version, form.versions[1])
         if version < max(first, form.versions[0]):
             raise UserError(
-                f"the broker has versions {first} to {last} of API {form.api_key}, and {most} is needed"
+                f"the broker has versions {first} to {last} of API {form.api_key}, and {api.version} is needed"
             )
         return version
 
@@ -357,9 +386,7 @@ class Client:
             [wire.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
         )
-        answer = await self.ask(
-            -1, (wire.METADATA_REQUEST, wire.METADATA_RESPONSE), _METADATA_VERSION, request
-        )
+        answer = await self.ask(-1, _METADATA, request)
         self._addresses = {each.node_id: (each.host, each.port) for each in answer.brokers}
         for topic in answer.topics:
             self.topic_ids[topic.name or ""] = topic.topic_id
@@ -385,12 +412,9 @@ class Client:
         if node is not None:
             return node
         link = await self.link()
-        version = self._version(link, FIND_COORDINATOR_REQUEST, _COORDINATOR_VERSION)
-        many = version >= _COORDINATOR_VERSION
+        many = self._version(link, _COORDINATOR) >= _COORDINATOR.version
         request = FindCoordinatorRequest("" if many else key, kind, [key] if many else [])
-        answer = await link.ask(
-            FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE, version, request
-        )
+        answer = await self.ask(-1, _COORDINATOR, request)
         each = answer.coordinators[0] if many else answer
         if each.error_code:
             raise Lost(f"{key} has no coordinator: error {each.error_code}", is_unsent=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lacuna.judge import client as kafka
-from lacuna.judge.client import Batch, Client, Lost, read_batches
+from lacuna.judge.client import Api, Batch, Client, Lost, read_batches
 from lacuna.judge.history import Read
-from lacuna.judge.producer import check, name_and_index
+from lacuna.judge.producer import name_and_index
 from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.offsets import (
     OFFSET_COMMIT_REQUEST,
@@ -47,12 +47,14 @@ READ_COMMITTED: Final = 1
 LATEST: Final = -1
 EARLIEST: Final = -2
 
-_FETCH: Final = 12
+_FETCH: Final = Api(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, 12)
 #: From this version on, a leader does not answer while its high watermark may be older than the one before (KIP-207).
-_LIST_OFFSETS: Final = 6
-_OFFSET_FETCH: Final = 8
-_OFFSET_COMMIT: Final = 9
-_SHARE: Final = 1
+_LIST_OFFSETS: Final = Api(wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, 6)
+_OFFSET_FETCH: Final = Api(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 8)
+_OFFSET_COMMIT: Final = Api(OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 9)
+_HEARTBEAT: Final = Api(SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE, 1)
+_SHARE_FETCH: Final = Api(SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE, 1)
+_ACKNOWLEDGE: Final = Api(SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE, 1)
 _MOST_ANSWER_BYTES: Final = 1 << 20
 
 _LEAVING: Final = -1
@@ -93,12 +95,8 @@ async def fetch(
             )
         ],
     )
-    answer = await client.ask(
-        await client.leader(place), (wire.FETCH_REQUEST, wire.FETCH_RESPONSE), _FETCH, request
-    )
-    check(answer.error_code, wire.FETCH_REQUEST.api_key)
+    answer = await client.done(await client.leader(place), _FETCH, request)
     ((each,),) = [topic.partitions for topic in answer.responses]
-    check(each.error_code, wire.FETCH_REQUEST.api_key)
     batches = list(read_batches(b"".join(each.records or ())))
     aborted = (each.aborted_transactions or ()) if isolation == READ_COMMITTED else ()
     records = tuple(row for row in visible(batches, aborted) if row[0] >= offset)
@@ -114,10 +112,8 @@ async def bound(client: Client, place: str, isolation: int, timestamp: int = LAT
         isolation,
         [wire.ListOffsetsTopic(name, [wire.ListOffsetsPartition(index, timestamp=timestamp)])],
     )
-    pair = (wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE)
-    answer = await client.ask(await client.leader(place), pair, _LIST_OFFSETS, request)
+    answer = await client.done(await client.leader(place), _LIST_OFFSETS, request)
     ((each,),) = [topic.partitions for topic in answer.topics]
-    check(each.error_code, wire.LIST_OFFSETS_REQUEST.api_key)
     return each.offset
 
 
@@ -132,17 +128,10 @@ async def found_offset(client: Client, group: str, place: str) -> int:
         ],
         require_stable=True,
     )
-    pair = (OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE)
-    node = await client.coordinator(kafka.GROUP, group)
-    answer = await client.ask(node, pair, _OFFSET_FETCH, request)
-    (each,) = answer.groups
-    check(each.error_code, OFFSET_FETCH_REQUEST.api_key)
-    offset = 0
-    for topic in each.topics:
-        for partition in topic.partitions:
-            check(partition.error_code, OFFSET_FETCH_REQUEST.api_key)
-            offset = max(offset, partition.committed_offset)
-    return offset
+    answer = await client.done(await client.coordinator(kafka.GROUP, group), _OFFSET_FETCH, request)
+    (found,) = answer.groups
+    ((each,),) = [topic.partitions for topic in found.topics]
+    return max(0, each.committed_offset)
 
 
 async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
@@ -154,12 +143,7 @@ async def commit_offset(client: Client, group: str, place: str, offset: int) -> 
             OffsetCommitRequestTopic(name, partitions=[OffsetCommitRequestPartition(index, offset)])
         ],
     )
-    pair = (OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE)
-    node = await client.coordinator(kafka.GROUP, group)
-    answer = await client.ask(node, pair, _OFFSET_COMMIT, request)
-    for topic in answer.topics:
-        for each in topic.partitions:
-            check(each.error_code, OFFSET_COMMIT_REQUEST.api_key)
+    await client.done(await client.coordinator(kafka.GROUP, group), _OFFSET_COMMIT, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +180,7 @@ class Member:
             self.group, self.member_id, self.epoch, subscribed_topic_names=topics
         )
         node = await self.client.coordinator(kafka.GROUP, self.group)
-        pair = (SHARE_GROUP_HEARTBEAT_REQUEST, SHARE_GROUP_HEARTBEAT_RESPONSE)
-        answer = await self.client.ask(node, pair, _SHARE, request)
-        check(answer.error_code, SHARE_GROUP_HEARTBEAT_REQUEST.api_key)
+        answer = await self.client.done(node, _HEARTBEAT, request)
         self.epoch = answer.member_epoch
         self._next_beat = now + min(answer.heartbeat_interval_ms / 1000, 0.5)
         if answer.assignment is not None:
@@ -244,14 +226,11 @@ class Member:
             batch_size=most,
             topics=[ShareTopic(topic_id, partitions)],
         )
-        pair = (SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE)
-        answer = await self.client.ask(node, pair, _SHARE, request)
-        check(answer.error_code, SHARE_FETCH_REQUEST.api_key)
+        answer = await self.client.done(node, _SHARE_FETCH, request)
         self.lock_seconds = answer.acquisition_lock_timeout_ms / 1000
         acquired = []
         for topic in answer.responses:
             for each in topic.partitions:
-                check(each.error_code, SHARE_FETCH_REQUEST.api_key)
                 batches = read_batches(b"".join(each.records))
                 values = dict(row for batch in batches for row in batch.records)
                 place = f"{self.topic}/{each.partition_index}"
@@ -275,9 +254,4 @@ class Member:
         request = ShareAcknowledgeRequest(
             self.group, self.member_id, self._next_epoch(node), topics=[topic]
         )
-        pair = (SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE)
-        answer = await self.client.ask(node, pair, _SHARE, request)
-        check(answer.error_code, SHARE_ACKNOWLEDGE_REQUEST.api_key)
-        for each in answer.responses:
-            for partition in each.partitions:
-                check(partition.error_code, SHARE_ACKNOWLEDGE_REQUEST.api_key)
+        await self.client.done(node, _ACKNOWLEDGE, request)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from lacuna.judge.facts import Anomaly, Facts
+from lacuna.judge.facts import Anomaly, Facts, about
 from lacuna.judge.history import SERIAL, Found, Read, Take, Write
 
 WW, WR, RW, RT = "ww", "wr", "rw", "rt"
@@ -140,8 +140,7 @@ def _intermediate_reads(facts: Facts, nodes: Sequence[int]) -> Iterator[Anomaly]
             other, final = finals.get(value, (index, None))
             if final is not None and other != index:
                 why = f"a transaction read up to it, and not {final.value} of the same transaction"
-                focus = frozenset({value, final.value})
-                yield Anomaly("G1b", value, why, (other, index), focus)
+                yield about("G1b", value, why, [other, index], final.value)
 
 
 _CLASSES: Final[tuple[tuple[str, frozenset[str], int], ...]] = (

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +42,12 @@ class Anomaly:
     def key(self) -> tuple[str, str]:
         """What is the same for the same anomaly in a part of the history."""
         return self.kind, self.subject
+
+
+def about(kind: str, subject: str, why: str, operations: Sequence[int], *others: str) -> Anomaly:
+    """Return an anomaly that its subject and `others` show."""
+    focus = frozenset((subject, *others))
+    return Anomaly(kind, subject, why, tuple(dict.fromkeys(operations)), focus)
 
 
 @dataclass(frozen=True, slots=True)

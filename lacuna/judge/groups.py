@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
-from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, regressions
+from lacuna.judge.facts import TRANSACTIONS, Anomaly, Facts, Moment, about, regressions
 from lacuna.judge.history import (
     ACCEPT,
     ACQUIRE,
@@ -27,9 +27,7 @@ _Key = tuple[str, str]
 
 
 def _anomaly(kind: str, key: _Key, why: str, *operations: int) -> Anomaly:
-    group, place = key
-    subject = f"{group}:{place}"
-    return Anomaly(kind, subject, why, tuple(dict.fromkeys(operations)), frozenset({subject}))
+    return about(kind, ":".join(key), why, operations)
 
 
 class _Offsets:
@@ -111,25 +109,15 @@ def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
             for moment in settled:
                 if seen and moment.offset < take.offset:
                     why = f"{seen.value} is visible, but offset {take.offset} of its transaction is not"
-                    yield _torn(
-                        key, why, seen.value, index, facts.seen[seen.value].index, moment.index
-                    )
+                    operations = [index, facts.seen[seen.value].index, moment.index]
+                    yield about("torn transaction", seen.value, why, operations, ":".join(key))
                 passed = [facts.passing(write) for write in writes]
                 is_alone = not seen and moment.offset == take.offset not in visible
                 if is_alone and passed[0] is not None:
                     why = f"offset {take.offset} is committed, but the records of its transaction are not visible"
-                    yield _torn(key, why, writes[0].value, index, passed[0], moment.index)
-
-
-def _torn(key: _Key, why: str, value: str, *operations: int) -> Anomaly:
-    subject = ":".join(key)
-    return Anomaly(
-        "torn transaction",
-        value,
-        why,
-        tuple(dict.fromkeys(operations)),
-        frozenset({subject, value}),
-    )
+                    operations = [index, passed[0], moment.index]
+                    value = writes[0].value
+                    yield about("torn transaction", value, why, operations, ":".join(key))
 
 
 def processing(facts: Facts) -> Iterator[Anomaly]:
@@ -147,23 +135,15 @@ def processing(facts: Facts) -> Iterator[Anomaly]:
         rows.sort()
         place = key[1]
         for (_, end, one), (first, _, two) in pairwise([(0, 0, rows[0][2]), *rows]):
-            doubled = facts.between(place, first, end)
-            skipped = facts.between(place, end, first)
-            if doubled:
-                value = facts.truth[place][doubled[0]]
-                yield _processed("processed twice", key, value, one, two, facts.seen[value].index)
-            elif skipped:
-                value = facts.truth[place][skipped[0]]
-                yield _processed("skipped input", key, value, one, two, facts.seen[value].index)
-
-
-def _processed(kind: str, key: _Key, value: str, *operations: int) -> Anomaly:
-    whys = {
-        "processed twice": "two committed transactions of the group consumed it",
-        "skipped input": "the group's committed transactions passed it",
-    }
-    focus = frozenset({":".join(key), key[1], value})
-    return Anomaly(kind, value, whys[kind], tuple(dict.fromkeys(operations)), focus)
+            kind, why = "processed twice", "two committed transactions of the group consumed it"
+            wrong = facts.between(place, first, end)
+            if not wrong:
+                kind, why = "skipped input", "the group's committed transactions passed it"
+                wrong = facts.between(place, end, first)
+            if wrong:
+                value = facts.truth[place][wrong[0]]
+                operations = [one, two, facts.seen[value].index]
+                yield about(kind, value, why, operations, ":".join(key), place)
 
 
 #: A share group, a place and an offset.
@@ -199,16 +179,14 @@ def deliveries(facts: Facts) -> Iterator[Anomaly]:
             before = [each for each in accepted if history[each].end < history[index].start]
             if before:
                 why = f"{delivery.group} delivered it again after it had been accepted"
-                focus = frozenset({delivery.value, record})
-                yield Anomaly("delivered again", delivery.value, why, (before[0], index), focus)
+                yield about("delivered again", delivery.value, why, [before[0], index], record)
         for one, first in rows:
             until = _held_until(facts, share.settled[key], one, first)
             for two, second in rows:
                 if history[one].end < history[two].start and history[two].end < until:
                     why = f"{second.group} delivered it while another member had it"
-                    focus = frozenset({second.value, record})
-                    operations = (one, two, *(index for index, _ in share.settled[key]))
-                    yield Anomaly("delivered twice", second.value, why, operations, focus)
+                    operations = [one, two, *(index for index, _ in share.settled[key])]
+                    yield about("delivered twice", second.value, why, operations, record)
 
 
 def _held_until(
@@ -237,14 +215,14 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
         for value in facts.truth[place].values():
             if value not in delivered and facts.is_written(value):
                 why = f"{group} has nothing more to deliver, and has never delivered it"
-                operations = (facts.writers[value][0], facts.seen[value].index, index)
-                yield Anomaly("undelivered", value, why, operations, frozenset({value, place}))
+                operations = [facts.writers[value][0], facts.seen[value].index, index]
+                yield about("undelivered", value, why, operations, place)
 
 
-def _idle(facts: Facts) -> dict[tuple[str, str], int]:
+def _idle(facts: Facts) -> dict[_Key, int]:
     """Return a place's last request without a record, if no lock of an earlier answer can still hold any."""
-    busy: dict[tuple[str, str], float] = {}
-    idle: dict[tuple[str, str], int] = {}
+    busy: dict[_Key, float] = {}
+    idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]
     seconds = max(
         (part.seconds for index in acquiring for part in facts.history[index].of(Delivery)),

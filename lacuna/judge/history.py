@@ -63,7 +63,6 @@ class Write:
     offset: int | None = None
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.place}+{self.value}@{'?' if self.offset is None else self.offset}"
 
 
@@ -77,7 +76,6 @@ class Read:
     records: tuple[tuple[int, str], ...] = ()
 
     def __str__(self) -> str:
-        """Return the part as text."""
         records = ",".join(f"{offset}:{value}" for offset, value in self.records)
         return f"{self.place}[{self.first},{self.end}){records}"
 
@@ -91,7 +89,6 @@ class Take:
     offset: int
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.group}:{self.place}:={self.offset}"
 
 
@@ -104,7 +101,6 @@ class Found:
     offset: int
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.group}:{self.place}=={self.offset}"
 
 
@@ -117,7 +113,6 @@ class Bound:
     offset: int
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.place}.{self.what}={self.offset}"
 
 
@@ -133,7 +128,6 @@ class Delivery:
     seconds: float
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.group}~{self.place}@{self.offset}:{self.value}*{self.count}/{self.seconds:g}"
 
 
@@ -145,7 +139,6 @@ class Asked:
     place: str
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.group}~{self.place}?"
 
 
@@ -159,7 +152,6 @@ class Settled:
     how: str
 
     def __str__(self) -> str:
-        """Return the part as text."""
         return f"{self.group}~{self.place}@{self.offset}!{self.how}"
 
 
@@ -208,22 +200,17 @@ History: TypeAlias = list[Operation]
 _PLACE: Final = r"(?P<place>[^\s+@:~\[=]+/\d+)"
 _GROUP: Final = r"(?P<group>[^\s+@:~\[=]+)"
 _VALUE: Final = r"(?P<value>[^\s@*,]+)"
-_FORMS: Final = tuple(
-    map(
-        re.compile,
-        (
-            rf"{_PLACE}\+{_VALUE}@(?P<offset>\d+|\?)",
-            rf"{_PLACE}\[(?P<first>\d+),(?P<end>\d+)\)(?P<records>\S*)",
-            rf"{_GROUP}:{_PLACE}:=(?P<offset>\d+)",
-            rf"{_GROUP}:{_PLACE}==(?P<offset>\d+)",
-            rf"{_PLACE}\.(?P<what>lso|hw|start)=(?P<offset>\d+)",
-            rf"{_GROUP}~{_PLACE}@(?P<offset>\d+):{_VALUE}\*(?P<count>\d+)/(?P<seconds>[\d.]+)",
-            rf"{_GROUP}~{_PLACE}@(?P<offset>\d+)!(?P<how>\w+)",
-            rf"{_GROUP}~{_PLACE}\?",
-        ),
-    )
-)
-_KINDS: Final = (Write, Read, Take, Found, Bound, Delivery, Settled, Asked)
+_OFFSET: Final = r"(?P<offset>\d+)"
+_FORMS: Final[dict[type[Part], str]] = {
+    Write: rf"{_PLACE}\+{_VALUE}@(?P<offset>\d+|\?)",
+    Read: rf"{_PLACE}\[(?P<first>\d+),(?P<end>\d+)\)(?P<records>\S*)",
+    Take: rf"{_GROUP}:{_PLACE}:={_OFFSET}",
+    Found: rf"{_GROUP}:{_PLACE}=={_OFFSET}",
+    Bound: rf"{_PLACE}\.(?P<what>lso|hw|start)={_OFFSET}",
+    Delivery: rf"{_GROUP}~{_PLACE}@{_OFFSET}:{_VALUE}\*(?P<count>\d+)/(?P<seconds>[\d.]+)",
+    Settled: rf"{_GROUP}~{_PLACE}@{_OFFSET}!(?P<how>\w+)",
+    Asked: rf"{_GROUP}~{_PLACE}\?",
+}
 _NUMBERS: Final = frozenset({"offset", "first", "end", "count"})
 
 
@@ -253,11 +240,9 @@ def _operation(line: str) -> Operation:
 
 
 def _part(word: str) -> Part:
-    for form, kind in zip(_FORMS, _KINDS, strict=True):
-        if found := form.fullmatch(word):
-            fields = {name: _field(name, text) for name, text in found.groupdict().items()}
-            part: Part = kind(**fields)
-            return part
+    for kind, form in _FORMS.items():
+        if found := re.fullmatch(form, word):
+            return kind(**{name: _field(name, text) for name, text in found.groupdict().items()})
     raise HistoryError(f"not a part of an operation: {word}")
 
 

@@ -4,11 +4,10 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from lacuna.judge import client as kafka
-from lacuna.judge.client import RETRIED, TRANSACTION, VAGUE, Client, Lost, Refused
-from lacuna.wire.layout import Message
+from lacuna.judge.client import RETRIED, TRANSACTION, VAGUE, Api, Client, Lost, Refused
 from lacuna.wire.messages import transactions as wire
 from lacuna.wire.messages.offsets import (
     TXN_OFFSET_COMMIT_REQUEST,
@@ -30,12 +29,18 @@ Q = TypeVar("Q")
 R = TypeVar("R")
 
 #: The highest versions of a client of each protocol generation (KIP-890): TV1 adds partitions, TV2 need not.
-_PRODUCE: Final = {1: 11, 2: 12}
-_END_TXN: Final = {1: 4, 2: 5}
-_TXN_OFFSETS: Final = {1: 4, 2: 5}
-_INIT: Final = 5
-_ADD_PARTITIONS: Final = 3
-_ADD_OFFSETS: Final = 4
+_PRODUCE: Final = {each: Api(PRODUCE_REQUEST, PRODUCE_RESPONSE, 10 + each) for each in (1, 2)}
+_END_TXN: Final = {
+    each: Api(wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE, 3 + each) for each in (1, 2)
+}
+_TXN_OFFSETS: Final = {
+    each: Api(TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE, 3 + each) for each in (1, 2)
+}
+_INIT: Final = Api(wire.INIT_PRODUCER_ID_REQUEST, wire.INIT_PRODUCER_ID_RESPONSE, 5)
+_ADD_PARTITIONS: Final = Api(
+    wire.ADD_PARTITIONS_TO_TXN_REQUEST, wire.ADD_PARTITIONS_TO_TXN_RESPONSE, 3
+)
+_ADD_OFFSETS: Final = Api(wire.ADD_OFFSETS_TO_TXN_REQUEST, wire.ADD_OFFSETS_TO_TXN_RESPONSE, 4)
 
 _ALL_REPLICAS: Final = -1
 _SERVER_TIMEOUT_MS: Final = 10_000
@@ -48,6 +53,9 @@ _DUPLICATE_SEQUENCE: Final = 46
 
 class Vague(Exception):
     """No answer told whether a request had its effect, until the time was up."""
+
+
+FAILURES: Final = (Lost, Refused, Vague)
 
 
 def name_and_index(place: str) -> tuple[str, int]:
@@ -91,12 +99,6 @@ class Persistence:
             pause = min(2 * pause, _MOST_PAUSE_SECONDS)
 
 
-def check(code: int, api_key: int) -> None:
-    """Raise Refused for an error code."""
-    if code:
-        raise Refused(code, api_key)
-
-
 class Producer:
     """A producer of one generation: transactional with an id, else idempotent. `version` is 1 for TV1, 2 for TV2.
 
@@ -127,20 +129,22 @@ class Producer:
         #: Whether a request of the transaction may arrive later, so that the epoch must not be used again.
         self.is_doubtful = False
 
-    def _persistence(self) -> Persistence:
-        return Persistence(self._client, self._seconds)
-
     async def _coordinated(
-        self, pair: tuple[Message[Q], Message[R]], most: int, request: Q, kind: int, key: str
+        self, api: Api[Q, R], request: Q, key: str | None, kind: int = TRANSACTION
     ) -> R:
-        node = await self._client.coordinator(kind, key)
-        return await self._client.ask(node, pair, most, request)
+        """Ask the coordinator of a key; any node if there is none. Raises Refused, Vague and Lost."""
 
-    async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> tuple[T, bool]:
-        """Return what `attempt` returns, and whether the answer to an earlier one was lost."""
-        persistence = self._persistence()
+        async def attempt() -> R:
+            node = -1 if key is None else await self._client.coordinator(kind, key)
+            return await self._client.done(node, api, request)
+
+        return await self._settle(attempt)
+
+    async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return what `attempt` returns, and note whether the answer to an earlier one was lost."""
+        persistence = Persistence(self._client, self._seconds)
         try:
-            return await persistence.persist(attempt), persistence.was_lost
+            return await persistence.persist(attempt)
         except Refused as error:
             if persistence.was_lost:
                 raise Vague(str(error)) from error
@@ -151,17 +155,8 @@ class Producer:
     async def begin(self) -> None:
         """Get a producer id and an epoch, which fence earlier producers of the id. Raises Refused, Vague and Lost."""
         request = wire.InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
-        pair = (wire.INIT_PRODUCER_ID_REQUEST, wire.INIT_PRODUCER_ID_RESPONSE)
-
-        async def attempt() -> tuple[int, int]:
-            if self.identity is None:
-                answer = await self._client.ask(-1, pair, _INIT, request)
-            else:
-                answer = await self._coordinated(pair, _INIT, request, TRANSACTION, self.identity)
-            check(answer.error_code, wire.INIT_PRODUCER_ID_REQUEST.api_key)
-            return answer.producer_id, answer.producer_epoch
-
-        (self._producer_id, self._epoch), _ = await self._settle(attempt)
+        answer = await self._coordinated(_INIT, request, self.identity)
+        self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
         self._sequences.clear()
         self._added.clear()
         self.is_doubtful = False
@@ -185,6 +180,7 @@ class Producer:
             _SERVER_TIMEOUT_MS,
             [TopicProduceData(name, partition_data=[PartitionProduceData(index, batch)])],
         )
+        api = _PRODUCE[self.version]
         abandoned, is_repeated = self._hurdle()
 
         async def attempt() -> int | None:
@@ -192,53 +188,44 @@ class Producer:
             node = await self._client.leader(place)
             if abandoned:
                 abandoned -= 1
-                await self._client.abandon(node, PRODUCE_REQUEST, _PRODUCE[self.version], request)
+                await self._client.abandon(node, api, request)
                 raise Lost("the connection was closed on purpose")
-            pair = (PRODUCE_REQUEST, PRODUCE_RESPONSE)
-            answer = await self._client.ask(node, pair, _PRODUCE[self.version], request)
+            answer = await self._client.ask(node, api, request)
             ((each,),) = [topic.partition_responses for topic in answer.responses]
-            if each.error_code == _DUPLICATE_SEQUENCE:
-                return None
-            check(each.error_code, PRODUCE_REQUEST.api_key)
-            return each.base_offset
+            if each.error_code not in (0, _DUPLICATE_SEQUENCE):
+                raise Refused(each.error_code, api.request.api_key)
+            return None if each.error_code else each.base_offset
 
-        offsets = [(await self._settle(attempt))[0]]
+        offsets = [await self._settle(attempt)]
         self._sequences[place] += len(values)
         if is_repeated:
             # It is acknowledged already, so an error of the repetition changes nothing.
-            with suppress(Lost, Refused, Vague):
-                offsets.append((await self._settle(attempt))[0])
+            with suppress(*FAILURES):
+                offsets.append(await self._settle(attempt))
         return offsets
 
     async def _add_partition(self, name: str, index: int) -> None:
         assert self.identity is not None
-        identity = self.identity
         request = wire.AddPartitionsToTxnRequest(
-            v3_and_below_transactional_id=identity,
+            v3_and_below_transactional_id=self.identity,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
             v3_and_below_topics=[wire.AddPartitionsToTxnTopic(name, [index])],
         )
-
-        async def attempt() -> None:
-            pair = (wire.ADD_PARTITIONS_TO_TXN_REQUEST, wire.ADD_PARTITIONS_TO_TXN_RESPONSE)
-            answer = await self._coordinated(pair, _ADD_PARTITIONS, request, TRANSACTION, identity)
-            for topic in answer.results_by_topic_v3_and_below:
-                for each in topic.results_by_partition:
-                    check(each.partition_error_code, wire.ADD_PARTITIONS_TO_TXN_REQUEST.api_key)
-
-        await self._settle(attempt)
+        await self._coordinated(_ADD_PARTITIONS, request, self.identity)
 
     async def commit_offset(self, group: str, place: str, offset: int) -> None:
         """Commit an offset of a group in the transaction. Raises Refused, Vague and Lost."""
         assert self.identity is not None
-        identity = self.identity
         if self.version == 1 and group not in self._added:
-            await self._add_group(group)
+            added = wire.AddOffsetsToTxnRequest(
+                self.identity, self._producer_id, self._epoch, group
+            )
+            await self._coordinated(_ADD_OFFSETS, added, self.identity)
             self._added.add(group)
         name, index = name_and_index(place)
         request = TxnOffsetCommitRequest(
-            identity,
+            self.identity,
             group,
             self._producer_id,
             self._epoch,
@@ -248,43 +235,13 @@ class Producer:
                 )
             ],
         )
-
-        async def attempt() -> None:
-            pair = (TXN_OFFSET_COMMIT_REQUEST, TXN_OFFSET_COMMIT_RESPONSE)
-            most = _TXN_OFFSETS[self.version]
-            answer = await self._coordinated(pair, most, request, kafka.GROUP, group)
-            for topic in answer.topics:
-                for each in topic.partitions:
-                    check(each.error_code, TXN_OFFSET_COMMIT_REQUEST.api_key)
-
-        await self._settle(attempt)
-
-    async def _add_group(self, group: str) -> None:
-        assert self.identity is not None
-        identity = self.identity
-        request = wire.AddOffsetsToTxnRequest(identity, self._producer_id, self._epoch, group)
-
-        async def attempt() -> None:
-            pair = (wire.ADD_OFFSETS_TO_TXN_REQUEST, wire.ADD_OFFSETS_TO_TXN_RESPONSE)
-            answer = await self._coordinated(pair, _ADD_OFFSETS, request, TRANSACTION, identity)
-            check(answer.error_code, wire.ADD_OFFSETS_TO_TXN_REQUEST.api_key)
-
-        await self._settle(attempt)
+        await self._coordinated(_TXN_OFFSETS[self.version], request, group, kafka.GROUP)
 
     async def end(self, *, commits: bool) -> None:
         """Commit or abort. Raises Refused, Vague and Lost: then the producer must begin anew."""
         assert self.identity is not None
-        identity = self.identity
-        request = wire.EndTxnRequest(identity, self._producer_id, self._epoch, commits)
-
-        async def attempt() -> Any:
-            pair = (wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE)
-            most = _END_TXN[self.version]
-            answer = await self._coordinated(pair, most, request, TRANSACTION, identity)
-            check(answer.error_code, wire.END_TXN_REQUEST.api_key)
-            return answer
-
-        answer, _ = await self._settle(attempt)
+        request = wire.EndTxnRequest(self.identity, self._producer_id, self._epoch, commits)
+        answer = await self._coordinated(_END_TXN[self.version], request, self.identity)
         self._added.clear()
         if self.version > 1 and answer.producer_id >= 0:
             self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch

@@ -24,11 +24,11 @@ from lacuna.judge.actors import (
     read_once,
 )
 from lacuna.judge.checker import VISIBLE_WITHIN
-from lacuna.judge.client import Brokers, Client, Lost, Refused
+from lacuna.judge.client import Api, Brokers, Client, Lost
 from lacuna.judge.consumer import READ_COMMITTED, READ_UNCOMMITTED
 from lacuna.judge.facts import Facts
 from lacuna.judge.history import FAULT, HW, LSO, OK, STUCK, TXN, Delivery, History, Take
-from lacuna.judge.producer import Vague
+from lacuna.judge.producer import FAILURES
 from lacuna.judge.writers import Lister, Loop, Sender, Writer, Writing
 from lacuna.wire.messages import topics as wire
 from lacuna.wire.messages.configs import (
@@ -42,9 +42,9 @@ from lacuna.wire.messages.share_records import SHARE_FETCH_REQUEST
 
 #: The topics and their partitions.
 _TOPICS: Final = {"log": 3, "in": 2, "out": 2, "list": 4, "share": 2}
-_CREATE: Final = 5
-_DELETE: Final = 5
-_ALTER: Final = 1
+_CREATE: Final = Api(wire.CREATE_TOPICS_REQUEST, wire.CREATE_TOPICS_RESPONSE, 5)
+_DELETE: Final = Api(wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE, 5)
+_ALTER: Final = Api(INCREMENTAL_ALTER_CONFIGS_REQUEST, INCREMENTAL_ALTER_CONFIGS_RESPONSE, 1)
 _GROUP_RESOURCE: Final = 32
 _SET: Final = 0
 _FEATURE: Final = "transaction.version"
@@ -80,6 +80,7 @@ class Workload:
     ) -> None:
         begun = time.monotonic()
         self._plan = plan
+        self._topics = {f"{plan.name}-{name}": count for name, count in _TOPICS.items()}
         self._say = say
         self._world = World(
             brokers,
@@ -124,11 +125,11 @@ class Workload:
             await self._look()
             if not any(each.kind == TXN and each.outcome == OK for each in self.history):
                 raise UserError(f"no transaction was committed: {self._why()}")
-        except (Lost, Refused, Vague) as error:
+        except FAILURES as error:
             raise UserError(f"the cluster could not be judged: {error}") from error
         finally:
             if not self._plan.keeps_topics:
-                with suppress(Lost, Refused, Vague, UserError):
+                with suppress(*FAILURES, UserError):
                     await self._delete_topics()
             self._client.close()
 
@@ -139,18 +140,13 @@ class Workload:
     async def _set_up(self) -> None:
         link = await self._client.link()
         self._world.has_tv2 = link.features.get(_FEATURE, 0) >= _TV2
-        topics = dict(_TOPICS)
         is_served = SHARE_FETCH_REQUEST.api_key in link.versions
         self._has_shares = is_served and link.features.get(_SHARES, 0) >= 1
         request = wire.CreateTopicsRequest(
-            [
-                wire.CreatableTopic(f"{self._plan.name}-{name}", count, -1)
-                for name, count in topics.items()
-            ]
+            [wire.CreatableTopic(name, count, -1) for name, count in self._topics.items()]
         )
         metadata = await self._client.metadata([])
-        pair = (wire.CREATE_TOPICS_REQUEST, wire.CREATE_TOPICS_RESPONSE)
-        answer = await self._client.ask(metadata.controller_id, pair, _CREATE, request)
+        answer = await self._client.ask(metadata.controller_id, _CREATE, request)
         for each in answer.topics:
             if each.error_code:
                 raise UserError(
@@ -161,11 +157,14 @@ class Workload:
             await self._configure_group()
 
     async def _await_leaders(self) -> None:
-        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
         deadline = self._world.now() + _READY_SECONDS
         while True:
             with suppress(Lost):
-                if _all_led(await self._client.metadata(names)):
+                metadata = await self._client.metadata(list(self._topics))
+                if all(
+                    topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
+                    for topic in metadata.topics
+                ):
                     return
             if self._world.now() > deadline:
                 raise UserError("some topics have no leaders: check that the brokers run")
@@ -184,21 +183,19 @@ class Workload:
         request = IncrementalAlterConfigsRequest(
             [AlterConfigsResource(_GROUP_RESOURCE, self._share_group, configs)]
         )
-        pair = (INCREMENTAL_ALTER_CONFIGS_REQUEST, INCREMENTAL_ALTER_CONFIGS_RESPONSE)
-        answer = await self._client.ask(-1, pair, _ALTER, request)
+        answer = await self._client.ask(-1, _ALTER, request)
         errors = [each.error_message for each in answer.responses if each.error_code]
         if errors:
             self._has_shares = False
             self._say(f"share groups are left out: {errors[0]}")
 
     async def _delete_topics(self) -> None:
-        names = [f"{self._plan.name}-{name}" for name in _TOPICS]
+        names = list(self._topics)
         request = wire.DeleteTopicsRequest(
             [wire.DeleteTopicState(name) for name in names], names, timeout_ms=10_000
         )
         metadata = await self._client.metadata([])
-        pair = (wire.DELETE_TOPICS_REQUEST, wire.DELETE_TOPICS_RESPONSE)
-        await self._client.ask(metadata.controller_id, pair, _DELETE, request)
+        await self._client.ask(metadata.controller_id, _DELETE, request)
 
     def _actors(self) -> list[Actor]:
         world, name = self._world, self._plan.name
@@ -218,17 +215,9 @@ class Workload:
             actors.append(Writer(world, writer, f"{name}-{writer}", version, wide))
         for number, version in enumerate(versions):
             group, identity = f"{name}-billing{number}", f"{name}-loop{number}"
+            ends = inputs[number], outputs[number]
             actors += [
-                Loop(
-                    world,
-                    f"loop{number}{side}",
-                    identity,
-                    version,
-                    group,
-                    inputs[number],
-                    outputs[number],
-                )
-                for side in "ab"
+                Loop(world, f"loop{number}{side}", identity, version, group, *ends) for side in "ab"
             ]
             group, identity = f"{name}-ledger{number}", f"{name}-list{number}"
             # Each pair has lists of its own, since only producers of the same id exclude each other.
@@ -243,10 +232,7 @@ class Workload:
         if not self._has_shares:
             return []
         topic = f"{self._plan.name}-share"
-        return [
-            Sharer(self._world, f"sharer{side}", self._share_group, topic, _TOPICS["share"])
-            for side in "ab"
-        ]
+        return [Sharer(self._world, f"sharer{side}", self._share_group, topic) for side in "ab"]
 
     async def _act(self) -> None:
         self._world.until = self._world.now() + self._plan.seconds
@@ -343,7 +329,7 @@ class Workload:
         last = self._world.now()
         try:
             while self._world.now() <= last + seconds + _READY_SECONDS and not self._is_delivered():
-                with suppress(Lost, Refused, Vague):
+                with suppress(*FAILURES):
                     if await sharer.take(_MOST_SHARED):
                         last = self._world.now()
                 await asyncio.sleep(0.1)
@@ -368,10 +354,3 @@ async def _is_set(event: asyncio.Event, seconds: float) -> bool:
             return await event.wait()
     except TimeoutError:
         return False
-
-
-def _all_led(metadata: wire.MetadataResponse) -> bool:
-    return all(
-        topic.partitions and all(each.leader_id >= 0 for each in topic.partitions)
-        for topic in metadata.topics
-    )

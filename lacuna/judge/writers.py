@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 
 from lacuna.judge import consumer
-from lacuna.judge.actors import ANSWER_BYTES, FAILURES, Actor, World, found, read_once
+from lacuna.judge.actors import ANSWER_BYTES, Actor, World, found, read_once
 from lacuna.judge.client import Lost, Refused
 from lacuna.judge.consumer import READ_COMMITTED
 from lacuna.judge.history import (
@@ -24,7 +24,7 @@ from lacuna.judge.history import (
     Take,
     Write,
 )
-from lacuna.judge.producer import Producer, Vague
+from lacuna.judge.producer import FAILURES, Producer, Vague
 
 
 class Writing(Actor):
@@ -117,12 +117,8 @@ class Writing(Actor):
 
     async def give_up(self, producer: Producer, kind: str, start: float, parts: list[Part]) -> None:
         """Abort what failed. Nobody has asked for the commit, so it cannot be committed."""
+        await self.end(producer, kind, start, parts, commits=False)
         self._producer = None
-        asked = self.world.now()
-        try:
-            await producer.end(commits=False)
-        finally:
-            self.record(kind, start, FAIL, parts, session=self.session, asked=asked)
 
 
 class Writer(Writing):
@@ -201,10 +197,8 @@ class Sender(Writing):
         try:
             await self.send(producer, random.choice(self._places), values, parts)
             outcome = OK
-        except (Refused, Lost):
-            outcome, self._producer = FAIL, None
-            raise
-        except Vague:
+        except FAILURES as error:
+            outcome = UNKNOWN if isinstance(error, Vague) else FAIL
             self._producer = None
             raise
         finally:

@@ -1,6 +1,7 @@
 """Which figures are worse than an earlier run, miss a goal, or are near a limit; and ratios of rounds."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from bench.figures import (
 )
 from bench.goals import GOALS, Goal, Verdict, judge
 from bench.latency import WORK as END_TO_END
-from bench.limits import LIMITS, End, Limit, ends
+from bench.limits import LIMITS, Limit, ends
 from bench.report import ends_table, page_part, table, verdict_line
 from bench.results import Results
 from bench.rounds import FULL
@@ -92,13 +93,13 @@ def test_rows_that_are_mostly_noise_are_not_compared() -> None:
     assert not list(worse(before, now))
 
 
-def measured_goals(*measured: tuple[str, str, Figure, float]) -> Results:
+def measured_results(*measured: tuple[str, str, Figure, float], **facts: Any) -> Results:
     """Return rows of one run each."""
     rows: dict[tuple[str, str], Row] = {}
     for work, target, figure, value in measured:
         row = rows.setdefault((work, target), Row(work, target, [{}]))
         row.runs[0][figure] = value
-    return Results("full", {}, {"section": list(rows.values())})
+    return Results("full", facts, {"section": list(rows.values())})
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_every_kind_of_goal_is_judged_by_its_own_reference(monkeypatch: pytest.M
         Goal("idle", WIRE_BYTES, 200),
     )
     monkeypatch.setattr("bench.goals.GOALS", {"section": goals})
-    measured = measured_goals(
+    measured = measured_results(
         ("read", LACUNA, THROUGHPUT, 300.0),
         ("read", KAFKA, THROUGHPUT, 100.0),
         ("read", LACUNA, P50, 2.5),
@@ -144,7 +145,7 @@ def test_every_kind_of_goal_is_judged_by_its_own_reference(monkeypatch: pytest.M
 
 def test_a_verdict_on_noise_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("bench.goals.GOALS", {"section": (Goal("read", THROUGHPUT, 1.0, KAFKA),)})
-    measured = measured_goals(("read", LACUNA, THROUGHPUT, 3.0), ("read", KAFKA, THROUGHPUT, 1.0))
+    measured = measured_results(("read", LACUNA, THROUGHPUT, 3.0), ("read", KAFKA, THROUGHPUT, 1.0))
     assert [verdict_line(each) for each in judge(measured)] == ["met     read: MB/s ≥ 1 × kafka: 3"]
     measured.sections["section"][1].noisy = 1
     assert [verdict_line(each) for each in judge(measured)] == [
@@ -154,7 +155,7 @@ def test_a_verdict_on_noise_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_was_not_measured_is_not_judged() -> None:
     """Without Kafka, only goals that do not need it are left."""
-    assert judge(measured_goals(("produce, none", LACUNA, THROUGHPUT, 300.0))) == []
+    assert judge(measured_results(("produce, none", LACUNA, THROUGHPUT, 300.0))) == []
 
 
 def test_a_goal_says_what_it_asks() -> None:
@@ -178,56 +179,89 @@ PRODUCED, PRODUCED_LZ4 = (throughput.work_of(throughput.PRODUCE, each) for each 
 TUNED = throughput.work_of(throughput.READ_TUNED, "none")
 
 
-def measured_results(
-    *measured: tuple[str, str, Figure, float], speeds: dict[str, float] | None = None
-) -> Results:
-    """Return rows of one run each."""
-    rows: dict[tuple[str, str], Row] = {}
-    for work, target, figure, value in measured:
-        row = rows.setdefault((work, target), Row(work, target, [{}]))
-        row.runs[0][figure] = value
-    facts = {} if speeds is None else {"speeds": speeds}
-    return Results("full", facts, {"section": list(rows.values())})
-
-
-def the_end(found: Results) -> End:
-    (end,) = ends(found)
-    return end
-
-
-def test_the_rate_of_a_client_that_never_waits_is_that_of_its_busiest_thread() -> None:
-    end = the_end(
-        measured_results((PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0))
-    )
-    assert end.limit.name == "the client's busiest thread"
-    assert (end.lacuna, end.value, end.ratio) == (300, 400, 0.75)
-
-
-def test_the_client_counts_at_its_best_beside_any_server() -> None:
-    """A client that waits for a slow server wastes CPU: 95 % at 19 MB/s, but 50 % at 200 MB/s with `bare`."""
-    end = the_end(
-        measured_results(
+#: What was measured, the speeds of the machine, and the limit, its value, and how near Lacuna is to it.
+PRODUCED_AT = [(PRODUCED, LACUNA, THROUGHPUT, 300.0), (PRODUCED, LACUNA, BUSIEST, 75.0)]
+HALF, CLEAN = aborted(50, "none"), aborted(0, "none")
+CLIENT, CLIENTS = "the client's busiest thread", "the clients, the sockets, and Python"
+NEAREST: dict[str, tuple[list[Any], dict[str, float], str, float, float]] = {
+    "a client that never waits has the rate of its busiest thread": (
+        PRODUCED_AT,
+        {},
+        *(CLIENT, 400, 0.75),
+    ),
+    # A client that waits for a slow server wastes CPU: 95 % at 19 MB/s, but 50 % at 200 MB/s with `bare`.
+    "the client counts at its best beside any server": (
+        [
             (PRODUCED, LACUNA, THROUGHPUT, 19.0),
             (PRODUCED, LACUNA, BUSIEST, 95.0),
             (PRODUCED, BARE, THROUGHPUT, 200.0),
             (PRODUCED, BARE, BUSIEST, 50.0),
-        )
-    )
-    assert (end.lacuna, end.value) == (19, 400)
+        ],
+        {},
+        *(CLIENT, 400, 19 / 400),
+    ),
+    "a disk that is faster than the client": (
+        PRODUCED_AT,
+        {machine.DISK: 2000},
+        *(CLIENT, 400, 0.75),
+    ),
+    "a disk that is slower": (PRODUCED_AT, {machine.DISK: 320}, "the disk", 320, 300 / 320),
+    # Of 1,024 bytes, it writes 512, so the limit is twice as many records.
+    "the disk gets what lz4 leaves of a record": (
+        [
+            (PRODUCED_LZ4, LACUNA, THROUGHPUT, 300.0),
+            (aborted(0, "lz4"), LACUNA, WIRE_BYTES, 512.0),
+        ],
+        {machine.DISK: 1000},
+        *("the disk", 2000, 0.15),
+    ),
+    "a read copies each byte twice": (
+        [(TUNED, LACUNA, THROUGHPUT, 800.0)],
+        {machine.COPY: 8.0},
+        *("copying memory", 4000, 0.2),
+    ),
+    # 1 ms on `bare`, and four times 0.25 ms.
+    "one producer waits for the client and four syncs": (
+        [(ONE, LACUNA, TRANSACTIONS, 400.0), (ONE, BARE, TRANSACTIONS, 1000.0)],
+        {machine.SYNC: 0.25},
+        *("the client, and 4 syncs in a row", 500, 0.8),
+    ),
+    "a record is read after the clients and two syncs": (
+        [(END_TO_END, LACUNA, P50, 1.0), (END_TO_END, BARE, P50, 0.25)],
+        {machine.SYNC: 0.125},
+        *("the clients, and 2 syncs in a row", 0.5, 2),
+    ),
+    "many producers end where bare does": (
+        [(EIGHT, LACUNA, TRANSACTIONS, 900.0), (EIGHT, BARE, TRANSACTIONS, 3600.0)],
+        {},
+        *(CLIENTS, 3600, 0.25),
+    ),
+    "requests end where bare does": (
+        [(PRODUCE, LACUNA, REQUESTS, 900.0), (PRODUCE, BARE, REQUESTS, 3600.0)],
+        {},
+        *(CLIENTS, 3600, 0.25),
+    ),
+    # Their client could read 900.
+    "aborted records end at the rate without any": (
+        [
+            (HALF, LACUNA, KILO_RECORDS, 540.0),
+            (HALF, LACUNA, BUSIEST, 60.0),
+            (CLEAN, LACUNA, KILO_RECORDS, 720.0),
+        ],
+        {},
+        *("reading the committed records", 720, 0.75),
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("disk", "name", "value"), [(2000, "the client's busiest thread", 400), (320, "the disk", 320)]
-)
-def test_the_nearest_limit_counts(disk: float, name: str, value: float) -> None:
-    end = the_end(
-        measured_results(
-            (PRODUCED, LACUNA, THROUGHPUT, 300.0),
-            (PRODUCED, LACUNA, BUSIEST, 75.0),
-            speeds={machine.DISK: disk},
-        )
-    )
+@pytest.mark.parametrize("case", NEAREST)
+def test_the_nearest_limit_counts(case: str) -> None:
+    measured, speeds, name, value, near = NEAREST[case]
+    (end,) = ends(measured_results(*measured, speeds=speeds))
     assert (end.limit.name, end.value) == (name, value)
+    assert end.ratio == pytest.approx(near)
+    if measured[0][0] == HALF:
+        assert end.limit.how == "0 % aborted, none, on lacuna"
 
 
 def test_of_a_time_the_longest_limit_is_the_nearest() -> None:
@@ -239,64 +273,6 @@ def test_of_a_time_the_longest_limit_is_the_nearest() -> None:
     for order in (limits, limits[::-1]):
         (end,) = ends(found, order)
         assert (end.limit.name, end.ratio) == ("b", 1.5)
-
-
-def test_the_disk_gets_what_lz4_leaves_of_a_record() -> None:
-    """Of 1,024 bytes, it writes 512, so the limit is twice as many records."""
-    end = the_end(
-        measured_results(
-            (PRODUCED_LZ4, LACUNA, THROUGHPUT, 300.0),
-            (aborted(0, "lz4"), LACUNA, WIRE_BYTES, 512.0),
-            speeds={machine.DISK: 1000},
-        )
-    )
-    assert (end.limit.name, end.value, end.ratio) == ("the disk", 2000, 0.15)
-
-
-def test_a_read_copies_each_byte_twice() -> None:
-    end = the_end(measured_results((TUNED, LACUNA, THROUGHPUT, 800.0), speeds={machine.COPY: 8.0}))
-    assert (end.limit.name, end.value, end.ratio) == ("copying memory", 4000, 0.2)
-
-
-def test_one_producer_waits_for_the_client_and_four_syncs() -> None:
-    """1 ms on `bare`, and four times 0.25 ms."""
-    end = the_end(
-        measured_results(
-            (ONE, LACUNA, TRANSACTIONS, 400.0),
-            (ONE, BARE, TRANSACTIONS, 1000.0),
-            speeds={machine.SYNC: 0.25},
-        )
-    )
-    assert (end.value, end.ratio) == (500, 0.8)
-
-
-def test_a_record_is_read_after_the_clients_and_two_syncs() -> None:
-    end = the_end(
-        measured_results(
-            (END_TO_END, LACUNA, P50, 1.0),
-            (END_TO_END, BARE, P50, 0.25),
-            speeds={machine.SYNC: 0.125},
-        )
-    )
-    assert (end.value, end.ratio) == (0.5, 2)
-
-
-@pytest.mark.parametrize(("work", "figure"), [(EIGHT, TRANSACTIONS), (PRODUCE, REQUESTS)])
-def test_what_is_bound_by_the_clients_ends_where_bare_does(work: str, figure: Figure) -> None:
-    end = the_end(measured_results((work, LACUNA, figure, 900.0), (work, BARE, figure, 3600.0)))
-    assert (end.value, end.ratio) == (3600, 0.25)
-
-
-def test_aborted_records_end_at_lacunas_own_rate_without_any() -> None:
-    half = aborted(50, "none")
-    end = the_end(
-        measured_results(
-            (half, LACUNA, KILO_RECORDS, 540.0),
-            (half, LACUNA, BUSIEST, 60.0),  # 900
-            (aborted(0, "none"), LACUNA, KILO_RECORDS, 720.0),
-        )
-    )
-    assert (end.limit.how, end.value, end.ratio) == ("0 % aborted, none, on lacuna", 720, 0.75)
 
 
 def test_what_was_not_measured_has_no_end() -> None:
@@ -320,13 +296,8 @@ def test_the_table_says_what_bounds_and_how_that_was_measured() -> None:
         (EIGHT, LACUNA, TRANSACTIONS, 900.0), (EIGHT, BARE, TRANSACTIONS, 3600.0)
     )
     heading, line = ends_table(ends(found))
-    assert heading[2:] == [
-        "bounded by",
-        "how that was measured",
-        "lacuna",
-        "limit",
-        "lacuna / limit",
-    ]
+    measures = ["bounded by", "how that was measured", "lacuna", "limit", "lacuna / limit"]
+    assert heading[2:] == measures
     assert line == [
         "transactions of 10, 8 producers",
         "transactions/s",

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -39,53 +40,61 @@ def test_enough_is_committed_to_be_timed_and_logs_stay_small() -> None:
     assert max(counts.values()) == counts[99] == FULL.transactions_at_most
 
 
+class Steps:
+    """A process that runs a piece of Python at each `step`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.pid = process.pid
+        self._asks, self._tells = process.stdin, process.stdout
+
+    def step(self) -> None:
+        """Run the next piece, and return when it has ended."""
+        self._asks.write(b"\n")
+        self._asks.flush()
+        assert self._tells.readline() == b"done\n"
+
+
+@contextmanager
+def steps(*pieces: str) -> Iterator[Steps]:
+    """Run the pieces one after another in a new process, which ends after the block."""
+    code = "; ".join(f"input(); {each}; print('done', flush=True)" for each in (*pieces, "pass"))
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield Steps(process)
+        process.communicate(b"\n")
+
+
 def test_reads_and_children_of_the_server_count(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(bytes(1 << 20))
-    code = f"open({str(file)!r}, 'rb').read(); print('read', flush=True); input()"
-    command = [sys.executable, "-c", code]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"read\n"
+    with steps(f"open({str(file)!r}, 'rb').read()") as child:
+        child.step()
         assert child.pid in process_tree([os.getpid()])
         assert read_bytes([child.pid]) >= 1 << 20
-        child.communicate(b"\n")
 
 
 @pytest.mark.slow
 def test_work_of_ended_children_counts() -> None:
     work = "import time\nwhile time.process_time() < 0.3: pass"
-    code = "import subprocess, sys; print('ready', flush=True); input(); "
-    code += f"subprocess.run([sys.executable, '-c', {work!r}], check=True)"
-    command = [sys.executable, "-c", f"{code}; print('done', flush=True); input()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
+    call = f"subprocess.run([sys.executable, '-c', {work!r}], check=True)"
+    with steps("import subprocess, sys", call) as child:
+        child.step()
         before = cpu_seconds([child.pid])
-        child.stdin.write(b"\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == b"done\n"
+        child.step()
         assert cpu_seconds([child.pid]) - before >= 0.3 - 2 * TICK_SECONDS
-        child.communicate(b"\n")
 
 
 def test_work_of_ended_threads_counts() -> None:
-    code = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),))"
-    code += "; print('ready', flush=True); input(); t.start(); t.join()"
-    command = [sys.executable, "-c", f"{code}; print('done', flush=True); input()"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        assert child.stdout.readline() == b"ready\n"
+    thread = "import threading; t = threading.Thread(target=sum, args=(range(3_000_000),))"
+    with steps(thread, "t.start(); t.join()") as child:
+        child.step()
         before = cpu_seconds([child.pid])
-        child.stdin.write(b"\n")
-        child.stdin.flush()
-        assert child.stdout.readline() == b"done\n"
+        child.step()
         used = cpu_seconds([child.pid])
         assert used > before
         assert used == pytest.approx(sum_of_stat(child.pid), abs=0.05)
-        child.communicate(b"\n")
 
 
 def sum_of_stat(pid: int) -> float:

@@ -83,11 +83,13 @@ def transaction(
     """Write a whole transaction to one partition, then commit or abort it; returns the offsets of its records."""
     who.begin_transaction()
     offsets = send(who, topic, values, partition)
-    if commit:
-        who.commit_transaction(60)
-    else:
-        who.abort_transaction(60)
+    end(who, commit=commit)
     return offsets
+
+
+def end(who: Producer, *, commit: bool) -> None:
+    """Commit the transaction, or abort it."""
+    (who.commit_transaction if commit else who.abort_transaction)(60)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import uuid
 from typing import Any
 
 from .batch import batch
-from .probing import Outcome, Target, creatable, error_name, probe
+from .probing import Outcome, Target, creatable, error_of, probe
 from .wire import Fields
 
 
@@ -14,10 +14,7 @@ def _create(t: Target, *rows: Fields, version: int = 7, validate_only: bool = Fa
     answer = t.call("create_topics", version, topics=list(rows), validate_only=validate_only)
     order = {row["name"]: index for index, row in enumerate(rows)}
     found = sorted(answer["topics"], key=lambda row: order[row["name"]])
-    return [
-        [error_name(row["error_code"]), row["num_partitions"], row["replication_factor"]]
-        for row in found
-    ]
+    return [[error_of(row), row["num_partitions"], row["replication_factor"]] for row in found]
 
 
 @probe("admin")
@@ -75,7 +72,7 @@ def create_partitions(t: Target) -> Outcome:
             validate_only=validate_only,
             topics=[{"name": name, "count": count, "assignments": None}],
         )
-        return error_name(answer["results"][0]["error_code"])
+        return error_of(answer["results"][0])
 
     return {
         "fewer": grow(topic, 1),
@@ -93,12 +90,12 @@ def create_partitions(t: Target) -> Outcome:
 def delete_topics(t: Target) -> Outcome:
     def by_name(name: str) -> str:
         answer = t.call("delete_topics", 5, topic_names=[name], timeout_ms=5000)
-        return error_name(answer["responses"][0]["error_code"])
+        return error_of(answer["responses"][0])
 
     def by_id(which: uuid.UUID) -> str:
         rows = [{"name": None, "topic_id": which}]
         answer = t.call("delete_topics", 6, topics=rows, timeout_ms=5000)
-        return error_name(answer["responses"][0]["error_code"])
+        return error_of(answer["responses"][0])
 
     topic, other = t.topic(), t.topic()
     which = t.id_of(other)
@@ -107,7 +104,7 @@ def delete_topics(t: Target) -> Outcome:
     )
     return {
         "unknown name": by_name(t.name()),
-        "name and id": error_name(both["responses"][0]["error_code"]),
+        "name and id": error_of(both["responses"][0]),
         "known": by_name(topic),
         "again": by_name(topic),
         "unknown id": by_id(uuid.uuid4()),
@@ -137,17 +134,12 @@ def metadata(t: Target) -> Outcome:
     topic = t.topic(partitions=2)
 
     def ask(version: int, topics: list[Fields] | None, **over: Any) -> Fields:
-        fields = {
-            "topics": topics,
-            "allow_auto_topic_creation": False,
-            "include_topic_authorized_operations": False,
-        }
-        return t.call("metadata", version, **(fields | over))
+        return t.call("metadata", version, topics=topics, allow_auto_topic_creation=False, **over)
 
     def named(name: str | None, which: uuid.UUID | None = None) -> list[Any]:
         row = ask(12, [{"topic_id": which or uuid.UUID(int=0), "name": name}])["topics"][0]
         return [
-            error_name(row["error_code"]),
+            error_of(row),
             row["name"] == topic,
             row["topic_id"].int != 0,
             len(row["partitions"]),
@@ -181,9 +173,8 @@ def metadata_creates(t: Target) -> Outcome:
             12,
             topics=[{"topic_id": uuid.UUID(int=0), "name": topic}],
             allow_auto_topic_creation=True,
-            include_topic_authorized_operations=False,
         )
-        return error_name(answer["topics"][0]["error_code"])
+        return error_of(answer["topics"][0])
 
     first, second = ask(name), ask(name)
     while second != "NONE":
@@ -207,14 +198,12 @@ def configs(t: Target) -> Outcome:
         answer = t.call(
             "describe_configs",
             4,
-            include_synonyms=False,
-            include_documentation=False,
             resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
         )
         row = answer["results"][0]
         named = keys or []
         return [
-            error_name(row["error_code"]),
+            error_of(row),
             sorted(
                 [c["name"], c["value"], c["config_source"], c["read_only"]]
                 for c in row["configs"]
@@ -232,7 +221,7 @@ def configs(t: Target) -> Outcome:
             validate_only=check,
             resources=[{"resource_type": kind, "resource_name": name, "configs": [config]}],
         )
-        return error_name(answer["responses"][0]["error_code"])
+        return error_of(answer["responses"][0])
 
     keys = ["max.message.bytes", "retention.ms", "cleanup.policy", "message.timestamp.type"]
     return {
@@ -266,7 +255,7 @@ def delete_records(t: Target) -> Outcome:
         rows = [{"name": name, "partitions": [{"partition_index": index, "offset": offset}]}]
         answer = t.call("delete_records", 2, topics=rows, timeout_ms=5000)
         row = answer["topics"][0]["partitions"][0]
-        return [error_name(row["error_code"]), row["low_watermark"]]
+        return [error_of(row), row["low_watermark"]]
 
     return {
         "beyond the end": cut(topic, 6),
@@ -283,10 +272,9 @@ def delete_records(t: Target) -> Outcome:
 @probe("admin")
 def describe_cluster(t: Target) -> Outcome:
     def ask(**over: Any) -> list[Any]:
-        fields = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-        answer = t.call("describe_cluster", 1, **(fields | over))
+        answer = t.call("describe_cluster", 1, **over)
         return [
-            error_name(answer["error_code"]),
+            error_of(answer),
             len(answer["brokers"]) > 0,
             answer["endpoint_type"],
         ]

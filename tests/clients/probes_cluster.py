@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .batch import batch
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, error_name, error_of, probe
 from .wire import Fields
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -35,7 +35,7 @@ def topic_partitions(t: Target) -> Outcome:
         return [
             [
                 [
-                    error_name(row["error_code"]),
+                    error_of(row),
                     _named(t, known, row["name"]),
                     row["topic_id"].int != 0,
                     [part["partition_index"] for part in row["partitions"]],
@@ -51,7 +51,6 @@ def topic_partitions(t: Target) -> Outcome:
         0,
         topics=[{"name": names[0]}],
         response_partition_limit=1,
-        cursor=None,
     )["topics"][0]["partitions"][0]
     return {
         "both, the other way round": ask(names[::-1]),
@@ -88,7 +87,7 @@ def log_dirs(t: Target) -> Outcome:
             if row["name"] == name
             for part in row["partitions"]
         }
-        errors = {error_name(directory["error_code"]) for directory in directories}
+        errors = {error_of(directory) for directory in directories}
         return [sorted(errors), sorted(sizes.items())]
 
     return {
@@ -108,7 +107,7 @@ def alter_replica_log_dirs(t: Target) -> Outcome:
         rows = [{"name": name, "partitions": [0, 9]}, {"name": "nope", "partitions": [0]}]
         answer = t.call("alter_replica_log_dirs", 2, dirs=[{"path": path, "topics": rows}])
         return sorted(
-            [row["topic_name"] == name, part["partition_index"], error_name(part["error_code"])]
+            [row["topic_name"] == name, part["partition_index"], error_of(part)]
             for row in answer["results"]
             for part in row["partitions"]
         )
@@ -127,13 +126,13 @@ def elect_leaders(t: Target) -> Outcome:
         return [
             error_name(answer.get("error_code", 0)),
             [
-                [part["partition_id"], error_name(part["error_code"]), part["error_message"]]
+                [part["partition_id"], error_of(part), part["error_message"]]
                 for row in rows
                 if row["topic"] == name
                 for part in row["partition_result"]
             ],
             [
-                error_name(part["error_code"])
+                error_of(part)
                 for row in rows
                 if row["topic"] == "nope"
                 for part in row["partition_result"]
@@ -169,11 +168,11 @@ def reassignments(t: Target) -> Outcome:
             **({"allow_replication_factor_change": False} if version else {}),
         )
         (result,) = answer["responses"][0]["partitions"]
-        return [error_name(answer["error_code"]), error_name(result["error_code"])]
+        return [error_of(answer), error_of(result)]
 
     def listed(topics: list[Fields] | None) -> list[Any]:
         answer = t.call("list_partition_reassignments", 0, timeout_ms=5000, topics=topics)
-        return [error_name(answer["error_code"]), answer["topics"]]
+        return [error_of(answer), answer["topics"]]
 
     return {
         "as it is": assign([leader]),
@@ -198,8 +197,8 @@ def quorum(t: Target) -> Outcome:
         (part,) = answer["topics"][0]["partitions"]
         voters = part["current_voters"]
         return [
-            error_name(answer["error_code"]),
-            error_name(part["error_code"]),
+            error_of(answer),
+            error_of(part),
             part["leader_epoch"] > 0,  # as many elections as there were
             [voter["replica_id"] == part["leader_id"] for voter in voters],
             [voter["log_end_offset"] >= part["high_watermark"] for voter in voters],
@@ -231,10 +230,10 @@ def features(t: Target) -> Outcome:
             feature_updates=[row, *(more or [])],
             **({"validate_only": True} if version else {}),
         )
-        return [error_name(answer["error_code"]), len(answer.get("results", []))]
+        return [error_of(answer), len(answer.get("results", []))]
 
     known = "transaction.version"
-    other = {"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}
+    other = {"feature": "no.such", "max_version_level": 1}
     return {
         "as it is, v0": update(known, 2, version=0),
         "as it is": update(known, 2),
@@ -268,13 +267,11 @@ def security(t: Target) -> Outcome:
         rows = [{"name": name} for name in asked]
         answer = t.call("describe_user_scram_credentials", 0, users=rows)
         return [
-            [row["user"], error_name(row["error_code"]), row["error_message"]]
+            [row["user"], error_of(row), row["error_message"]]
             for row in sorted(answer["results"], key=lambda row: str(row["user"]))
         ]
 
-    gone = t.call(
-        "alter_user_scram_credentials", 0, deletions=[{"name": "u", "mechanism": 1}], upsertions=[]
-    )
+    gone = t.call("alter_user_scram_credentials", 0, deletions=[{"name": "u", "mechanism": 1}])
     return {
         "describe": t.call("describe_acls", 3, **acl),
         "create": t.call("create_acls", 3, creations=[new]),
@@ -289,8 +286,8 @@ def security(t: Target) -> Outcome:
 @probe("cluster")
 def quotas(t: Target) -> Outcome:
     def describe(kind: str) -> Fields:
-        component = {"entity_type": kind, "match_type": 0, "match": "a"}
-        return t.call("describe_client_quotas", 1, components=[component], strict=False)
+        component = {"entity_type": kind, "match": "a"}
+        return t.call("describe_client_quotas", 1, components=[component])
 
     entity = [{"entity_type": "client-id", "entity_name": "nobody"}]
     operation = {"key": "producer_byte_rate", "value": 0.0, "remove": True}
@@ -298,7 +295,6 @@ def quotas(t: Target) -> Outcome:
         "alter_client_quotas",
         1,
         entries=[{"entity": entity, "ops": [operation]}],
-        validate_only=False,
     )
     return {
         "of a client": describe("client-id"),
@@ -327,11 +323,8 @@ def telemetry(t: Target) -> Outcome:
         fields = {
             "client_instance_id": mine,
             "subscription_id": subscription,
-            "terminating": False,
-            "compression_type": 0,
-            "metrics": b"",
         }
-        return error_name(t.call("push_telemetry", 0, **(fields | over))["error_code"])
+        return error_of(t.call("push_telemetry", 0, **(fields | over)))
 
     return {
         "fresh": fresh,

@@ -8,7 +8,7 @@ import uuid
 from typing import Any
 
 from .probes_groups import Member as ClassicMember
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, error_of, probe
 from .wire import Fields
 
 
@@ -48,7 +48,7 @@ class Member:
             over["topic_partitions"] = self.owned()
         answer = self.send(**over)
         if answer["error_code"]:
-            return error_name(answer["error_code"])
+            return error_of(answer)
         self.epoch = answer["member_epoch"]
         if answer["assignment"] is None:
             return [self.epoch, None]
@@ -70,7 +70,7 @@ class Member:
         ]
 
     def error(self, **over: Any) -> str:
-        return error_name(self.send(**over)["error_code"])
+        return error_of(self.send(**over))
 
     def settle(self, *others: Member) -> list[int]:
         """Let all members send heartbeats until no assignment changes, and return how many partitions each has.
@@ -94,7 +94,6 @@ def describe(t: Target, group: str, version: int = 1) -> Fields:
         "consumer_group_describe",
         version,
         group_ids=[group],
-        include_authorized_operations=False,
     )
     row: Fields = answer["groups"][0]
     return row
@@ -103,7 +102,7 @@ def describe(t: Target, group: str, version: int = 1) -> Fields:
 def state_of(t: Target, group: str) -> list[Any]:
     row = describe(t, group)
     return [
-        error_name(row["error_code"]),
+        error_of(row),
         row["group_state"],
         row["group_epoch"],
         row["assignment_epoch"],
@@ -118,7 +117,7 @@ def arguments(t: Target) -> Outcome:
 
     def answer(version: int = 1, **over: Any) -> list[Any]:
         row = Member(t, t.name("g"), [topic]).send(version, **over)
-        return [error_name(row["error_code"]), row["error_message"], row["member_epoch"]]
+        return [error_of(row), row["error_message"], row["member_epoch"]]
 
     known = {"member_epoch": 3}
     return {
@@ -194,7 +193,7 @@ def one_member(t: Target) -> Outcome:
 def server_chosen_id(t: Target) -> Outcome:
     m = Member(t, t.name("g"), [t.topic()])
     answer = m.send(0, member_id="")
-    return [error_name(answer["error_code"]), bool(answer["member_id"]), answer["member_epoch"]]
+    return [error_of(answer), bool(answer["member_id"]), answer["member_epoch"]]
 
 
 @probe("consumer_groups")
@@ -274,8 +273,6 @@ def regular_expression(t: Target) -> Outcome:
             "name": name,
             "num_partitions": 1,
             "replication_factor": 1,
-            "assignments": [],
-            "configs": [],
         }
         for name in topics
     ]
@@ -320,7 +317,6 @@ def topics_change(t: Target) -> Outcome:
         3,
         topics=[{"name": topic, "count": 3, "assignments": None}],
         timeout_ms=5000,
-        validate_only=False,
     )
     out["grown"] = _until_told(m)
     t.call("delete_topics", 6, topics=[{"name": other, "topic_id": None}], timeout_ms=5000)
@@ -346,7 +342,7 @@ def commit(t: Target, m: Member, topic: str, version: int = 9, **over: Any) -> s
         "topics": [{"name": topic, "partitions": [row]}],
     }
     answer = t.settled("offset_commit", version, **(fields | over))
-    return error_name(answer["topics"][0]["partitions"][0]["error_code"])
+    return error_of(answer["topics"][0]["partitions"][0])
 
 
 def fetch(t: Target, m: Member, topic: str, **over: Any) -> list[Any]:
@@ -360,7 +356,7 @@ def fetch(t: Target, m: Member, topic: str, **over: Any) -> list[Any]:
     answer = t.settled("offset_fetch", 9, groups=[group | over], require_stable=True)
     row = answer["groups"][0]
     offsets = [p["committed_offset"] for each in row["topics"] for p in each["partitions"]]
-    return [error_name(row["error_code"]), offsets]
+    return [error_of(row), offsets]
 
 
 @probe("consumer_groups")
@@ -399,7 +395,7 @@ def offsets(t: Target) -> Outcome:
     def txn(**over: Any) -> str:
         wanted = {"generation_id_or_member_epoch": m.epoch, "member_id": m.id} | over
         answer = t.settled("txn_offset_commit", 5, **(fields | wanted))
-        return error_name(answer["topics"][0]["partitions"][0]["error_code"])
+        return error_of(answer["topics"][0]["partitions"][0])
 
     out["txn"] = txn()
     out["txn, old epoch"] = txn(generation_id_or_member_epoch=0)
@@ -416,15 +412,15 @@ def _fetch_partition_error(t: Target, m: Member, topic: str) -> str:
     topics = [{"name": topic, "partition_indexes": [0]}]
     group = {"group_id": m.group, "topics": topics, "member_id": m.id, "member_epoch": m.epoch}
     answer = t.call("offset_fetch", 9, groups=[group], require_stable=True)
-    return error_name(answer["groups"][0]["topics"][0]["partitions"][0]["error_code"])
+    return error_of(answer["groups"][0]["topics"][0]["partitions"][0])
 
 
 def delete_offset(t: Target, group: str, topic: str, partition: int = 0) -> list[str]:
     """Send OffsetDelete for one partition; returns the errors of the answer and of the partition."""
     topics = [{"name": topic, "partitions": [{"partition_index": partition}]}]
     answer = t.settled("offset_delete", 0, group_id=group, topics=topics)
-    return [error_name(answer["error_code"])] + [
-        error_name(each["error_code"]) for row in answer["topics"] for each in row["partitions"]
+    return [error_of(answer)] + [
+        error_of(each) for row in answer["topics"] for each in row["partitions"]
     ]
 
 
@@ -489,10 +485,10 @@ def _join_classic(m: ClassicMember, metadata: bytes) -> list[Any]:
     """
     protocols = [{"name": "range", "metadata": metadata}]
     answer = m.join(protocols=protocols)
-    if error_name(answer["error_code"]) == "MEMBER_ID_REQUIRED":
+    if error_of(answer) == "MEMBER_ID_REQUIRED":
         answer = m.join(protocols=protocols)
     return [
-        error_name(answer["error_code"]),
+        error_of(answer),
         answer["generation_id"],
         answer["leader"] == m.id,
         answer["leader"] == "",
@@ -525,7 +521,7 @@ def upgrade_and_back(t: Target) -> Outcome:
     out["classic beats"] = old.heartbeat()
     synced = old.sync()
     out["classic syncs"] = [
-        error_name(synced["error_code"]),
+        error_of(synced),
         len(_assignment(synced["assignment"])),
     ]
     out["consumer gets its own"] = new.beat()
@@ -538,9 +534,7 @@ def upgrade_and_back(t: Target) -> Outcome:
     )
     out["consumer leaves by LeaveGroup"] = old.leave(member_id=new.id)
     out["consumer leaves"] = new.beat(member_epoch=-1)
-    row = t.settled("describe_groups", 5, groups=[old.group], include_authorized_operations=False)[
-        "groups"
-    ][0]
+    row = t.settled("describe_groups", 5, groups=[old.group])["groups"][0]
     out["a classic group"] = [row["group_state"], row["protocol_type"], len(row["members"])]
     out["its beat"] = old.heartbeat()
     out["it joins"] = _join_classic(old, metadata)
@@ -582,18 +576,13 @@ def operators(t: Target) -> Outcome:
     commit(t, m, topic)
 
     def classic(version: int) -> list[Any]:
-        answer = t.settled(
-            "describe_groups", version, groups=[m.group], include_authorized_operations=False
-        )
+        answer = t.settled("describe_groups", version, groups=[m.group])
         row = answer["groups"][0]
         message = (row.get("error_message") or "").replace(m.group, "G")
-        return [error_name(row["error_code"]), message, row["group_state"], row["protocol_type"]]
+        return [error_of(row), message, row["group_state"], row["protocol_type"]]
 
     def listed(version: int = 5, **over: Any) -> list[Any]:
-        fields: Fields = {"states_filter": [], "types_filter": []} | over
-        if version < 5:
-            del fields["types_filter"]
-        rows = t.of_all("list_groups", version, "groups", **fields)
+        rows = t.of_all("list_groups", version, "groups", **over)
         return [
             [row["protocol_type"], row.get("group_state"), row.get("group_type")]
             for row in rows
@@ -602,7 +591,7 @@ def operators(t: Target) -> Outcome:
 
     def deleted() -> str:
         answer = t.settled("delete_groups", 2, groups_names=[m.group])
-        return error_name(answer["results"][0]["error_code"])
+        return error_of(answer["results"][0])
 
     simple = ClassicMember(t, t.name("g"))
     simple.join_alone()
@@ -618,18 +607,18 @@ def operators(t: Target) -> Outcome:
         "stable": listed(states_filter=["stable"]),
         "empty": listed(states_filter=["empty"]),
         "classic described": [
-            error_name(row["error_code"]),
+            error_of(row),
             (row["error_message"] or "").replace(simple.group, "G"),
             row["group_state"],
             row["assignor_name"],
             row["group_epoch"],
         ],
         "missing described": [
-            error_name(missing["error_code"]),
+            error_of(missing),
             missing["error_message"],
             missing["group_state"],
         ],
-        "empty id described": error_name(describe(t, "")["error_code"]),
+        "empty id described": error_of(describe(t, "")),
         "delete": deleted(),
         "leave": m.beat(member_epoch=-1),
         "listed then": listed(),

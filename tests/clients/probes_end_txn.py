@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_of, probe
 from .wire import Fields
 
 
@@ -14,9 +14,9 @@ def _as(who: Producer, id_add: int = 0, epoch_add: int = 0, tid: str | None = No
 def _shape(answer: Fields, who: Producer) -> list[object]:
     """Return the error, whether the producer id is the same, and how far the epoch moved; an id of -1 stays -1."""
     if answer["producer_id"] == -1:
-        return [error_name(answer["error_code"]), -1, answer["producer_epoch"]]
+        return [error_of(answer), -1, answer["producer_epoch"]]
     return [
-        error_name(answer["error_code"]),
+        error_of(answer),
         answer["producer_id"] == who.id,
         answer["producer_epoch"] - who.epoch,
     ]

@@ -7,7 +7,7 @@ import uuid
 from typing import Any
 
 from .batch import CODECS, TIMESTAMP, Rec, batch, headers_of
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, error_of, fetched, probe
 from .wire import ClosedError, Fields
 
 
@@ -21,7 +21,7 @@ def _shape(row: Fields, offset: int = 0) -> list[Any]:
     aborted = row["aborted_transactions"]
     span = [max(served[0].base_offset, offset), served[-1].last_offset] if served else []
     return [
-        error_name(row["error_code"]),
+        error_of(row),
         row["high_watermark"],
         row["last_stable_offset"],
         row["log_start_offset"],
@@ -65,31 +65,10 @@ def addressing(t: Target) -> Outcome:
     _fill(t, topic, 1)
 
     def by_id(topic_id: uuid.UUID, version: int) -> list[Any]:
-        who = {"replica_id": -1} if version < 15 else {}
-        part = {
-            "partition": 0,
-            "current_leader_epoch": -1,
-            "fetch_offset": 0,
-            "last_fetched_epoch": -1,
-            "log_start_offset": -1,
-            "partition_max_bytes": 1000,
-        }
-        answer = t.call(
-            "fetch",
-            version,
-            **who,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1 << 20,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            forgotten_topics_data=[],
-            topics=[{"topic_id": topic_id, "partitions": [part]}],
-            rack_id="",
-        )
-        return [error_name(answer["error_code"])] + [
-            error_name(p["error_code"]) for x in answer["responses"] for p in x["partitions"]
+        topics = [{"topic_id": topic_id, "partitions": [fetched(0, most_bytes=1000)]}]
+        answer = t.call("fetch", version, max_bytes=1 << 20, topics=topics)
+        return [error_of(answer)] + [
+            error_of(p) for x in answer["responses"] for p in x["partitions"]
         ]
 
     return {
@@ -109,17 +88,8 @@ def addressing(t: Target) -> Outcome:
 
 def _fetch_v4(t: Target, topic: str) -> Fields:
     """Fetch v4, the lowest version that carries batches."""
-    part = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-    answer = t.call(
-        "fetch",
-        4,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
-        max_bytes=1 << 20,
-        isolation_level=0,
-        topics=[{"topic": topic, "partitions": [part]}],
-    )
+    topics = [{"topic": topic, "partitions": [fetched(0)]}]
+    answer = t.call("fetch", 4, max_bytes=1 << 20, topics=topics)
     row: Fields = answer["responses"][0]["partitions"][0]
     return row
 
@@ -133,7 +103,7 @@ def codecs(t: Target) -> Outcome:
         assert t.verdict(topic, batch([b"x" * 100] * 3, codec=codec)) == "NONE"
         for version, row in (("v4", _fetch_v4(t, topic)), ("v12", t.fetch(topic, 0))):
             served = [header.attributes for header in headers_of(row["records"] or b"")]
-            out[f"{name}, {version}"] = [error_name(row["error_code"]), served]
+            out[f"{name}, {version}"] = [error_of(row), served]
     return out
 
 
@@ -179,31 +149,10 @@ def size_limits(t: Target) -> Outcome:
             t.produce(topic, batch([b"x" * 1000]), index=index)
 
     def both(max_bytes: int, partition_max_bytes: int) -> list[Any]:
-        parts = [
-            {
-                "partition": index,
-                "current_leader_epoch": -1,
-                "fetch_offset": 0,
-                "last_fetched_epoch": -1,
-                "log_start_offset": -1,
-                "partition_max_bytes": partition_max_bytes,
-            }
-            for index in (0, 1)
-        ]
-        answer = t.call(
-            "fetch",
-            12,
-            replica_id=-1,
-            max_wait_ms=100,
-            min_bytes=1,
-            max_bytes=max_bytes,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            forgotten_topics_data=[],
-            topics=[{"topic": topic, "partitions": parts}],
-            rack_id="",
-        )
+        parts = [fetched(0, index, partition_max_bytes) for index in (0, 1)]
+        topics = [{"topic": topic, "partitions": parts}]
+        waits = {"max_wait_ms": 100, "min_bytes": 1}
+        answer = t.call("fetch", 12, **waits, max_bytes=max_bytes, topics=topics)
         return [
             sum(b.count for b in headers_of(p["records"]))
             for p in answer["responses"][0]["partitions"]
@@ -244,28 +193,13 @@ def _session(
     forget: list[int] | None = None,
     offset: int = 0,
 ) -> Fields:
-    rows = [
-        {
-            "partition": index,
-            "current_leader_epoch": -1,
-            "fetch_offset": offset,
-            "last_fetched_epoch": -1,
-            "log_start_offset": -1,
-            "partition_max_bytes": 1 << 20,
-        }
-        for index in parts or []
-    ]
+    rows = [fetched(offset, index) for index in parts or []]
     return t.call(
         "fetch",
         12,
-        replica_id=-1,
-        max_wait_ms=0,
-        min_bytes=0,
         max_bytes=1 << 24,
-        isolation_level=0,
         session_id=session,
         session_epoch=epoch,
-        rack_id="",
         topics=[{"topic": topic, "partitions": rows}] if rows else [],
         forgotten_topics_data=[{"topic": topic, "partitions": forget}] if forget else [],
     )
@@ -273,11 +207,11 @@ def _session(
 
 def _seen(answer: Fields) -> list[Any]:
     rows = [
-        [p["partition_index"], error_name(p["error_code"]), len(headers_of(p["records"] or b""))]
+        [p["partition_index"], error_of(p), len(headers_of(p["records"] or b""))]
         for x in answer["responses"]
         for p in x["partitions"]
     ]
-    return [error_name(answer["error_code"]), *sorted(rows)]
+    return [error_of(answer), *sorted(rows)]
 
 
 @probe("fetch")
@@ -317,7 +251,7 @@ def specials(t: Target) -> Outcome:
         at = row["timestamp"]
         if isinstance(at, int) and at > 0:
             at -= TIMESTAMP
-        return [error_name(row["error_code"]), row["offset"], at, row["leader_epoch"]]
+        return [error_of(row), row["offset"], at, row["leader_epoch"]]
 
     out: dict[str, Any] = {}
     for name, which in (("filled", topic), ("empty", empty)):
@@ -367,7 +301,7 @@ def under_transactions(t: Target) -> Outcome:
         ):
             row = t.list_offset(topic, timestamp, isolation=isolation_level)
             out[f"{word}, isolation {isolation_level}"] = [
-                error_name(row["error_code"]),
+                error_of(row),
                 row["offset"],
             ]
     return out
@@ -406,7 +340,7 @@ def for_leader_epoch(t: Target) -> Outcome:
             topics=[{"topic": name, "partitions": [part]}],
         )
         row = answer["topics"][0]["partitions"][0]
-        return [error_name(row["error_code"]), row["leader_epoch"], row["end_offset"]]
+        return [error_of(row), row["leader_epoch"], row["end_offset"]]
 
     return {
         "0": ask(topic, 0),

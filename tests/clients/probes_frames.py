@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, error_of, fetched, probe
 from .wire import API_KEYS, ClosedError, decode_response, encode_request
 
 
@@ -57,8 +57,8 @@ def api_versions(t: Target) -> Outcome:
         out[f"v{version}"] = got
     bad = t.call("api_versions", 3, client_software_name="", client_software_version="1")
     spaced = t.call("api_versions", 3, client_software_name="a b", client_software_version="1")
-    out["empty software name"] = error_name(bad["error_code"])
-    out["software name with a space"] = error_name(spaced["error_code"])
+    out["empty software name"] = error_of(bad)
+    out["software name with a space"] = error_of(spaced)
     return out
 
 
@@ -95,41 +95,17 @@ def bytes_after_the_body(t: Target) -> Outcome:
 @probe("frames")
 def answers_keep_their_order(t: Target) -> Outcome:
     topic = t.topic()
-    slow = {
-        "replica_id": -1,
-        "max_wait_ms": 400,
-        "min_bytes": 1,
-        "max_bytes": 1000,
-        "isolation_level": 0,
-        "session_id": 0,
-        "session_epoch": -1,
-        "rack_id": "",
-        "forgotten_topics_data": [],
-        "topics": [
-            {
-                "topic": topic,
-                "partitions": [
-                    {
-                        "partition": 0,
-                        "current_leader_epoch": -1,
-                        "fetch_offset": 0,
-                        "last_fetched_epoch": -1,
-                        "log_start_offset": -1,
-                        "partition_max_bytes": 1000,
-                    }
-                ],
-            }
-        ],
-    }
+    topics = [{"topic": topic, "partitions": [fetched(0, most_bytes=1000)]}]
+    slow = {"max_wait_ms": 400, "min_bytes": 1, "max_bytes": 1000, "topics": topics}
     with t.connect() as connection:
         connection.send("fetch", 12, slow)
         connection.send("api_versions", 0, {})
         first, second = connection.receive_frame(), connection.receive_frame()
-    fetched = decode_response("fetch", 12, first)
+    answer = decode_response("fetch", 12, first)
     return [
         struct.unpack_from(">i", first)[0],
         struct.unpack_from(">i", second)[0],
-        error_name(fetched["error_code"]),
+        error_of(answer),
         decode_response("api_versions", 0, second)["error_code"],
     ]
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from .probing import Outcome, Target, error_name, probe
+from .probing import Outcome, Target, error_of, probe
 from .wire import Connection, Fields
 
 PROTOCOL = {"name": "range", "metadata": b"\0\1\0\0\0\0\xff\xff\xff\xff"}
@@ -27,7 +28,6 @@ class Member:
             "group_instance_id": self.instance,
             "protocol_type": "consumer",
             "protocols": [PROTOCOL],
-            "reason": None,
         }
         return fields | over
 
@@ -44,22 +44,25 @@ class Member:
         return answer
 
     def join_error(self, **over: Any) -> str:
-        return error_name(self.join(**over)["error_code"])
+        return error_of(self.join(**over))
 
-    def sync(self, assignments: list[Fields] | None = None, **over: Any) -> Fields:
-        fields: Fields = {
+    def identity(self) -> Fields:
+        return {
             "group_id": self.group,
             "generation_id": self.generation,
             "member_id": self.id,
             "group_instance_id": self.instance,
-            "protocol_type": "consumer",
-            "protocol_name": "range",
-            "assignments": assignments or [],
         }
-        return self.connection.call("sync_group", 5, **(fields | over))
+
+    def sync_fields(self, **over: Any) -> Fields:
+        return self.identity() | {"protocol_type": "consumer", "protocol_name": "range"} | over
+
+    def sync(self, assignments: Sequence[Fields] = (), **over: Any) -> Fields:
+        fields = self.sync_fields(assignments=assignments) | over
+        return self.connection.call("sync_group", 5, **fields)
 
     def sync_error(self, **over: Any) -> str:
-        return error_name(self.sync(**over)["error_code"])
+        return error_of(self.sync(**over))
 
     def join_alone(self) -> None:
         """Join and sync, so that the group is stable with this one member."""
@@ -71,20 +74,18 @@ class Member:
         assert answer["assignment"] == b"mine", answer
 
     def heartbeat(self, **over: Any) -> str:
-        fields: Fields = {
-            "group_id": self.group,
-            "generation_id": self.generation,
-            "member_id": self.id,
-            "group_instance_id": self.instance,
-        }
-        return error_name(self.connection.call("heartbeat", 4, **(fields | over))["error_code"])
+        return error_of(self.connection.call("heartbeat", 4, **(self.identity() | over)))
+
+    def disturbance(self) -> str:
+        """Send heartbeats until one gets an error; returns the error."""
+        while (error := self.heartbeat()) == "NONE":
+            pass
+        return error
 
     def leave(self, **over: Any) -> list[str]:
-        member = {"member_id": self.id, "group_instance_id": self.instance, "reason": None} | over
+        member = {"member_id": self.id, "group_instance_id": self.instance} | over
         answer = self.connection.call("leave_group", 5, group_id=self.group, members=[member])
-        return [error_name(answer["error_code"])] + [
-            error_name(row["error_code"]) for row in answer["members"]
-        ]
+        return [error_of(answer)] + [error_of(row) for row in answer["members"]]
 
 
 def commit_offset(
@@ -111,7 +112,7 @@ def commit_offset(
         group_instance_id=instance,
         topics=[{"name": topic, "partitions": [row]}],
     )
-    return error_name(answer["topics"][0]["partitions"][0]["error_code"])
+    return error_of(answer["topics"][0]["partitions"][0])
 
 
 def fetch_offset(t: Target, group: str, topic: str, stable: bool, partition: int = 0) -> list[Any]:
@@ -123,10 +124,10 @@ def fetch_offset(t: Target, group: str, topic: str, stable: bool, partition: int
     row = answer["groups"][0]
     part = row["topics"][0]["partitions"][0]
     return [
-        error_name(part["error_code"]),
+        error_of(part),
         part["committed_offset"],
         part["metadata"],
-        error_name(row["error_code"]),
+        error_of(row),
     ]
 
 
@@ -135,12 +136,10 @@ def join_arguments(t: Target) -> Outcome:
     def error(version: int = 9, **over: Any) -> str:
         member = Member(t, t.name("g"))
         fields = member.join_fields(**over)
-        if version < 8:
-            del fields["reason"]
         if version < 5:
             del fields["group_instance_id"]
         answer = member.connection.call("join_group", version, **fields)
-        return error_name(answer["error_code"])
+        return error_of(answer)
 
     return {
         "empty member id, v9": error(),
@@ -163,7 +162,7 @@ def one_member(t: Target) -> Outcome:
     first = m.join()
     second = m.join()
     out: dict[str, Any] = {
-        "joins": [error_name(first["error_code"]), error_name(second["error_code"])],
+        "joins": [error_of(first), error_of(second)],
         "generation": second["generation_id"],
         "leader is me": second["leader"] == m.id,
         "protocol": [second["protocol_type"], second["protocol_name"]],
@@ -185,11 +184,9 @@ def one_member(t: Target) -> Outcome:
     }
     m.sync([{"member_id": m.id, "assignment": b"x"}])
     other = m.join_fields(protocol_type="connect", member_id="")
-    out["join with another protocol type"] = error_name(
-        t.call("join_group", 9, **other)["error_code"]
-    )
+    out["join with another protocol type"] = error_of(t.call("join_group", 9, **other))
     other = m.join_fields(protocols=[PROTOCOL | {"name": "sticky"}], member_id="")
-    out["join with no common protocol"] = error_name(t.call("join_group", 9, **other)["error_code"])
+    out["join with no common protocol"] = error_of(t.call("join_group", 9, **other))
     out["leave, unknown"] = m.leave(member_id="stranger")
     out["leave"] = m.leave()
     out["leave again"] = m.leave()
@@ -204,12 +201,9 @@ def two_members(t: Target) -> Outcome:
     two = Member(t, one.group)
     required = two.join_error()
     two.connection.send("join_group", 9, two.join_fields())
-    beat = one.heartbeat()
-    while beat == "NONE":
-        beat = one.heartbeat()
     out: dict[str, Any] = {
         "first join of two": required,
-        "heartbeat while it joins": beat,
+        "heartbeat while it joins": one.disturbance(),
         "commit while it joins": commit_offset(
             t, one.group, t.topic(), 1, member=one.id, generation=one.generation
         ),
@@ -220,18 +214,7 @@ def two_members(t: Target) -> Outcome:
     out["both joined"] = [again["generation_id"], answer["generation_id"]]
     out["leader"] = [again["leader"] == one.id, answer["leader"] == one.id]
     out["members seen"] = [len(again["members"]), len(answer["members"])]
-    two.connection.send(
-        "sync_group",
-        5,
-        {
-            "group_id": two.group,
-            "generation_id": two.generation,
-            "member_id": two.id,
-            "protocol_type": "consumer",
-            "protocol_name": "range",
-            "assignments": [],
-        },
-    )
+    two.connection.send("sync_group", 5, two.sync_fields())
     rows = [{"member_id": m.id, "assignment": name} for m, name in ((one, b"1"), (two, b"2"))]
     mine = one.sync(rows)["assignment"]
     out["assignments"] = [
@@ -242,10 +225,7 @@ def two_members(t: Target) -> Outcome:
         t, one.group, t.topic(), 1, member=one.id, generation=one.generation - 1
     )
     out["leaver"] = two.leave()
-    beat = one.heartbeat()
-    while beat == "NONE":
-        beat = one.heartbeat()
-    out["heartbeat after a leave"] = beat
+    out["heartbeat after a leave"] = one.disturbance()
     return out
 
 
@@ -257,7 +237,7 @@ def static_members(t: Target) -> Outcome:
     two = Member(t, one.group, "instance-1")
     answer = two.join()
     return {
-        "rejoin of the instance": error_name(answer["error_code"]),
+        "rejoin of the instance": error_of(answer),
         "same generation": answer["generation_id"] == one.generation,
         "new member id": answer["member_id"] != old_id,
         "skip_assignment": answer.get("skip_assignment"),
@@ -318,12 +298,10 @@ def describe_list_delete(t: Target) -> Outcome:
     m.join_alone()
 
     def describe(name: str, version: int) -> list[Any]:
-        answer = t.call(
-            "describe_groups", version, groups=[name], include_authorized_operations=False
-        )
+        answer = t.call("describe_groups", version, groups=[name])
         row = answer["groups"][0]
         return [
-            error_name(row["error_code"]),
+            error_of(row),
             row["group_state"],
             row["protocol_type"],
             row["protocol_data"],
@@ -331,17 +309,14 @@ def describe_list_delete(t: Target) -> Outcome:
         ]
 
     def listed(name: str, **over: Any) -> list[Any]:
-        filters = {"states_filter": [], "types_filter": []} | over
         return [
             [row["protocol_type"], row["group_state"], row["group_type"]]
-            for row in t.of_all("list_groups", 5, "groups", **filters)
+            for row in t.of_all("list_groups", 5, "groups", **over)
             if row["group_id"] == name
         ]
 
     def delete(name: str) -> str:
-        return error_name(
-            t.call("delete_groups", 2, groups_names=[name])["results"][0]["error_code"]
-        )
+        return error_of(t.call("delete_groups", 2, groups_names=[name])["results"][0])
 
     unknown, simple = t.name("g"), t.name("g")
     commit_offset(t, simple, topic, 1)
@@ -376,22 +351,20 @@ def emptied_of_offsets(t: Target) -> Outcome:
     rows = [{"name": topic, "partitions": [{"partition_index": 0}]}]
 
     def take() -> str:
-        return error_name(t.settled("offset_delete", 0, group_id=group, topics=rows)["error_code"])
+        return error_of(t.settled("offset_delete", 0, group_id=group, topics=rows))
 
     def state() -> list[Any]:
-        answer = t.call("describe_groups", 6, groups=[group], include_authorized_operations=False)[
-            "groups"
-        ][0]
-        listed = t.of_all("list_groups", 5, "groups", states_filter=[], types_filter=[])
+        answer = t.call("describe_groups", 6, groups=[group])["groups"][0]
+        listed = t.of_all("list_groups", 5, "groups")
         return [
-            error_name(answer["error_code"]),
+            error_of(answer),
             answer["group_state"],
             [row["group_state"] for row in listed if row["group_id"] == group],
         ]
 
     out: dict[str, Any] = {"taken": take(), "then": state(), "taken again": take()}
     deleted = t.call("delete_groups", 2, groups_names=[group])["results"][0]
-    return out | {"deleted": error_name(deleted["error_code"]), "at the end": state()}
+    return out | {"deleted": error_of(deleted), "at the end": state()}
 
 
 @probe("groups")
@@ -403,7 +376,7 @@ def session_expires(t: Target) -> Outcome:
     t.time_out()
     state = "Stable"
     while state == "Stable":
-        answer = t.call("describe_groups", 5, groups=[m.group], include_authorized_operations=False)
+        answer = t.call("describe_groups", 5, groups=[m.group])
         state = answer["groups"][0]["group_state"]
     return [state, m.heartbeat(), m.join_error()]
 
@@ -412,10 +385,7 @@ def session_expires(t: Target) -> Outcome:
 def find_coordinator(t: Target) -> Outcome:
     def find(key_type: int, keys: list[str], version: int = 4) -> list[Any]:
         answer = t.settled("find_coordinator", version, key_type=key_type, coordinator_keys=keys)
-        return [
-            [row["key"], error_name(row["error_code"]), row["node_id"] >= 0]
-            for row in answer["coordinators"]
-        ]
+        return [[row["key"], error_of(row), row["node_id"] >= 0] for row in answer["coordinators"]]
 
     one = t.settled("find_coordinator", 3, key="g", key_type=0)
     bad = t.settled("find_coordinator", 3, key="g", key_type=9)
@@ -423,8 +393,8 @@ def find_coordinator(t: Target) -> Outcome:
         "several": find(0, ["a", "b"]),
         "transactions": find(1, ["a"]),
         "empty key": find(0, [""]),
-        "v3": [error_name(one["error_code"]), one["port"] > 0],
-        "v3 unknown type": error_name(bad["error_code"]),
+        "v3": [error_of(one), one["port"] > 0],
+        "v3 unknown type": error_of(bad),
         "v4 unknown type": find(9, ["a"]),
         "no keys": find(0, []),
     }

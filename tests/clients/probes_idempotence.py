@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .batch import batch
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_of, probe
 
 
 def _send(
@@ -16,7 +16,7 @@ def _send(
         [b"v"] * count, producer_id=who.id, producer_epoch=epoch, base_sequence=sequence, **rest
     )
     row = t.produce(topic, data)
-    return [error_name(row["error_code"]), row["base_offset"]]
+    return [error_of(row), row["base_offset"]]
 
 
 @probe("idempotence")
@@ -97,7 +97,7 @@ def log_append_time_of_a_duplicate(t: Target) -> Outcome:
     data = batch([b"v"], producer_id=who.id, producer_epoch=who.epoch, base_sequence=0)
     one, two = t.produce(topic, data), t.produce(topic, data)
     return {
-        "errors": [error_name(one["error_code"]), error_name(two["error_code"])],
+        "errors": [error_of(one), error_of(two)],
         "same offset": one["base_offset"] == two["base_offset"],
         "duplicate's time": "the same"
         if one["log_append_time_ms"] == two["log_append_time_ms"]
@@ -122,7 +122,7 @@ def pipelined(t: Target) -> Outcome:
     for _ in range(6):
         answer = t.connection.receive("produce", 11)
         row = answer["responses"][0]["partition_responses"][0]
-        rows.append([error_name(row["error_code"]), row["base_offset"]])
+        rows.append([error_of(row), row["base_offset"]])
     return rows
 
 
@@ -141,15 +141,13 @@ def init_producer_id(t: Target) -> Outcome:
     return {
         "ids differ": one.id != two.id,
         "epochs": [one.epoch, two.epoch],
-        "timeout is not looked at": error_name(
-            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=-5)[
-                "error_code"
-            ]
+        "timeout is not looked at": error_of(
+            t.call("init_producer_id", 4, transactional_id=None, transaction_timeout_ms=-5)
         ),
         "with an id and epoch": [
-            error_name(again["error_code"]),
+            error_of(again),
             again["producer_id"] == one.id,
             again["producer_epoch"],
         ],
-        "empty transactional id": error_name(empty["error_code"]),
+        "empty transactional id": error_of(empty),
     }

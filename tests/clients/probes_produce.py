@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 from .batch import CODECS, CONTROL, DELETE_HORIZON, LOG_APPEND_TIME, TRANSACTIONAL, Rec, batch
-from .probing import Outcome, Target, creatable, error_name, probe
+from .probing import Outcome, Target, creatable, error_of, probe
 from .wire import ClosedError
 
 CONTROL_KEY, CONTROL_VALUE = b"\0\0\0\1", b"\0\0\0\0\0\0"
@@ -25,7 +25,7 @@ def codecs(t: Target) -> Outcome:
     out: dict[str, Any] = {}
     for name, codec in CODECS.items():
         row = t.produce(t.topic(), batch([b"a", b"b"], codec=codec))
-        out[name] = [error_name(row["error_code"]), row["base_offset"], row["log_append_time_ms"]]
+        out[name] = [error_of(row), row["base_offset"], row["log_append_time_ms"]]
     out["zstd at produce v6"] = t.verdict(t.topic(), batch(codec=4), version=6)
     return out
 
@@ -50,7 +50,7 @@ def bad_crc(t: Target) -> Outcome:
 def bad_batch_fails_alone(t: Target) -> Outcome:
     topic = t.topic(partitions=3)
     rows = t.produce_many([(topic, 0, batch()), (topic, 1, batch(crc_xor=1)), (topic, 2, batch())])
-    return sorted([row["index"], error_name(row["error_code"]), row["base_offset"]] for row in rows)
+    return sorted([row["index"], error_of(row), row["base_offset"]] for row in rows)
 
 
 @probe("produce")
@@ -170,14 +170,14 @@ def framing(t: Target) -> Outcome:
 def compacted_topic_needs_keys(t: Target) -> Outcome:
     topic = t.name()
     row = creatable(topic, cleanup_policy="compact")
-    created = error_name(t.call("create_topics", 7, topics=[row])["topics"][0]["error_code"])
+    created = error_of(t.call("create_topics", 7, topics=[row])["topics"][0])
     if created != "NONE":
         return {"creation refused": created}
     while not t.has_logs(topic, 1):
         pass
     row = t.produce(topic, batch([Rec(key=b"k"), Rec(key=None), Rec(key=None)]))
     return {
-        "some without": error_name(row["error_code"]),
+        "some without": error_of(row),
         "record_errors": [r["batch_index"] for r in row["record_errors"]],
         "has error_message": row["error_message"] is not None,
         "tombstone": t.verdict(topic, batch([Rec(key=b"k", value=None)])),
@@ -208,7 +208,7 @@ def record_errors(t: Target) -> Outcome:
         named = [error["batch_index"] for error in row["record_errors"]]
         reasons = [error["batch_index_error_message"] is not None for error in row["record_errors"]]
         said = all(reasons) and row["error_message"] is not None
-        out[name] = [error_name(row["error_code"]), row["base_offset"], named, said]
+        out[name] = [error_of(row), row["base_offset"], named, said]
     return out
 
 
@@ -251,14 +251,12 @@ def addressing(t: Target) -> Outcome:
         ],
     )
     return {
-        "unknown topic": [error_name(unknown["error_code"]), unknown["base_offset"]],
+        "unknown topic": [error_of(unknown), unknown["base_offset"]],
         "unknown partition": t.verdict(topic, batch(), index=7),
         "negative partition": t.verdict(topic, batch(), index=-1),
         "invalid topic name": t.verdict("no/good", batch()),
         "unknown and known topic id": sorted(
-            error_name(p["error_code"])
-            for r in by_id["responses"]
-            for p in r["partition_responses"]
+            error_of(p) for r in by_id["responses"] for p in r["partition_responses"]
         ),
         "base offset 99": t.verdict(topic, batch(base_offset=99)),
         "partition leader epoch 7": t.verdict(topic, batch(partition_leader_epoch=7)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .batch import TIMESTAMP, batch
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_name, error_of, probe
 from .wire import Fields
 
 
@@ -28,10 +28,6 @@ def _init(
     )
 
 
-def _plain_error(answer: Fields) -> str:
-    return error_name(answer["error_code"])
-
-
 @probe("txn")
 def init_producer_id_again(t: Target) -> Outcome:
     tid = t.name("t")
@@ -47,14 +43,14 @@ def init_producer_id_again(t: Target) -> Outcome:
         "first id is 0": one.id == 0,
         "second": [two.id == one.id, two.epoch],
         "with its own id and epoch (KIP-360)": [
-            _plain_error(recovered),
+            error_of(recovered),
             recovered["producer_id"] == one.id,
             recovered["producer_epoch"],
         ],
-        "with an old epoch": _plain_error(behind),
-        "with an old epoch, v3": _plain_error(old_version),
-        "with an epoch ahead": _plain_error(ahead),
-        "with another id": _plain_error(other),
+        "with an old epoch": error_of(behind),
+        "with an old epoch, v3": error_of(old_version),
+        "with an epoch ahead": error_of(ahead),
+        "with another id": error_of(other),
     }
 
 
@@ -62,11 +58,11 @@ def init_producer_id_again(t: Target) -> Outcome:
 def init_producer_id_arguments(t: Target) -> Outcome:
     t.coordinator("t", 1)
     return {
-        "timeout 0": _plain_error(_init(t, t.name("t"), 0)),
-        "timeout -1": _plain_error(_init(t, t.name("t"), -1)),
-        "timeout 15 min": _plain_error(_init(t, t.name("t"), 900_000)),
-        "timeout above 15 min": _plain_error(_init(t, t.name("t"), 900_001)),
-        "id without epoch": _plain_error(
+        "timeout 0": error_of(_init(t, t.name("t"), 0)),
+        "timeout -1": error_of(_init(t, t.name("t"), -1)),
+        "timeout 15 min": error_of(_init(t, t.name("t"), 900_000)),
+        "timeout above 15 min": error_of(_init(t, t.name("t"), 900_001)),
+        "id without epoch": error_of(
             t.call(
                 "init_producer_id",
                 4,
@@ -89,7 +85,7 @@ def init_producer_id_aborts_the_ongoing(t: Target) -> Outcome:
     t.await_stable(topic)
     return {
         "added, sent": [added, sent],
-        "first answer": _plain_error(first),
+        "first answer": error_of(first),
         "then": [two.id == one.id, two.epoch > one.epoch],
         "old one adds, v3": t.add_partitions(one, topic),
         "old one adds, v1": t.add_partitions(one, topic, version=1),
@@ -111,7 +107,7 @@ def produce_without_adding(t: Target) -> Outcome:
         row = t.produce(
             topic, t.txn_batch(who, 0), version=version, transactional_id=who.transactional_id
         )
-        out[f"v{version}"] = [error_name(row["error_code"]), row["base_offset"]]
+        out[f"v{version}"] = [error_of(row), row["base_offset"]]
     return out
 
 
@@ -170,7 +166,7 @@ def two_partitions_one_wrong(t: Target) -> Outcome:
         [(topic, 0, t.txn_batch(who, 0)), (topic, 1, t.txn_batch(who, 0))],
         transactional_id=who.transactional_id,
     )
-    return sorted([row["index"], error_name(row["error_code"])] for row in rows)
+    return sorted([row["index"], error_of(row)] for row in rows)
 
 
 @probe("txn")
@@ -218,7 +214,7 @@ def add_partitions_batched(t: Target) -> Outcome:
     topic, who, other = t.topic(partitions=2), t.transactional(), t.transactional()
     t.add_partitions(other, topic, index=0)
     rows = [
-        {**who.fields, "verify_only": False, "topics": [{"name": topic, "partitions": [0]}]},
+        {**who.fields, "topics": [{"name": topic, "partitions": [0]}]},
         {**other.fields, "verify_only": True, "topics": [{"name": topic, "partitions": [0, 1]}]},
     ]
     out = {}
@@ -234,7 +230,7 @@ def add_partitions_batched(t: Target) -> Outcome:
             for result in row["topic_results"]
             for part in result["results_by_partition"]
         ]
-        out[f"v{version}"] = [error_name(answer["error_code"]), *sorted(found)]
+        out[f"v{version}"] = [error_of(answer), *sorted(found)]
     return out
 
 
@@ -279,7 +275,7 @@ def timeout_aborts(t: Target) -> Outcome:
             "abort": t.end(who, False, end_version),
         }
         again = _init(t, str(who.transactional_id), who=who)
-        late["KIP-360 init"] = _plain_error(again)
+        late["KIP-360 init"] = error_of(again)
         fresh = t.transactional(who.transactional_id)
         late["epochs since"] = str(fresh.epoch - who.epoch)
         out[name] = late
@@ -291,12 +287,11 @@ def _write_marker(t: Target, who: Producer, topic: str, commit: bool, epoch_add:
         "producer_id": who.id,
         "producer_epoch": who.epoch + epoch_add,
         "transaction_result": commit,
-        "coordinator_epoch": 0,
         "topics": [{"name": topic, "partition_indexes": [0]}],
     }
     answer = t.call("write_txn_markers", 1, markers=[marker])
     partition = answer["markers"][0]["topics"][0]["partitions"][0]
-    return error_name(partition["error_code"])
+    return error_of(partition)
 
 
 @probe("txn")
@@ -333,7 +328,7 @@ def describe_and_list(t: Target) -> Outcome:
         state = row["transaction_states"][0]
         topics = [[x["topic"] == topic, x["partitions"]] for x in state["topics"]]
         return [
-            error_name(state["error_code"]),
+            error_of(state),
             state["transaction_state"],
             state["transaction_timeout_ms"],
             state["producer_id"] == who.id,
@@ -344,7 +339,7 @@ def describe_and_list(t: Target) -> Outcome:
     def producers() -> list[object]:
         answer = t.call("describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}])
         part = answer["topics"][0]["partitions"][0]
-        return [error_name(part["error_code"])] + [
+        return [error_of(part)] + [
             [
                 row["producer_id"] == who.id,
                 row["producer_epoch"] - who.epoch,
@@ -365,10 +360,10 @@ def describe_and_list(t: Target) -> Outcome:
     time.sleep(0.2)  # CompleteCommit is written after the markers; nothing announces it
     out["committed"] = [describe(), producers()]
     unknown = t.call("describe_transactions", 0, transactional_ids=["no-such-id", ""])
-    out["unknown ids"] = [error_name(x["error_code"]) for x in unknown["transaction_states"]]
-    strange = t.call("list_transactions", 1, state_filters=["Nonsense"], producer_id_filters=[])
+    out["unknown ids"] = [error_of(x) for x in unknown["transaction_states"]]
+    strange = t.call("list_transactions", 1, state_filters=["Nonsense"])
     out["unknown state filter"] = strange["unknown_state_filters"]
-    filters = {"state_filters": [], "producer_id_filters": [who.id]}
+    filters = {"producer_id_filters": [who.id]}
     mine = t.of_all("list_transactions", 1, "transaction_states", **filters)
     out["listed by producer id"] = [x["transaction_state"] for x in mine]
     unknown_part = t.call(
@@ -380,7 +375,7 @@ def describe_and_list(t: Target) -> Outcome:
         ],
     )
     out["producers of unknown partitions"] = [
-        error_name(p["error_code"]) for x in unknown_part["topics"] for p in x["partitions"]
+        error_of(p) for x in unknown_part["topics"] for p in x["partitions"]
     ]
     return out
 
@@ -414,11 +409,11 @@ def epoch_exhaustion(t: Target) -> Outcome:
             [
                 sent,
                 old["producer_epoch"],
-                _plain_error(answer),
+                error_of(answer),
                 answer["producer_epoch"],
                 answer["producer_id"] == old["producer_id"],
                 all(same),
-                _plain_error(other),
+                error_of(other),
             ]
         )
         who.id, who.epoch = answer["producer_id"], answer["producer_epoch"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .probes_groups import Member, commit_offset, fetch_offset
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_of, probe
 from .wire import Fields
 
 
@@ -42,12 +44,12 @@ def txn_commit(
             }
         ],
     )
-    return error_name(answer["topics"][0]["partitions"][0]["error_code"])
+    return error_of(answer["topics"][0]["partitions"][0])
 
 
 def add_offsets(t: Target, who: Producer, group: str, version: int = 3) -> str:
     answer = t.settled("add_offsets_to_txn", version, **who.fields, group_id=group)
-    return error_name(answer["error_code"])
+    return error_of(answer)
 
 
 @probe("txn_offsets")
@@ -66,10 +68,7 @@ def pending_until_the_end(t: Target) -> Outcome:
             "other partition, stable": fetch_offset(t, group, topic, True, partition=3),
             "EndTxn": t.end(who, committed),
         }
-        end = fetch_offset(t, group, topic, True)
-        while end[0] == "UNSTABLE_OFFSET_COMMIT":
-            end = fetch_offset(t, group, topic, True)
-        steps["stable fetch at the end"] = end
+        steps["stable fetch at the end"] = stable_offset(t, group, topic)
         out["commit" if committed else "abort"] = steps
     return out
 
@@ -83,12 +82,19 @@ def all_partitions_stable(t: Target) -> Outcome:
     request = {"groups": [{"group_id": group, "topics": None}], "require_stable": True}
     answer = t.call("offset_fetch", 8, **request)
     rows = [
-        [p["committed_offset"], error_name(p["error_code"])]
+        [p["committed_offset"], error_of(p)]
         for x in answer["groups"][0]["topics"]
         for p in x["partitions"]
     ]
     t.end(who, False)
-    return [error_name(answer["groups"][0]["error_code"]), rows]
+    return [error_of(answer["groups"][0]), rows]
+
+
+def stable_offset(t: Target, group: str, topic: str) -> list[Any]:
+    """Fetch the offset until no transaction is about to change it."""
+    while (end := fetch_offset(t, group, topic, True))[0] == "UNSTABLE_OFFSET_COMMIT":
+        pass
+    return end
 
 
 @probe("txn_offsets")
@@ -108,13 +114,11 @@ def tv2_adds_the_group(t: Target) -> Outcome:
     sent = txn_commit(t, who, group, topic, version=5)
     pending = fetch_offset(t, group, topic, True)
     answer = t.end_txn(who, True, 5)
-    end = fetch_offset(t, group, topic, True)
-    while end[0] == "UNSTABLE_OFFSET_COMMIT":
-        end = fetch_offset(t, group, topic, True)
+    end = stable_offset(t, group, topic)
     return {
         "sent": sent,
         "pending": pending,
-        "ended": [error_name(answer["error_code"]), answer["producer_epoch"] - who.epoch],
+        "ended": [error_of(answer), answer["producer_epoch"] - who.epoch],
         "after": end,
         "late, old epoch": txn_commit(t, who, group, topic, version=5),
     }

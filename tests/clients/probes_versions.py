@@ -11,13 +11,14 @@ import uuid
 from pathlib import Path
 from typing import Any
 
+from lacuna.wire.kernel import BYTES
 from lacuna.wire.layout import Struct
 from tests.messages import REQUESTS, names
 
 from .batch import batch
 from .probes_consumer_groups import Member
 from .probes_groups import commit_offset
-from .probing import Outcome, Producer, Target, error_name, probe
+from .probing import Outcome, Producer, Target, error_name, error_of, probe
 from .wire import API_KEYS, ClosedError, Fields
 
 NOBODY = uuid.UUID(int=1)
@@ -32,269 +33,43 @@ _RENAMED = {"count_": "count", "index_": "index"}
 _OWN = {"api_keys", "brokers", "configs", "controllers", "finalized_features", "supported_features"}
 _OWN |= {"current_voters", "voters", "results", "log_dirs", "nodes", "config_resources"}
 FIRST_WITH_STATES = 4  # of ListGroups, which lists all groups before
-_PART: Fields = {"partition": 0, "partition_index": 0, "index": 0, "current_leader_epoch": -1}
-_ACLS: Fields = {
-    "resource_type_filter": 1,
-    "resource_name_filter": None,
-    "pattern_type_filter": 1,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": 1,
-    "permission_type": 1,
-}
-#: The requests that are the same for every topic, group and transactional id.
-FIXED: dict[str, Fields] = {
-    "list_groups": {"states_filter": ["Unknown"], "types_filter": []},
-    "sasl_handshake": {"mechanism": "PLAIN"},
-    "api_versions": {
-        "client_software_name": "probe",
-        "client_software_version": "1",
-        "cluster_id": None,
-        "node_id": -1,
-    },
-    "delete_topics": {
-        "topics": [{"name": "no-such", "topic_id": uuid.UUID(int=0)}],
-        "topic_names": ["no-such"],
-        "timeout_ms": 1000,
-    },
-    "init_producer_id": {
-        "transactional_id": None,
-        "transaction_timeout_ms": 1000,
-        "producer_id": -1,
-        "producer_epoch": -1,
-    },
-    "end_txn": {"transactional_id": "nobody", "producer_id": 1, "producer_epoch": 0},
-    "write_txn_markers": {"markers": []},
-    "describe_acls": _ACLS,
-    "delete_acls": {"filters": [_ACLS]},
-    "create_acls": {"creations": []},
-    "sasl_authenticate": {"auth_bytes": b"\0a\0b"},
-    "create_delegation_token": {
-        "owner_principal_type": None,
-        "owner_principal_name": None,
-        "max_lifetime_ms": -1,
-    },
-    "renew_delegation_token": {"hmac": b"x", "renew_period_ms": 1},
-    "expire_delegation_token": {"hmac": b"x", "expiry_time_period_ms": 1},
-    "describe_delegation_token": {"owners": None},
-    "alter_partition_reassignments": {"topics": [], "timeout_ms": 1000},
-    "describe_client_quotas": {"components": [], "strict": False},
-    "alter_client_quotas": {"entries": [], "validate_only": True},
-    "describe_user_scram_credentials": {"users": [{"name": "nobody"}]},
-    "alter_user_scram_credentials": {"deletions": [{"name": "nobody", "mechanism": 1}]},
-    "describe_quorum": {
-        "topics": [
-            {"topic_name": "__cluster_metadata", "partitions": [{"partition_index": 0}]},
-        ]
-    },
-    "update_features": {
-        "timeout_ms": 1000,
-        "feature_updates": [{"feature": "no.such", "max_version_level": 1, "upgrade_type": 1}],
-        "validate_only": True,
-    },
-    "describe_cluster": {"endpoint_type": 1},
-    "unregister_broker": {"broker_id": 777},
-    "describe_transactions": {"transactional_ids": ["nobody"]},
-    "list_transactions": {
-        "state_filters": ["Unknown"],
-        "duration_filter": -1,
-        "transactional_id_pattern": None,
-    },
-    "list_config_resources": {"resource_types": [16]},
-}
+#: A request for each API, in the order of their keys, with fields of all its versions. Most are about groups that do
+#: not exist. `Filling` says what $words stand for, and which fields they have without naming them.
+_REQUESTS: dict[str, Fields] = json.loads(Path(__file__).with_name("requests.json").read_text())
 
 
-def every_request(t: Target, topic: str, group: str, who: Producer) -> dict[str, Fields]:
-    """Return a request for each API, in the order of their keys, with the fields of all its versions."""
-    named = {"name": topic, "topic": topic, "topic_name": topic, "topic_id": t.id_of(topic)}
-    found = FIXED | _of_topics(named) | _of_groups(t, named, group)
-    found |= _of_transactions(named, group, who)
-    return dict(sorted(found.items(), key=lambda each: API_KEYS[each[0]]))
+class Filling:
+    """What requests are about: a topic, a group, a producer, and a member and a group that nobody knows."""
 
+    def __init__(self, t: Target, topic: str, group: str, who: Producer) -> None:
+        self._words = {"$topic": topic, "$group": group, "$records": batch([b"v"])}
+        self._common: Fields = dict.fromkeys(("name", "topic", "topic_name"), topic)
+        self._common |= {"topic_id": t.id_of(topic), "group_id": "$new", "member_id": "nobody"}
+        self._common |= who.fields
+        self._common |= {f"v3_and_below_{key}": value for key, value in who.fields.items()}
 
-def _of_topics(named: Fields) -> dict[str, Fields]:
-    topic, one = named["topic"], _one(named)
-    config = {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
-    set_config = {"name": "retention.ms", "value": "-1", "config_operation": 0}
-    fetch_from = {"fetch_offset": 0, "last_fetched_epoch": -1, "log_start_offset": -1}
-    fetch_from |= {"partition_max_bytes": 1000, "high_watermark": 2**63 - 1}
-    anew = {"num_partitions": 1, "replication_factor": 1, "assignments": [], "configs": []}
-    return {
-        "produce": {
-            "transactional_id": None,
-            "acks": -1,
-            "timeout_ms": 1000,
-            "topic_data": [
-                named | {"partition_data": [{"index": 0, "records": batch([b"v"])}]},
-            ],
-        },
-        "fetch": {
-            "replica_id": -1,
-            "max_wait_ms": 0,
-            "min_bytes": 0,
-            "max_bytes": 1000,
-            "session_epoch": -1,
-            "topics": [named | {"partitions": [_PART | fetch_from]}],
-        },
-        "list_offsets": {
-            "replica_id": -1,
-            "topics": [named | {"partitions": [_PART | {"timestamp": -1, "max_num_offsets": 1}]}],
-        },
-        "metadata": {"topics": [{"topic_id": uuid.UUID(int=0), "name": topic}]},
-        "create_topics": {"topics": [named | anew], "timeout_ms": 1000},
-        "delete_records": {"topics": [named | {"partitions": [_PART | {"offset": 0}]}]},
-        "offset_for_leader_epoch": {
-            "replica_id": -1,
-            "topics": [named | {"partitions": [_PART | {"leader_epoch": 0}]}],
-        },
-        "describe_configs": {"resources": [config]},
-        "alter_configs": {
-            "resources": [config | {"configs": [set_config]}],
-            "validate_only": True,
-        },
-        "alter_replica_log_dirs": {
-            "dirs": [{"path": "/nowhere", "topics": [{"name": topic, "partitions": [0]}]}]
-        },
-        "describe_log_dirs": one,
-        "create_partitions": {
-            "topics": [{"name": topic, "count": 1, "assignments": None}],
-            "timeout_ms": 1000,
-        },
-        "elect_leaders": {
-            "topic_partitions": [{"topic": topic, "partitions": [0]}],
-            "timeout_ms": 1000,
-        },
-        "incremental_alter_configs": {
-            "resources": [config | {"configs": [set_config]}],
-            "validate_only": True,
-        },
-        "list_partition_reassignments": {"timeout_ms": 1000} | one,
-        "describe_producers": one,
-        "describe_topic_partitions": {
-            "topics": [{"name": topic}],
-            "response_partition_limit": 9,
-            "cursor": None,
-        },
-    }
+    def rename(self, unknown_group: str) -> None:
+        """Take another unknown group, since some APIs make one."""
+        self._words["$new"] = unknown_group
 
+    def of_version(self, struct: Struct, version: int, fields: Fields) -> Fields:
+        """Return the fields that a version has."""
+        given = self._common | fields
+        kinds = dict(zip(struct.make._fields, struct.fields, strict=True))
+        known = {_RENAMED.get(name, name): kinds[name].kind for name in names(struct, version)}
+        return {
+            name: self._value(kind, version, given[name])
+            for name, kind in known.items()
+            if name in given
+        }
 
-def _of_groups(t: Target, named: Fields, group: str) -> dict[str, Fields]:
-    """Most are about groups that do not exist."""
-    one, many = _one(named), {"topics": [named | {"partitions": [_PART]}]}
-    nobody = {"group_id": t.name("g"), "member_id": "nobody", "group_instance_id": None}
-    share = {"group_id": t.name("g"), "member_id": "nobody", "share_session_epoch": 1, "topics": []}
-    return {
-        "offset_commit": {
-            "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "retention_time_ms": -1,
-            **_offsets(named),
-        },
-        "offset_fetch": {
-            "group_id": group,
-            **one,
-            "groups": [{"group_id": group, "member_id": None, "member_epoch": -1, **one}],
-        },
-        "find_coordinator": {"key": group, "coordinator_keys": [group]},
-        "join_group": {
-            **nobody,
-            "session_timeout_ms": 10_000,
-            "rebalance_timeout_ms": 10_000,
-            "protocol_type": "consumer",
-            "protocols": [{"name": "range", "metadata": b""}],
-        },
-        "heartbeat": nobody | {"generation_id": 1},
-        "leave_group": nobody | {"members": [{"member_id": "nobody", "group_instance_id": None}]},
-        "sync_group": nobody | {"generation_id": 1},
-        "describe_groups": {"groups": [group, t.name("g")]},
-        "delete_groups": {"groups_names": [t.name("g"), ""]},
-        "offset_delete": {"group_id": t.name("g")} | many,
-        "consumer_group_heartbeat": {
-            "group_id": t.name("g"),
-            "member_id": "nobody",
-            "member_epoch": 5,
-            **dict.fromkeys(("instance_id", "rack_id", "subscribed_topic_names")),
-            **dict.fromkeys(("subscribed_topic_regex", "server_assignor", "topic_partitions")),
-        },
-        "consumer_group_describe": {"group_ids": [t.name("g")]},
-        "share_group_heartbeat": {
-            "group_id": t.name("g"),
-            "member_id": "nobody",
-            "member_epoch": 5,
-            "rack_id": None,
-            "subscribed_topic_names": None,
-        },
-        "share_group_describe": {"group_ids": [t.name("g")]},
-        "share_fetch": share | {"max_wait_ms": 0, "max_records": 1, "max_bytes": 1000},
-        "share_acknowledge": share,
-        "describe_share_group_offsets": {"groups": [{"group_id": t.name("g"), "topics": None}]},
-        "alter_share_group_offsets": {"group_id": t.name("g")} | many,
-        "delete_share_group_offsets": {
-            "group_id": t.name("g"),
-            "topics": [{"topic_name": named["topic"]}],
-        },
-        "streams_group_heartbeat": {
-            "group_id": t.name("g"),
-            "member_id": "nobody",
-            "member_epoch": 5,
-            **dict.fromkeys(("instance_id", "rack_id", "process_id", "user_endpoint", "topology")),
-            **dict.fromkeys(("active_tasks", "standby_tasks", "warmup_tasks", "client_tags")),
-            **dict.fromkeys(("task_offsets", "task_end_offsets")),
-        },
-        "streams_group_describe": {
-            "group_ids": [t.name("g")],
-            "include_topology_description": True,
-        },
-        "streams_group_topology_description_update": {
-            "group_id": t.name("g"),
-            "member_id": "nobody",
-            "topology_description": {},
-        },
-    }
-
-
-def _of_transactions(named: Fields, group: str, who: Producer) -> dict[str, Fields]:
-    added = {"name": named["topic"], "partitions": [0]}
-    added_by = {f"v3_and_below_{key}": value for key, value in who.fields.items()}
-    return {
-        "add_partitions_to_txn": {
-            **added_by,
-            "v3_and_below_topics": [added],
-            "transactions": [who.fields | {"verify_only": False, "topics": [added]}],
-        },
-        "add_offsets_to_txn": who.fields | {"group_id": group},
-        "txn_offset_commit": {
-            **who.fields,
-            "group_id": group,
-            "generation_id_or_member_epoch": -1,
-            "group_instance_id": None,
-            **_offsets(named),
-        },
-    }
-
-
-def _one(named: Fields) -> Fields:
-    return {"topics": [named | {"partitions": [0], "partition_indexes": [0]}]}
-
-
-def _offsets(named: Fields) -> Fields:
-    offset = {"committed_offset": 1, "committed_leader_epoch": -1, "committed_metadata": "m"}
-    return {"topics": [named | {"partitions": [_PART | offset | {"commit_timestamp": -1}]}]}
-
-
-def _of_version(struct: Struct, version: int, fields: Fields) -> Fields:
-    """Return the fields that a version has."""
-    kinds = dict(zip(struct.make._fields, struct.fields, strict=True))
-    found = {}
-    for name in names(struct, version):
-        known, kind = _RENAMED.get(name, name), kinds[name].kind
-        if known not in fields:
-            continue
-        value = fields[known]
-        if isinstance(kind, Struct) and isinstance(value, list):
-            value = [_of_version(kind, version, each) for each in value]
-        found[known] = value
-    return found
+    def _value(self, kind: Any, version: int, value: Any) -> Any:
+        if isinstance(value, list):
+            return [self._value(kind, version, each) for each in value]
+        if isinstance(kind, Struct) and isinstance(value, dict):
+            return self.of_version(kind, version, value)
+        value = self._words.get(value, value)
+        return value.encode() if kind == BYTES and isinstance(value, str) else value
 
 
 def _plain(key: str, value: Any) -> Any:
@@ -326,11 +101,14 @@ def every_api(t: Target) -> Outcome:
     commit_offset(t, group, topic, 1)
     t.add_partitions(who, topic)
     out: dict[str, Any] = {}
-    for api, fields in every_request(t, topic, group, who).items():
+    filling = Filling(t, topic, group, who)
+    for api, fields in _REQUESTS.items():
         lowest, highest = ADVERTISED[str(API_KEYS[api])]
+        filling.rename(t.name("g"))
         last = None
         for version in range(lowest, highest + 1):
-            found = _answer(t, api, version, fields)
+            body = REQUESTS[API_KEYS[api]].body
+            found = _answer(t, api, version, filling.of_version(body, version, fields))
             if api == "list_groups" and version < FIRST_WITH_STATES:
                 del found["groups"]
             if found != last:
@@ -338,8 +116,7 @@ def every_api(t: Target) -> Outcome:
     return out
 
 
-def _answer(t: Target, api: str, version: int, fields: Fields) -> Any:
-    asked = _of_version(REQUESTS[API_KEYS[api]].body, version, fields)
+def _answer(t: Target, api: str, version: int, asked: Fields) -> Any:
     try:
         return _plain("", t.settled(api, version, **asked))
     except ClosedError:
@@ -350,8 +127,7 @@ def _answer(t: Target, api: str, version: int, fields: Fields) -> Any:
 @probe("versions")
 def misrouted(t: Target) -> Outcome:
     """ApiVersions v5 names the cluster and the node that the client meant (KIP-1242)."""
-    ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-    here = t.call("describe_cluster", 1, **ask)["cluster_id"]
+    here = t.call("describe_cluster", 1)["cluster_id"]
     node = t.node_id()
     cases = {
         "neither": (None, -1),
@@ -374,7 +150,7 @@ def misrouted(t: Target) -> Outcome:
             answer = connection.call("api_versions", 5, **software, **meant)
             goes_on = connection.call("metadata", 9, topics=[])["topics"] == []
         out[name] = [
-            error_name(answer["error_code"]),
+            error_of(answer),
             len(answer["api_keys"]) > 0,
             len(answer["finalized_features"]) > 0,
             goes_on,
@@ -393,7 +169,7 @@ def special_timestamps(t: Target) -> Outcome:
         for timestamp in range(-8, 0):
             row = t.list_offset(topic, timestamp, version=version)
             out[f"v{version}, {timestamp}"] = [
-                error_name(row["error_code"]),
+                error_of(row),
                 row["offset"],
                 row["timestamp"],
                 row["leader_epoch"],
@@ -417,12 +193,9 @@ def _commit(
         group_id=group,
         generation_id_or_member_epoch=epoch,
         member_id=member_id,
-        group_instance_id=None,
         topics=[{"topic_id": topic_id, "partitions": [row]}],
     )
-    return [
-        error_name(row["error_code"]) for each in answer["topics"] for row in each["partitions"]
-    ]
+    return [error_of(row) for each in answer["topics"] for row in each["partitions"]]
 
 
 def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> list[Any]:
@@ -430,13 +203,13 @@ def _fetch(t: Target, group: str, ids: list[uuid.UUID] | None, **over: Any) -> l
     if ids is not None:
         topics = [{"topic_id": each, "partition_indexes": [0]} for each in ids]
     asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": topics} | over
-    found = t.settled("offset_fetch", 10, groups=[asked], require_stable=False)["groups"][0]
+    found = t.settled("offset_fetch", 10, groups=[asked])["groups"][0]
     rows = [
-        [error_name(row["error_code"]), row["committed_offset"], row["metadata"]]
+        [error_of(row), row["committed_offset"], row["metadata"]]
         for each in found["topics"]
         for row in each["partitions"]
     ]
-    return [error_name(found["error_code"]), rows]
+    return [error_of(found), rows]
 
 
 @probe("versions")
@@ -501,7 +274,6 @@ def transactional_offsets_by_topic_id(t: Target) -> Outcome:
             group_id=group,
             member_id=member,
             generation_id_or_member_epoch=epoch,
-            group_instance_id=None,
             topics=[where | {"partitions": [row]}],
         )
         found = answer["topics"][0]["partitions"][0]["error_code"]

@@ -30,6 +30,16 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name
 
 
+def error_of(row: Fields) -> str:
+    """The name of the error of an answer, or of a row in it."""
+    return error_name(row["error_code"])
+
+
+def fetched(offset: int, index: int = 0, most_bytes: int = 1 << 20) -> Fields:
+    """A partition as a row of a Fetch request."""
+    return {"partition": index, "fetch_offset": offset, "partition_max_bytes": most_bytes}
+
+
 def probe(theme: str) -> Callable[[Probe], Probe]:
     """A decorator that registers a probe as `theme.function_name`."""
 
@@ -90,8 +100,7 @@ class Target:
 
     def node_id(self) -> int:
         """Return the node id of the broker of this connection."""
-        ask = {"include_cluster_authorized_operations": False, "endpoint_type": 1}
-        brokers = self.call("describe_cluster", 1, **ask)["brokers"]
+        brokers = self.call("describe_cluster", 1)["brokers"]
         _, port = self.connection.peer
         return int(next(each["broker_id"] for each in brokers if each["port"] == port))
 
@@ -167,7 +176,6 @@ class Target:
             12,
             topics=[{"topic_id": uuid.UUID(int=0), "name": name}],
             allow_auto_topic_creation=False,
-            include_topic_authorized_operations=False,
         )
         topic: Fields = answer["topics"][0]
         return topic
@@ -204,7 +212,7 @@ class Target:
 
     def verdict(self, topic: str, records: bytes | None, **rest: Any) -> str:
         """Produce one batch, and return the name of the error in the answer."""
-        return error_name(self.produce(topic, records, **rest)["error_code"])
+        return error_of(self.produce(topic, records, **rest))
 
     def verdict_or_hang_up(self, topic: str, records: bytes | None, **rest: Any) -> str:
         """As `verdict`, on a new connection; returns "closed" or "no answer" if the broker does that instead."""
@@ -286,7 +294,7 @@ class Target:
         return self.settled("end_txn", version, **who.fields, committed=committed)
 
     def end(self, who: Producer, committed: bool, version: int = 4) -> str:
-        return error_name(self.end_txn(who, committed, version)["error_code"])
+        return error_of(self.end_txn(who, committed, version))
 
     def fetch(
         self,
@@ -303,33 +311,15 @@ class Target:
         leader_epoch: int = -1,
     ) -> Fields:
         """Fetch one partition without a session; returns the partition's answer."""
+        part = fetched(offset, index, partition_max_bytes) | {"current_leader_epoch": leader_epoch}
         answer = self.call(
             "fetch",
             version,
-            replica_id=-1,
             max_wait_ms=max_wait_ms,
             min_bytes=min_bytes,
             max_bytes=max_bytes,
             isolation_level=isolation,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                {
-                    "topic": topic,
-                    "partitions": [
-                        {
-                            "partition": index,
-                            "current_leader_epoch": leader_epoch,
-                            "fetch_offset": offset,
-                            "last_fetched_epoch": -1,
-                            "log_start_offset": -1,
-                            "partition_max_bytes": partition_max_bytes,
-                        }
-                    ],
-                }
-            ],
-            forgotten_topics_data=[],
-            rack_id="",
+            topics=[{"topic": topic, "partitions": [part]}],
         )
         row: Fields = answer["responses"][0]["partitions"][0]
         return row
@@ -374,7 +364,6 @@ def _creatable(name: str, partitions: int, factor: int, configs: list[Fields]) -
         "name": name,
         "num_partitions": partitions,
         "replication_factor": factor,
-        "assignments": [],
         "configs": configs,
     }
 

@@ -25,7 +25,7 @@ from lacuna.controlplane.state.groups.consumer.live import Deadline
 from lacuna.testing import Cluster
 
 from .hurry import SESSION_MS, SHORT_SESSION_MS, hurry, keep_leases
-from .librd import COMMITTED, producer, read, send
+from .librd import COMMITTED, end, producer, read, send
 
 
 @pytest.fixture(scope="module", name="quick")
@@ -159,10 +159,7 @@ def test_committed_offsets_and_an_exactly_once_loop(quick: Cluster, group: Group
         worker.send_offsets_to_transaction(
             [TopicPartition(group.topic, 0, 10)], member.consumer_group_metadata(), 60
         )
-        if commit:
-            worker.commit_transaction(60)
-        else:
-            worker.abort_transaction(60)
+        end(worker, commit=commit)
     assert len(read(quick.bootstrap, sink).values) == 10
     (committed,) = member.committed([TopicPartition(group.topic, 0)], 60)
     assert committed.offset == 10
@@ -267,7 +264,7 @@ def test_share_consumers_take_records_of_one_partition_together(quick: Cluster) 
         writer.begin_transaction()
         for _ in range(20):
             writer.produce(topic, b"aborted" if number % 2 else b"committed")
-        (writer.abort_transaction if number % 2 else writer.commit_transaction)(60)
+        end(writer, commit=not number % 2)
     settings = {
         "bootstrap.servers": quick.bootstrap,
         "group.id": topic,

@@ -15,7 +15,7 @@ from kafka import TopicPartition as PyTopicPartition
 from kafka.structs import OffsetAndMetadata
 
 from .conftest import Topic, Unique
-from .librd import COMMITTED, producer, read, send, watermarks
+from .librd import COMMITTED, end, producer, read, send, watermarks
 
 
 def _member(bootstrap: str, group: str, name: str, **config: object) -> Consumer:
@@ -76,18 +76,15 @@ def test_static_member_keeps_its_partitions(bootstrap: str, topic: Topic, unique
     """S26: a static member that returns within its session causes no rebalance for the others."""
     name, group = topic(partitions=2), unique("g")
     moves: list[str] = []
-    one = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": group, "group.instance.id": "one",
-         "session.timeout.ms": 45_000, "heartbeat.interval.ms": 200}
-    )  # fmt: skip
+    one = _member(bootstrap, group, name, group_instance_id="one")
     one.subscribe([name], on_revoke=lambda *_: moves.append("revoked"))
-    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=45_000)
+    two = _member(bootstrap, group, name, group_instance_id="two")
     both = [one, two]
     _poll_until(both, lambda: [len(_partitions(m)) for m in both] == [1, 1])
     held = _partitions(two)
     two.close()
     moves.clear()
-    two = _member(bootstrap, group, name, group_instance_id="two", session_timeout_ms=45_000)
+    two = _member(bootstrap, group, name, group_instance_id="two")
     _poll_until([one, two], lambda: _partitions(two) == held)
     assert moves == []
     one.close()
@@ -108,10 +105,7 @@ def test_offsets_in_a_transaction(bootstrap: str, topic: Topic, unique: Unique) 
         writer.send_offsets_to_transaction(
             [TopicPartition(source, 0, offset)], who.consumer_group_metadata(), 30
         )
-        if commit:
-            writer.commit_transaction(60)
-        else:
-            writer.abort_transaction(60)
+        end(writer, commit=commit)
         assert who.committed([place], 60)[0].offset == expected
     who.close()
     assert read(bootstrap, sink).values == [b"2"]
@@ -126,10 +120,10 @@ def _transform(
 ) -> int:
     """Run consume-process-produce to the end, or stop silently in the middle of a transaction."""
     reader, writer = _member(bootstrap, group, source), producer(bootstrap, tid)
-    _, end = watermarks(bootstrap, source)
+    last = watermarks(bootstrap, source)[1]
     done = 0
     deadline = time.monotonic() + 60
-    while done < stop_after and _positions(reader) != [end]:
+    while done < stop_after and _positions(reader) != [last]:
         assert time.monotonic() < deadline, "the group did not get there"
         messages = [m for m in reader.consume(5, 0.1) if m.error() is None]
         if not messages:

@@ -22,6 +22,16 @@ def _aborted(bootstrap: str, name: str, transactional_id: str, count: int) -> li
     return transaction(who, name, (b"aborted-%06d" % i for i in range(count)), commit=False)
 
 
+def _between_holes(bootstrap: str, name: str, unique: Unique, *records: list[bytes]) -> list[int]:
+    """Write records with holes before, between and behind them. Return the offsets of the records."""
+    kept: list[int] = []
+    _aborted(bootstrap, name, unique("t"), 7)
+    for values in records:
+        kept += send(producer(bootstrap), name, values)
+        _aborted(bootstrap, name, unique("t"), 20)
+    return kept
+
+
 def test_seed_004_continues_at_offset_11(
     bootstrap: str, topic: Topic, unique: Unique, is_kafka: bool
 ) -> None:
@@ -53,12 +63,8 @@ def test_asked_in_the_middle_of_a_hole(
 
 def test_aborted_start_middle_and_tail(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S14, S16: position and lag pass holes at the start, in the middle and at the end."""
-    name, plain = topic(), producer(bootstrap)
-    _aborted(bootstrap, name, unique("t"), 7)
-    kept = send(plain, name, [b"a", b"b"])
-    _aborted(bootstrap, name, unique("t"), 9)
-    kept += send(plain, name, [b"c"])
-    _aborted(bootstrap, name, unique("t"), 5)
+    name = topic()
+    kept = _between_holes(bootstrap, name, unique, [b"a", b"b"], [b"c"])
     got = read(bootstrap, name)
     assert got.records == list(zip(kept, [b"a", b"b", b"c"], strict=True))
     assert got.errors == []
@@ -145,12 +151,8 @@ def test_committed_lag_reaches_zero(bootstrap: str, topic: Topic, unique: Unique
 
 def test_kafka_python_over_holes(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S14, S16: kafka-python passes a hole at the start, in the middle and at the tail."""
-    name, plain = topic(), producer(bootstrap)
-    _aborted(bootstrap, name, unique("t"), 20)
-    kept = send(plain, name, [b"a"])
-    _aborted(bootstrap, name, unique("t"), 20)
-    kept += send(plain, name, [b"b"])
-    _aborted(bootstrap, name, unique("t"), 20)
+    name = topic()
+    kept = _between_holes(bootstrap, name, unique, [b"a"], [b"b"])
     end = watermarks(bootstrap, name)[1]
     who = KafkaConsumer(
         bootstrap_servers=bootstrap, isolation_level=COMMITTED, enable_auto_commit=False,
@@ -173,12 +175,8 @@ def test_kafka_python_over_holes(bootstrap: str, topic: Topic, unique: Unique) -
 
 async def test_aiokafka_over_holes(bootstrap: str, topic: Topic, unique: Unique) -> None:
     """S14, S16: aiokafka passes a hole at the start, in the middle and at the tail."""
-    name, plain = topic(), producer(bootstrap)
-    _aborted(bootstrap, name, unique("t"), 20)
-    kept = send(plain, name, [b"a"])
-    _aborted(bootstrap, name, unique("t"), 20)
-    kept += send(plain, name, [b"b"])
-    _aborted(bootstrap, name, unique("t"), 20)
+    name = topic()
+    kept = _between_holes(bootstrap, name, unique, [b"a"], [b"b"])
     end = watermarks(bootstrap, name)[1]
     who = AIOKafkaConsumer(
         bootstrap_servers=bootstrap, isolation_level=COMMITTED, enable_auto_commit=False

@@ -70,6 +70,17 @@ class Guarded:
             return given | {"oauth_cb": self.token}
         return given | {"sasl.username": "alice", "sasl.password": password}
 
+    def python_settings(self, mechanism: str, tokens: Any) -> dict[str, Any]:
+        """Return the settings that kafka-python and aiokafka have in common, with a provider of tokens."""
+        given = {
+            "bootstrap_servers": self.bootstrap,
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": mechanism,
+        }
+        if mechanism == "OAUTHBEARER":
+            return given | {"sasl_oauth_token_provider": tokens}
+        return given | {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+
     def token(self, _config: str = "") -> tuple[str, float]:
         """Return a token and its expiry (seconds since 1970)."""
         now = time.time()
@@ -170,16 +181,7 @@ class PythonTokens(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_kafka_python(guarded: Guarded, mechanism: str) -> None:
-    given: dict[str, Any] = {
-        "bootstrap_servers": guarded.bootstrap,
-        "security_protocol": "SASL_SSL",
-        "ssl_cafile": guarded.ca,
-        "sasl_mechanism": mechanism,
-    }
-    if mechanism == "OAUTHBEARER":
-        given["sasl_oauth_token_provider"] = PythonTokens(guarded)
-    else:
-        given |= {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+    given = guarded.python_settings(mechanism, PythonTokens(guarded)) | {"ssl_cafile": guarded.ca}
     topic = guarded.topic()
     producer = kafka.KafkaProducer(**given)
     for value in VALUES:
@@ -206,16 +208,8 @@ class AsyncTokens(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc]
 
 @pytest.mark.parametrize("mechanism", ["SCRAM-SHA-512", "OAUTHBEARER"])
 def test_aiokafka(guarded: Guarded, mechanism: str) -> None:
-    given: dict[str, Any] = {
-        "bootstrap_servers": guarded.bootstrap,
-        "security_protocol": "SASL_SSL",
-        "ssl_context": ssl.create_default_context(cafile=guarded.ca),
-        "sasl_mechanism": mechanism,
-    }
-    if mechanism == "OAUTHBEARER":
-        given["sasl_oauth_token_provider"] = AsyncTokens(guarded)
-    else:
-        given |= {"sasl_plain_username": "alice", "sasl_plain_password": "secret"}
+    given = guarded.python_settings(mechanism, AsyncTokens(guarded))
+    given["ssl_context"] = ssl.create_default_context(cafile=guarded.ca)
     topic = guarded.topic()
 
     async def produce_and_consume() -> list[bytes | None]:

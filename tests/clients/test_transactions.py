@@ -11,7 +11,18 @@ from confluent_kafka import TopicPartition
 
 from .batch import headers_of
 from .conftest import Topic, Unique
-from .librd import COMMITTED, UNCOMMITTED, consumer, producer, read, send, transaction, watermarks
+from .librd import (
+    COMMITTED,
+    UNCOMMITTED,
+    consumer,
+    end,
+    producer,
+    read,
+    send,
+    transaction,
+    watermarks,
+)
+from .probing import fetched
 from .wire import Connection, Fields
 
 
@@ -37,9 +48,8 @@ def test_seed_001_interleaved_producers(
     kept = [offset for offset, kind in sorted(placed.items()) if kind != "aborted"]
     assert stable.offsets == kept == [1, 2, 4, 5, 7, 8]
     assert stable.values == [v for v in everything.values if not v.startswith(b"aborted")]
-    end = 11 if is_kafka else 9
-    assert watermarks(bootstrap, name, UNCOMMITTED) == (0, end)
-    assert watermarks(bootstrap, name, COMMITTED) == (0, end)
+    for isolation in (UNCOMMITTED, COMMITTED):
+        assert watermarks(bootstrap, name, isolation) == (0, 11 if is_kafka else 9)
     assert (everything.errors, stable.errors) == ([], [])
 
 
@@ -115,10 +125,7 @@ def test_atomic_over_topics_and_partitions(
             send(who, name, [b"commit" if commit else b"abort"] * 3, partition)
         for name, partition in places:
             assert read(bootstrap, name, partition=partition).values == []
-        if commit:
-            who.commit_transaction(60)
-        else:
-            who.abort_transaction(60)
+        end(who, commit=commit)
     for name, partition in places:
         assert read(bootstrap, name, partition=partition).values == [b"commit"] * 3
         everything = read(bootstrap, name, UNCOMMITTED, partition=partition)
@@ -155,11 +162,8 @@ def test_many_transactions_of_one_producer(bootstrap: str, topic: Topic, unique:
             who.produce(name, value, partition=partition)
             if commit:
                 expected[partition].append(value)
-        if commit:
-            who.commit_transaction(60)
-        else:
-            who.flush(60)
-            who.abort_transaction(60)
+        who.flush(60)
+        end(who, commit=commit)
     for partition in (0, 1):
         assert read(bootstrap, name, partition=partition).values == expected[partition]
 
@@ -173,27 +177,14 @@ def fetch(
     connection: Connection, topic: str, offset: int, isolation: int, wait_ms: int, min_bytes: int
 ) -> Fields:
     """Fetch from one partition."""
-    asked = {
-        "partition": 0,
-        "current_leader_epoch": -1,
-        "fetch_offset": offset,
-        "last_fetched_epoch": -1,
-        "log_start_offset": -1,
-        "partition_max_bytes": 1 << 20,
-    }
     answer = connection.call(
         "fetch",
         12,
-        replica_id=-1,
         max_wait_ms=wait_ms,
         min_bytes=min_bytes,
         max_bytes=1 << 24,
         isolation_level=isolation,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": topic, "partitions": [asked]}],
-        forgotten_topics_data=[],
-        rack_id="",
+        topics=[{"topic": topic, "partitions": [fetched(offset)]}],
     )
     row: Fields = answer["responses"][0]["partitions"][0]
     assert row["error_code"] == 0

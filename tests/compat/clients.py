@@ -21,15 +21,7 @@ _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
     {
-        "folder",
-        "name",
-        "language",
-        "kind",
-        "needs",
-        "versions",
-        "notes",
-        "advice",
-        "also",
+        *("folder", "name", "language", "kind", "needs", "versions", "notes", "advice", "also"),
         "by_hand",
     }
 )

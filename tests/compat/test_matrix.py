@@ -20,7 +20,6 @@ from tests.compat.clusters import lacuna
 from tests.compat.composed import is_possible
 from tests.compat.expected import expected
 from tests.compat.expected import kept as kept_line
-from tests.compat.expected import kept as kept_lines
 from tests.compat.page import PAGE, page
 from tests.compat.results import EXPECTED, REFERENCE, entry, is_expected, kept
 from tests.compat.run import bench
@@ -171,7 +170,7 @@ def quick_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 def test_what_the_workload_says_is_what_kafka_gave() -> None:
     said = json.loads(EXPECTED.read_text())
     lines = expected(workload.make())
-    assert said == {name: json.loads(json.dumps(kept_lines(lines[name]))) for name in said}
+    assert said == {name: json.loads(json.dumps(kept_line(lines[name]))) for name in said}
     assert set(said) == {"produce", "transactions", "holes", "commit", "group", "eos"}
 
 

@@ -14,7 +14,6 @@ FEEDS = ("start", "middle", "end", "all", "mixed")
 TOPICS = {"produce": 3, "transactions": 2, "group": 4, "input": 1, "output": 1}
 GROUP_RECORDS = 200
 INPUT_RECORDS = 50
-COMMITTED_FIRST = 5
 _LARGE = 20_000
 
 

@@ -25,6 +25,7 @@ from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+from unittest import mock
 from uuid import uuid4
 
 from lacuna.controlplane.shared_service import ask_status
@@ -66,7 +67,7 @@ def deployment(kind: str, folder: Path, *options: str) -> Iterator[Deployment]:
             journal = [f"--journal={server.make_database('takeovers')}"]
         else:
             moto = stack.enter_context(MotoServer())
-            os.environ.update(CREDENTIALS)
+            stack.enter_context(mock.patch.dict(os.environ, CREDENTIALS))
             store = bucket_url(f"lacuna/{uuid4()}", endpoint=moto.endpoint)
             open_checked(store, create_bucket=True).close()
             journal = ["--journal=bucket", f"--store={store}"]

@@ -199,10 +199,7 @@ FEW_PARTITIONS = 4
 
 def live_agents(bootstrap: str) -> int:
     """Return the number of agents in an agent's DescribeCluster."""
-    asked = Target(bootstrap).call(
-        "describe_cluster", 0, include_cluster_authorized_operations=False
-    )
-    return len(asked["brokers"])
+    return len(Target(bootstrap).call("describe_cluster", 0)["brokers"])
 
 
 def rows_of(bootstrap: str) -> Rows:

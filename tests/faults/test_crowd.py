@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Producer
 
 from bench.clients import percentile
-from bench.crowd import Crowd, ask
+from bench.crowd import ask, crowd_at
 from lacuna.testing import ProcessCluster
 from tests.clients.librd import read
 
@@ -34,12 +34,12 @@ def test_a_crowd_of_idle_clients(record_property: Callable[[str, object], None])
     with ProcessCluster() as served:
         producer = Producer({"bootstrap.servers": served.bootstrap, "linger.ms": 0})
         before = latencies(producer, alone)
-        with Crowd(served.bootstrap, IDLE, HALVES) as crowd:
+        with crowd_at(served.bootstrap, IDLE, HALVES) as (idle, halves):
             during = latencies(producer, beside)
             found = read(served.bootstrap, "t")
-            for connection in crowd.idle:
+            for connection in idle:
                 ask(connection)
-            for connection in crowd.halves:
+            for connection in halves:
                 connection.setblocking(False)
                 with pytest.raises(BlockingIOError):  # neither answered nor closed
                     connection.recv(1)

@@ -11,7 +11,9 @@ from lacuna.agent.trust import READ_ON_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.state.settings import LEASE_DURATION_MS
 from tests.clients.batch import batch
-from tests.clients.probing import Target
+from tests.clients.probes_consumer_groups import Member
+from tests.clients.probes_groups import Member as ClassicMember
+from tests.clients.probing import Target, error_of
 from tests.simulation.stage import COMMITTED, UNCOMMITTED, Stage, StagedAgent, staged
 
 LEASE_SECONDS = LEASE_DURATION_MS / 1000
@@ -87,60 +89,10 @@ def test_what_is_there_is_not_read_for_ever(stage: Stage) -> None:
     assert fetched(one, topic, 0) == "KAFKA_STORAGE_ERROR"
 
 
-class Member:
-    """The only member of a classic group."""
-
-    def __init__(self, target: Target) -> None:
-        self._target = target
-        joined = target.call(
-            "join_group",
-            3,
-            group_id="classic",
-            session_timeout_ms=10_000,
-            rebalance_timeout_ms=10_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
-        self._who = {"generation_id": joined["generation_id"], "member_id": joined["member_id"]}
-        assignments = [{"member_id": joined["member_id"], "assignment": b"all"}]
-        synced = target.call(
-            "sync_group", 2, group_id="classic", assignments=assignments, **self._who
-        )
-        assert synced["error_code"] == 0
-
-    def heartbeat(self, **changed: Any) -> str:
-        who = {**self._who, **changed}
-        answer = self._target.call("heartbeat", 2, group_id="classic", **who)
-        return ErrorCode(answer["error_code"]).name
-
-
-class Consumer:
-    """The only member of a consumer group (KIP-848)."""
-
-    def __init__(self, target: Target, topic: str) -> None:
-        self._target = target
-        self._epoch = 0
-        joins = {"rebalance_timeout_ms": 10_000, "topic_partitions": []}
-        assert self.heartbeat(subscribed_topic_names=[topic], **joins) == "NONE"
-
-    def heartbeat(self, **fields: Any) -> str:
-        given: dict[str, Any] = {
-            "group_id": "consumer",
-            "member_id": "m",
-            "member_epoch": self._epoch,
-            "instance_id": None,
-            "rack_id": None,
-            "rebalance_timeout_ms": -1,
-            "subscribed_topic_names": None,
-            "subscribed_topic_regex": None,
-            "server_assignor": None,
-            "topic_partitions": None,
-        }
-        answer = self._target.call("consumer_group_heartbeat", 1, **{**given, **fields})
-        if not answer["error_code"]:
-            self._epoch = answer["member_epoch"]
-        return ErrorCode(answer["error_code"]).name
+def beat(member: Member, **changed: Any) -> str:
+    """Return the error of a heartbeat, also one after which clients try again."""
+    answer = member.t.call("consumer_group_heartbeat", 1, **member.fields(**changed))
+    return error_of(answer)
 
 
 @pytest.mark.slow
@@ -148,21 +100,23 @@ def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
     """No session ends while no control plane leads, and each starts over afterwards."""
     one = stage.agents[0].target()
     topic = one.topic()
-    member, consumer = Member(one), Consumer(one, topic)
+    member, consumer = ClassicMember(one, "classic"), Member(one, "consumer", [topic])
+    member.join_alone()
+    consumer.beat()
     stage.control.kill(back_after=60)
     for _ in range(10):
         began = stage.loop.time()
-        assert (member.heartbeat(), consumer.heartbeat()) == ("NONE", "NONE")
+        assert (member.heartbeat(), beat(consumer)) == ("NONE", "NONE")
         assert stage.loop.time() < began + 8
         stage.advance(3)
     # What only the control plane can decide is not answered here.
     refused = "COORDINATOR_NOT_AVAILABLE"
     assert member.heartbeat(generation_id=7) == refused
     assert member.heartbeat(member_id="nobody") == refused
-    assert consumer.heartbeat(subscribed_topic_names=["other"]) == refused
+    assert beat(consumer, subscribed_topic_names=["other"]) == refused
     stage.until(lambda: member.heartbeat(generation_id=7) == "ILLEGAL_GENERATION")
     stage.advance(3)
-    assert (member.heartbeat(), consumer.heartbeat()) == ("NONE", "NONE")
+    assert (member.heartbeat(), beat(consumer)) == ("NONE", "NONE")
 
 
 def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
@@ -179,7 +133,8 @@ def cut_off(stage: Stage, host: StagedAgent, seconds: float) -> None:
 def test_s3_an_agent_that_alone_is_cut_off_sends_its_clients_to_the_others(stage: Stage) -> None:
     one, two = stage.targets()
     topic = one.topic(partitions=8)
-    member = Member(one)
+    member = ClassicMember(one, "classic")
+    member.join_alone()
     assert one.verdict(topic, batch([b"a"])) == "NONE"
     assert fetched(one, topic, 0) == 1
     assert leaders(one, topic) == {"agent-1", "agent-2"}

@@ -8,7 +8,6 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -16,9 +15,6 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from lacuna.controlplane.shared_service import ask_status
-from lacuna.logstore.objects import bucket_url
-from lacuna.operating.moto import CREDENTIALS
-from lacuna.operating.stores import open_checked
 from tests.clients.librd import consumer, eventually, producer, read, send
 from tests.postgresql import PostgresqlServer, binaries
 
@@ -28,6 +24,7 @@ from .foreign import NEEDS, missing
 from .load import insist
 from .outages import Outage
 from .processes import Deployment, Process
+from .takeovers import deployment
 from .wires import Fault, Wire
 
 OUTCOMES = {"committed": True, "aborted": False}
@@ -139,27 +136,11 @@ def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
 
 
 @pytest.fixture(params=["postgresql", "bucket"])
-def planes(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Deployment]:
+def planes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
     """Two control planes on one journal, and two agents."""
-    if request.param == "postgresql":
-        store = f"file://{tmp_path / 'objects'}"
-        journal = [f"--journal={request.getfixturevalue('database')}"]
-    else:
-        endpoint = request.getfixturevalue("moto_endpoint")
-        store = bucket_url(f"lacuna/{uuid4()}", endpoint=endpoint)
-        for name, value in CREDENTIALS.items():
-            monkeypatch.setenv(name, value)
-        open_checked(store, create_bucket=True).close()
-        journal = ["--journal=bucket", f"--store={store}"]
-    with Deployment(
-        tmp_path / "control",
-        2,
-        [f"--store={store}"],
-        control_planes=2,
-        journal=journal,
-    ) as made:
+    if request.param == "postgresql" and binaries() is None:
+        pytest.skip("needs a PostgreSQL server")
+    with deployment(request.param, tmp_path) as made:
         yield made
 
 

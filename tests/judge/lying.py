@@ -12,51 +12,30 @@ import crc32c
 
 from lacuna.judge.actors import USUAL, Chances
 from lacuna.judge.client import Producer, read_batches, write_batch, zigzag
-from lacuna.wire.layout import Message
 from lacuna.wire.messages import offsets as wire
-from lacuna.wire.messages.fetch import (
-    FETCH_REQUEST,
-    FETCH_RESPONSE,
-    LIST_OFFSETS_REQUEST,
-    LIST_OFFSETS_RESPONSE,
-)
-from lacuna.wire.messages.groups import FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE
 from lacuna.wire.messages.produce import (
-    PRODUCE_REQUEST,
-    PRODUCE_RESPONSE,
     PartitionProduceResponse,
     ProduceResponse,
     TopicProduceResponse,
 )
-from lacuna.wire.messages.share_records import (
-    SHARE_ACKNOWLEDGE_REQUEST,
-    SHARE_ACKNOWLEDGE_RESPONSE,
-    SHARE_FETCH_REQUEST,
-    SHARE_FETCH_RESPONSE,
-)
-from lacuna.wire.messages.topics import METADATA_REQUEST, METADATA_RESPONSE
-from lacuna.wire.messages.transactions import (
-    END_TXN_REQUEST,
-    END_TXN_RESPONSE,
-    INIT_PRODUCER_ID_REQUEST,
-    INIT_PRODUCER_ID_RESPONSE,
-    EndTxnResponse,
-)
+from lacuna.wire.messages.transactions import EndTxnResponse
+from tests.clients.wire import API_KEYS
+from tests.messages import REQUESTS, RESPONSES
 
-_PAIRS: Final[Sequence[tuple[Message[Any], Message[Any]]]] = (
-    (METADATA_REQUEST, METADATA_RESPONSE),
-    (FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE),
-    (FETCH_REQUEST, FETCH_RESPONSE),
-    (PRODUCE_REQUEST, PRODUCE_RESPONSE),
-    (LIST_OFFSETS_REQUEST, LIST_OFFSETS_RESPONSE),
-    (INIT_PRODUCER_ID_REQUEST, INIT_PRODUCER_ID_RESPONSE),
-    (END_TXN_REQUEST, END_TXN_RESPONSE),
-    (wire.OFFSET_FETCH_REQUEST, wire.OFFSET_FETCH_RESPONSE),
-    (wire.TXN_OFFSET_COMMIT_REQUEST, wire.TXN_OFFSET_COMMIT_RESPONSE),
-    (SHARE_FETCH_REQUEST, SHARE_FETCH_RESPONSE),
-    (SHARE_ACKNOWLEDGE_REQUEST, SHARE_ACKNOWLEDGE_RESPONSE),
-)
-FORMS: Final = {request.api_key: (request, response) for request, response in _PAIRS}
+METADATA: Final = API_KEYS["metadata"]
+FIND_COORDINATOR: Final = API_KEYS["find_coordinator"]
+FETCH: Final = API_KEYS["fetch"]
+PRODUCE: Final = API_KEYS["produce"]
+LIST_OFFSETS: Final = API_KEYS["list_offsets"]
+INIT_PRODUCER_ID: Final = API_KEYS["init_producer_id"]
+END_TXN: Final = API_KEYS["end_txn"]
+OFFSET_FETCH: Final = API_KEYS["offset_fetch"]
+TXN_OFFSET_COMMIT: Final = API_KEYS["txn_offset_commit"]
+SHARE_FETCH: Final = API_KEYS["share_fetch"]
+SHARE_ACKNOWLEDGE: Final = API_KEYS["share_acknowledge"]
+#: The APIs whose messages are read. Others are passed on as they are.
+_CHANGED: Final = {METADATA, FIND_COORDINATOR, FETCH, PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID}
+_CHANGED.update({END_TXN, OFFSET_FETCH, TXN_OFFSET_COMMIT, SHARE_FETCH, SHARE_ACKNOWLEDGE})
 
 
 class Answer(Exception):
@@ -134,11 +113,10 @@ class Proxy:
         self, frame: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> bytes:
         key, version = struct.unpack_from(">hh", frame)
-        forms = FORMS.get(key)
-        if forms is None:
+        if key not in _CHANGED:
             writer.write(struct.pack(">i", len(frame)) + frame)
             return await _frame(reader)
-        form, answer = forms
+        form, answer = REQUESTS[key], RESPONSES[key]
         start = 10 + max(struct.unpack_from(">h", frame, 8)[0], 0) + form.is_flexible(version)
         head = frame[4:8] + bytes(form.is_flexible(version))
         request = form.read(memoryview(frame)[start:], version)
@@ -153,10 +131,10 @@ class Proxy:
 
     def _redirected(self, key: int, response: Any) -> Any:
         host, port = self.address[:2]
-        if key == METADATA_REQUEST.api_key:
+        if key == METADATA:
             brokers = [each._replace(host=host, port=port) for each in response.brokers]
             return response._replace(brokers=brokers)
-        if key == FIND_COORDINATOR_REQUEST.api_key:
+        if key == FIND_COORDINATOR:
             rows = [each._replace(host=host, port=port) for each in response.coordinators]
             return response._replace(coordinators=rows)
         return response
@@ -199,7 +177,7 @@ class _Fetched(Lie):
     isolation: int | None = 1
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != FETCH_REQUEST.api_key:
+        if key != FETCH:
             return response
         if self.isolation is not None and request.isolation_level != self.isolation:
             return response
@@ -218,7 +196,7 @@ class ReadsUncommitted(Lie):
     kinds = frozenset({"uncommitted read", "aborted read"})
 
     def request(self, key: int, request: Any) -> Any:
-        is_committed = key == FETCH_REQUEST.api_key and request.isolation_level == 1
+        is_committed = key == FETCH and request.isolation_level == 1
         if is_committed and self.is_turn(3):
             return request._replace(isolation_level=0)
         return request
@@ -230,7 +208,7 @@ class LeaksAborted(_Fetched):
     kinds = frozenset({"aborted read"})
 
     def request(self, key: int, request: Any) -> Any:
-        return request._replace(isolation_level=0) if key == FETCH_REQUEST.api_key else request
+        return request._replace(isolation_level=0) if key == FETCH else request
 
     def _change(self, topic: str, each: Any) -> Any:
         return super()._change(topic, each)._replace(aborted_transactions=None)
@@ -311,7 +289,7 @@ class _Produced(Lie):
     """Changes the batch of Produce."""
 
     def request(self, key: int, request: Any) -> Any:
-        if key != PRODUCE_REQUEST.api_key:
+        if key != PRODUCE:
             return request
         (topic,) = request.topic_data
         (each,) = topic.partition_data
@@ -385,7 +363,7 @@ class _Invents(Lie):
         raise NotImplementedError
 
     def request(self, key: int, request: Any) -> Any:
-        if key != PRODUCE_REQUEST.api_key or not self.is_forgotten(request):
+        if key != PRODUCE or not self.is_forgotten(request):
             return request
         (topic,) = request.topic_data
         (each,) = topic.partition_data
@@ -393,7 +371,7 @@ class _Invents(Lie):
         raise Answer(ProduceResponse([TopicProduceResponse(topic.name, partition_responses=[row])]))
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key == PRODUCE_REQUEST.api_key:
+        if key == PRODUCE:
             for topic in response.responses:
                 for each in topic.partition_responses:
                     self._next[f"{topic.name}/{each.index_}"] = each.base_offset + 1
@@ -426,7 +404,7 @@ class ShiftsAcknowledgements(Lie):
     kinds = frozenset({"misplaced"})
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != PRODUCE_REQUEST.api_key:
+        if key != PRODUCE:
             return response
         return _each(response, lambda _, each: each._replace(base_offset=each.base_offset + 1))
 
@@ -437,7 +415,7 @@ class AbortsInstead(Lie):
     kinds = frozenset({"lost write", "lost offset"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key == END_TXN_REQUEST.api_key and request.committed and self.is_turn(2):
+        if key == END_TXN and request.committed and self.is_turn(2):
             return request._replace(committed=False)
         return request
 
@@ -448,7 +426,7 @@ class CommitsInstead(Lie):
     kinds = frozenset({"aborted read", "aborted offset"})
 
     def request(self, key: int, request: Any) -> Any:
-        return request._replace(committed=True) if key == END_TXN_REQUEST.api_key else request
+        return request._replace(committed=True) if key == END_TXN else request
 
 
 class ForgetsCommits(Lie):
@@ -457,7 +435,7 @@ class ForgetsCommits(Lie):
     kinds = frozenset({"lost write", "lost offset", "late visibility"})
 
     def request(self, key: int, request: Any) -> Any:
-        is_commit = key == END_TXN_REQUEST.api_key and request.committed
+        is_commit = key == END_TXN and request.committed
         if is_commit and "-list" in request.transactional_id and self.is_turn(2):
             raise Answer(EndTxnResponse(0, 0, request.producer_id, request.producer_epoch))
         return request
@@ -474,16 +452,16 @@ class ForgetsFences(Lie):
         self._answers: dict[str, Any] = {}
 
     def request(self, key: int, request: Any) -> Any:
-        if key == INIT_PRODUCER_ID_REQUEST.api_key and request.transactional_id:
+        if key == INIT_PRODUCER_ID and request.transactional_id:
             known = self._answers.get(request.transactional_id)
             if known is not None:
                 raise Answer(known)
         return request
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key == INIT_PRODUCER_ID_REQUEST.api_key and not response.error_code:
+        if key == INIT_PRODUCER_ID and not response.error_code:
             self._answers.setdefault(request.transactional_id or "", response)
-        if key == END_TXN_REQUEST.api_key and response.producer_id >= 0:
+        if key == END_TXN and response.producer_id >= 0:
             known = self._answers[request.transactional_id]
             self._answers[request.transactional_id] = known._replace(
                 producer_id=response.producer_id, producer_epoch=response.producer_epoch
@@ -497,7 +475,7 @@ class DropsOffsets(Lie):
     kinds = frozenset({"lost offset", "torn transaction", "G-single", "processed twice"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key != wire.TXN_OFFSET_COMMIT_REQUEST.api_key:
+        if key != TXN_OFFSET_COMMIT:
             return request
         topics = [
             wire.TxnOffsetCommitResponseTopic(
@@ -518,7 +496,7 @@ class OffsetsGoBack(Lie):
     kinds = frozenset({"offset back", "lost offset"})
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != wire.OFFSET_FETCH_REQUEST.api_key:
+        if key != OFFSET_FETCH:
             return response
         groups = [
             _each(each, self._lowered, "topics") if self.is_turn(2, each.group_id) else each
@@ -534,7 +512,7 @@ class _Bounds(Lie):
     """Changes what ListOffsets answers."""
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key != LIST_OFFSETS_REQUEST.api_key or request.topics[0].partitions[0].timestamp != -1:
+        if key != LIST_OFFSETS or request.topics[0].partitions[0].timestamp != -1:
             return response
         level = request.isolation_level
         return _each(response, lambda name, each: self._bound(name, each, level), "topics")
@@ -605,9 +583,7 @@ class StableOffsetsIgnoreTransactions(Lie):
     chances = Chances(curious=1)
 
     def request(self, key: int, request: Any) -> Any:
-        return (
-            request._replace(isolation_level=0) if key == LIST_OFFSETS_REQUEST.api_key else request
-        )
+        return request._replace(isolation_level=0) if key == LIST_OFFSETS else request
 
 
 class ReleasesAccepted(Lie):
@@ -616,7 +592,7 @@ class ReleasesAccepted(Lie):
     kinds = frozenset({"delivered again"})
 
     def request(self, key: int, request: Any) -> Any:
-        if key != SHARE_ACKNOWLEDGE_REQUEST.api_key:
+        if key != SHARE_ACKNOWLEDGE:
             return request
         return _each(request, self._released, "topics")
 
@@ -641,9 +617,9 @@ class SharesWithTwo(Lie):
         self._last: Sequence[Any] = ()
 
     def response(self, key: int, request: Any, response: Any) -> Any:
-        if key == SHARE_ACKNOWLEDGE_REQUEST.api_key:
+        if key == SHARE_ACKNOWLEDGE:
             return _each(response, lambda _, each: each._replace(error_code=0))
-        if key != SHARE_FETCH_REQUEST.api_key:
+        if key != SHARE_FETCH:
             return response
         mine = response.responses
         others = self._last if request.member_id != self._owner else ()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import KafkaError, TopicPartition
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.batches import COMMITTED_BATCH, SegmentSlice, commit_of, verdicts_of
@@ -27,7 +27,8 @@ from lacuna.controlplane.v1.transactions_pb2 import AbortTxn, InitProducerId
 from lacuna.testing import Cluster
 from tests.clients.batch import batch, headers_of
 from tests.clients.hurry import keep_leases
-from tests.clients.probing import Producer, Target
+from tests.clients.librd import consumer
+from tests.clients.probing import Producer, Target, creatable
 from tests.controlplane.verbs.cluster import ADDS_PARTITION, TRANSACTIONAL
 from tests.controlplane.verbs.cluster import Cluster as Machine
 from tests.controlplane.verbs.script import run
@@ -69,16 +70,7 @@ def test_s6_a_commit_passes_over_a_deleted_topic_and_its_name_begins_empty(targe
     target.call("delete_topics", 5, topic_names=[gone], timeout_ms=1000)
     assert target.end(who, committed=True) == "NONE"
     assert target.fetch(kept, 0, isolation=1)["last_stable_offset"] == 2
-    again = [
-        {
-            "name": gone,
-            "num_partitions": 1,
-            "replication_factor": 1,
-            "assignments": [],
-            "configs": [],
-        }
-    ]
-    made = target.call("create_topics", 5, topics=again, timeout_ms=1000, validate_only=False)
+    made = target.call("create_topics", 5, topics=[creatable(gone)], timeout_ms=1000)
     assert made["topics"][0]["error_code"] == 0
     answer = target.fetch(gone, 0, isolation=1)
     assert (answer["high_watermark"], answer["log_start_offset"]) == (0, 0)
@@ -184,23 +176,15 @@ def test_s17_librdkafka_passes_a_hole_that_is_longer_than_a_batch_can_be(
     """Its position becomes the end without an error."""
     topic = target.topic()
     end = _enormous_hole(cluster, topic)
-    consumer = Consumer(
-        {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": topic,
-            "isolation.level": "read_committed",
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    message = consumer.poll(60)
+    who = consumer(cluster.bootstrap, group_id=topic, enable_partition_eof=True)
+    who.assign([TopicPartition(topic, 0, 0)])
+    message = who.poll(60)
     assert message is not None
     error = message.error()
     assert error is not None
     assert error.code() == KafkaError._PARTITION_EOF
     assert message.offset() == end
-    consumer.close()
+    who.close()
 
 
 # S21
@@ -212,9 +196,7 @@ def _described(target: Target, who: Producer, topic: str) -> dict[str, Any]:
         "describe_producers", 0, topics=[{"name": topic, "partition_indexes": [0]}]
     )
     active = producers["topics"][0]["partitions"][0]["active_producers"]
-    listed = target.call(
-        "list_transactions", 1, state_filters=[], producer_id_filters=[who.id], duration_filter=-1
-    )
+    listed = target.call("list_transactions", 1, producer_id_filters=[who.id])
     described = target.call("describe_transactions", 0, transactional_ids=[who.transactional_id])
     (state,) = described["transaction_states"]
     return {

@@ -24,6 +24,7 @@ from tests.agent.requests import requests
 from tests.agent.test_every_api import APIS as OTHERS
 from tests.clients.batch import batch
 from tests.clients.hurry import keep_leases
+from tests.clients.probing import fetched
 from tests.clients.wire import ClosedError, Connection
 from tests.messages import REQUESTS, encode_body, names, nested, request
 from tests.rules.longest import LONG, LONGEST
@@ -183,7 +184,7 @@ def test_s13_limits_offsets_and_waits_that_make_no_sense(cluster: Cluster) -> No
     """Huge and negative sizes get an immediate answer, and a negative offset is out of range."""
     topic = cluster.create_topic("limits", 1, KEEP)
     with Connection(cluster.bootstrap) as connection:
-        connection.call("produce", 9, **_produce(topic, 9, [(0, batch([b"v"]))]))
+        connection.call("produce", 9, **_produce(topic, [(0, batch([b"v"]))]))
         for max_bytes in (2**31 - 1, 0, -1, -(2**31)):
             for partition_max_bytes in (2**31 - 1, 0, -(2**31)):
                 for offset, code, has_records in (
@@ -198,14 +199,9 @@ def test_s13_limits_offsets_and_waits_that_make_no_sense(cluster: Cluster) -> No
                     assert bool(answer["records"]) == has_records
 
 
-def _produce(topic: str, version: int, partitions: list[tuple[int, bytes]]) -> dict[str, Any]:
+def _produce(topic: str, partitions: list[tuple[int, bytes]]) -> dict[str, Any]:
     data = [{"index": index, "records": records} for index, records in partitions]
-    return {
-        "transactional_id": None,
-        "acks": -1,
-        "timeout_ms": 1000,
-        "topic_data": [{"name": topic, "partition_data": data}],
-    }
+    return {"acks": -1, "timeout_ms": 1000, "topic_data": [{"name": topic, "partition_data": data}]}
 
 
 def _fetch(
@@ -214,28 +210,13 @@ def _fetch(
     max_bytes: int = 1 << 30,
     max_wait_ms: int = 0,
 ) -> dict[str, Any]:
-    asked = [
-        {
-            "partition": partition,
-            "current_leader_epoch": -1,
-            "fetch_offset": offset,
-            "last_fetched_epoch": -1,
-            "log_start_offset": -1,
-            "partition_max_bytes": limit,
-        }
-        for partition, offset, limit in partitions
-    ]
+    asked = [fetched(offset, index, limit) for index, offset, limit in partitions]
     return {
-        "replica_id": -1,
         "max_wait_ms": max_wait_ms,
         "min_bytes": 1,
         "max_bytes": max_bytes,
         "isolation_level": 1,
-        "session_id": 0,
-        "session_epoch": -1,
         "topics": [{"topic": topic, "partitions": asked}],
-        "forgotten_topics_data": [],
-        "rack_id": "",
     }
 
 
@@ -243,7 +224,7 @@ def test_thousands_of_partitions_in_one_request(cluster: Cluster) -> None:
     """S11, S13: 3000 partitions, 1000 of which exist, are written and read, and each has its own answer."""
     partitions = [(index, batch([str(index).encode()])) for index in range(3000)]
     with Connection(cluster.bootstrap) as connection:
-        answer = connection.call("produce", 9, **_produce("wide", 9, partitions))
+        answer = connection.call("produce", 9, **_produce("wide", partitions))
         written = answer["responses"][0]["partition_responses"]
         assert [each["error_code"] for each in written] == [0] * 1000 + [3] * 2000
         asked = [(index, 0, MEBIBYTE) for index in range(3000)]
@@ -259,7 +240,7 @@ def test_one_partition_named_a_thousand_times(cluster: Cluster) -> None:
     topic = cluster.create_topic("again", 1, KEEP)
     with Connection(cluster.bootstrap) as connection:
         partitions = [(0, batch([str(number).encode()])) for number in range(1000)]
-        answer = connection.call("produce", 9, **_produce(topic, 9, partitions))
+        answer = connection.call("produce", 9, **_produce(topic, partitions))
         written = answer["responses"][0]["partition_responses"]
         assert [each["base_offset"] for each in written] == list(range(1000))
         answer = connection.call("fetch", 12, **_fetch(topic, [(0, 7, 100)] * 1000))

@@ -105,10 +105,6 @@ class Connection:
         self._end.send(struct.pack(">i", len(body)) + body)
         return future
 
-    def send_only(self, key: int, version: int, request: Any) -> None:
-        """Send a request that gets no answer, or whose answer is ignored."""
-        self.send(key, version, request).add_done_callback(lambda future: future.exception())
-
     def close(self) -> None:
         """Close at once. Requests that wait for an answer fail."""
         self._end.reset()

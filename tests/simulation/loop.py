@@ -87,24 +87,6 @@ class Held(BaseException):
 class Process:
     """Everything that runs, pauses and dies together."""
 
-    __slots__ = (
-        "_ready",
-        "_tasks",
-        "asleep_ms",
-        "clock_ahead_ms",
-        "is_alive",
-        "is_paused",
-        "is_queued",
-        "loop",
-        "name",
-        "on_killed",
-        "pace",
-        "paused_at",
-        "read_on_at",
-        "renewed",
-        "went_on_at",
-    )
-
     def __init__(self, loop: SimulatedLoop, name: str) -> None:
         self.loop = loop
         self.name = name

@@ -36,20 +36,6 @@ class Weather:
 class End:
     """One end of a link. `open` it to receive data. Its callbacks are called in its process."""
 
-    __slots__ = (
-        "_broken",
-        "_early",
-        "_last",
-        "_network",
-        "_receive",
-        "in_flight",
-        "is_open",
-        "link",
-        "peer",
-        "process",
-        "sent_at",
-    )
-
     def __init__(self, network: Network, link: Link, process: Process) -> None:
         self._network = network
         self.link = link

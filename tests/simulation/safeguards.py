@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from math import inf
 from typing import Any, Final
@@ -97,12 +97,10 @@ SLICES: Final = "lacuna.controlplane.verbs.slices"
 
 @contextmanager
 def _all(*patches: AbstractContextManager[Any]) -> Iterator[None]:
-    with patches[0]:
-        if patches[1:]:
-            with _all(*patches[1:]):
-                yield
-        else:
-            yield
+    with ExitStack() as stack:
+        for each in patches:
+            stack.enter_context(each)
+        yield
 
 
 def _early_replies() -> AbstractContextManager[Any]:
