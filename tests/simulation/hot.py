@@ -23,6 +23,7 @@ from lacuna.controlplane import machine
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
 from lacuna.controlplane.runtime import RuntimeSettings
+from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.shared.partitions import key_of
 from lacuna.controlplane.state.hot import HOT_BYTES_PER_SECOND, MAX_HOT_BYTES
 from lacuna.controlplane.state.state import State
@@ -31,6 +32,7 @@ from lacuna.controlplane.v1.log_pb2 import (
     CommitSegment,
     Extents,
     HotRead,
+    PlanMerge,
     ReadHot,
     SwapExtents,
     SwapPartition,
@@ -155,11 +157,19 @@ def _reads_watched(history: History) -> Iterator[None]:
 @contextmanager
 def _swaps_watched(history: History) -> Iterator[None]:
     """Check that merging moves the bytes of a hot segment only once."""
-    verb = machine.VERBS["swap_extents"]
+    planner, verb = machine.VERBS["plan_merge"], machine.VERBS["swap_extents"]
+    planned: dict[bytes, set[Moved]] = {}
+
+    def plan(turn: Turn, command: PlanMerge) -> Reply | None:
+        reply = planner.decide(turn, command)
+        assert reply is not None
+        for each in reply.merge_plan.partitions:
+            planned[each.fence] = _hot_in(ExtentTable.from_columns(each.extents))
+        return reply
 
     def swap(turn: Turn, command: SwapExtents) -> Reply | None:
-        state, merges = turn.state, [each for each in command.partitions if not each.fence]
-        stale = [_hot_in(wanted.replaced) - _hot_of(state, wanted) for wanted in merges]
+        merges = [] if command.is_compaction else command.partitions
+        stale = [planned[wanted.fence] - _hot_of(turn.state, wanted) for wanted in merges]
         reply = verb.decide(turn, command)
         accepted = {
             key_of(each.partition)
@@ -169,7 +179,7 @@ def _swaps_watched(history: History) -> Iterator[None]:
         for wanted, gone in zip(merges, stale, strict=True):
             is_accepted = key_of(wanted.partition) in accepted
             moved = "moved" if is_accepted else "not moved, for their plan"
-            history.counts[f"{PREFIX}extents {moved}"] += len(_hot_in(wanted.replaced))
+            history.counts[f"{PREFIX}extents {moved}"] += len(planned[wanted.fence])
             if is_accepted and gone:
                 key, position = min(gone)
                 history.wrong(
@@ -177,11 +187,15 @@ def _swaps_watched(history: History) -> Iterator[None]:
                 )
         return reply
 
-    with mock.patch.dict(machine.VERBS, swap_extents=verb._replace(decide=swap)):
+    with mock.patch.dict(
+        machine.VERBS,
+        plan_merge=planner._replace(decide=plan),
+        swap_extents=verb._replace(decide=swap),
+    ):
         yield
 
 
-def _hot_in(extents: Extents) -> set[Moved]:
+def _hot_in(extents: ExtentTable | Extents) -> set[Moved]:
     columns = zip(extents.lease_ids, extents.sequences, extents.positions, strict=True)
     return {
         ((lease_id, sequence), position)
@@ -237,14 +251,8 @@ def _hot_bytes_from_memory() -> AbstractContextManager[Any]:
 
 
 def _hot_moved_again() -> AbstractContextManager[Any]:
-    """A swap of hot extents is accepted, whatever has replaced them since the plan."""
-    is_as_planned = swapping._is_as_planned
-
-    def planned(partition: Any, wanted: SwapPartition, start: int, stop: int) -> bool:
-        is_of_hot = any(map(is_hot, wanted.replaced.lease_ids))
-        return is_of_hot or is_as_planned(partition, wanted, start, stop)
-
-    return patch(swapping, "_is_as_planned", planned)
+    """A swap is accepted, whatever has replaced its extents since the plan."""
+    return patch(swapping, "_is_as_planned", lambda *_: True)
 
 
 #: Name → what takes it away. Short histories find them.

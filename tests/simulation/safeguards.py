@@ -481,12 +481,8 @@ def _without_outcomes() -> AbstractContextManager[Any]:
 
 def _merged_like_others() -> AbstractContextManager[Any]:
     """Merges remove the aborted records of mirrors, as those of other topics."""
-    find = merging._find_run
-
-    def found(*args: Any, keeps_dead: bool) -> tuple[int, int] | None:
-        return find(*args, keeps_dead=False)
-
-    return patch(merging, "_find_run", found)
+    find = merging.find_run
+    return patch(merging, "find_run", lambda *arguments: find(*arguments[:-1], False))
 
 
 #: Name → what takes it away. The names are those of docs/simulation.md.

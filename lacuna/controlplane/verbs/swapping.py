@@ -187,7 +187,7 @@ def _judge_swap(
         is_done = stop - start == len(swap.extents.sizes)
         is_done = is_done and partition.extents.slice(start, stop) == swap.extents
         return ErrorCode.NONE if is_done else ErrorCode.PLAN_STALE
-    if partition.extents.fence(start, stop) != wanted.fence:
+    if not _is_as_planned(partition, wanted, start, stop):
         return ErrorCode.PLAN_STALE
     if wanted.is_superseding and not is_compacted(state.topics[partition.key[0]].configs):
         return ErrorCode.PLAN_STALE
@@ -213,6 +213,11 @@ def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, no
             return False
     is_superseding = bool(wanted.compacted_to) or wanted.is_superseding
     return is_superseding or not takes_live(partition, wanted.swap, log_start_offset)
+
+
+def _is_as_planned(partition: Partition, wanted: SwapPartition, start: int, stop: int) -> bool:
+    """Whether the extents with index in [start, stop) are those that the swap's fence identifies."""
+    return partition.extents.fence(start, stop) == wanted.fence
 
 
 def replay_extents_replaced(state: State, record: ExtentsReplaced, now_ms: int) -> None:

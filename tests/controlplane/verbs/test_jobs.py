@@ -336,10 +336,6 @@ def test_a_retry_is_answered_after_the_lease_has_ended() -> None:
     cluster.check()
 
 
-def _fenced_twice(command: SwapExtents) -> None:
-    command.partitions[0].replaced.SetInParent()
-
-
 def _segment_twice(command: SwapExtents) -> None:
     command.segments.append(command.segments[0])
 
@@ -363,7 +359,6 @@ def _another_segment(command: SwapExtents) -> None:
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (_fenced_twice, "or their digest"),
         (_segment_twice, "each segment only once"),
         (_compacted_beyond, "compacted_to must not"),
         (_expired_beyond, "log_start_offset must not"),
