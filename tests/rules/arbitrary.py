@@ -216,10 +216,7 @@ class Arbitrary:
             (topic_id, index), found = self.random.choice(list(self.state.partitions.items()))
             wanted.partition.topic_id, wanted.partition.partition = topic_id, index
             lying = found.extents.slice(0, self.random.randint(0, len(found.extents)))
-            wanted.ClearField("fence")
-            wanted.replaced.CopyFrom(lying)
-            if self.random.random() < 0.4:
-                wanted.ClearField("replaced")
+            if self.random.random() < 0.9:
                 wanted.fence = found.extents.fence(0, len(lying.sizes))
             wanted.swap.extents.CopyFrom(lying)
             if lying.sizes:

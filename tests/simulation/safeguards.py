@@ -35,7 +35,7 @@ from lacuna.controlplane.runtime import Runtime
 from lacuna.controlplane.shared.batches import FLAG_ADDS_PARTITION
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
-from lacuna.controlplane.shared.log import reads
+from lacuna.controlplane.shared.log import choosing, reads
 from lacuna.controlplane.shared.log.pieces import all_pieces
 from lacuna.controlplane.state.groups.consumer.live import LiveConsumerGroup
 from lacuna.controlplane.state.groups.offsets import Offsets
@@ -481,8 +481,8 @@ def _without_outcomes() -> AbstractContextManager[Any]:
 
 def _merged_like_others() -> AbstractContextManager[Any]:
     """Merges remove the aborted records of mirrors, as those of other topics."""
-    find = merging.find_run
-    return patch(merging, "find_run", lambda *arguments: find(*arguments[:-1], False))
+    find = choosing.find_run
+    return patch(merging, "find_run", lambda *arguments: find(*arguments[:6], False))
 
 
 #: Name → what takes it away. The names are those of docs/simulation.md.
