@@ -481,8 +481,12 @@ def _without_outcomes() -> AbstractContextManager[Any]:
 
 def _merged_like_others() -> AbstractContextManager[Any]:
     """Merges remove the aborted records of mirrors, as those of other topics."""
-    find = choosing.find_run
-    return patch(merging, "find_run", lambda *arguments: find(*arguments[:6], False))
+
+    def found(*arguments: Any) -> Any:
+        *limits, _ = arguments
+        return choosing.find_run(*limits, keeps_dead=False)
+
+    return patch(merging, "find_run", found)
 
 
 #: Name → what takes it away. The names are those of docs/simulation.md.
