@@ -482,9 +482,11 @@ def _without_outcomes() -> AbstractContextManager[Any]:
 def _merged_like_others() -> AbstractContextManager[Any]:
     """Merges remove the aborted records of mirrors, as those of other topics."""
 
+    find: Any = choosing.find_run
+
     def found(*arguments: Any) -> Any:
-        *limits, _ = arguments
-        return choosing.find_run(*limits, keeps_dead=False)
+        *limits, _keeps_dead = arguments
+        return find(*limits, False)
 
     return patch(merging, "find_run", found)
 
