@@ -21,22 +21,18 @@ _NOTES: Final = 5
 
 
 class MergeTurn:
-    """The order in which merging visits partitions.
+    """The order in which merging visits partitions, and how long their runs are.
 
     A round goes through the partitions in the order of their keys. Segments have them in this order too, so that what
-    one plan reads of an object lies together, and is one GET. Before the first round, all partitions count as found.
+    one plan reads of an object lies together, and is one GET. Runs are equally long, so that those of a plan have
+    extents of the same objects, as long as the partitions get extents equally often.
     """
 
     def __init__(self) -> None:
-        #: How many partitions of this round were worth merging.
-        self.found = 0
-        self._found_before = -1
         self._left: list[PartitionKey] = []
-
-    @property
-    def breadth(self) -> int:
-        """How many partitions of a round are worth merging, judged by this round and the last one; at least 1."""
-        return max(1, self.found, self._found_before)
+        #: Of this round and of the last one: runs, their extents and their bytes.
+        self._now = (0, 0, 0)
+        self._before: tuple[int, int, int] | None = None
 
     def next(self, partitions: Collection[PartitionKey]) -> PartitionKey:
         """Return the next of `partitions`, of which there is at least one."""
@@ -45,9 +41,26 @@ class MergeTurn:
                 key = self._left.pop()
                 if key in partitions:
                     return key
-            self._found_before = len(partitions) if self._found_before < 0 else self.found
-            self.found = 0
+            # Before the first round, it is not known how many partitions are worth merging: perhaps all.
+            self._before = (len(partitions), 0, 0) if self._before is None else self._now
+            self._now = (0, 0, 0)
             self._left = sorted(partitions, reverse=True)
+
+    def found(self, extents: int, size: int) -> None:
+        """Note that a partition was worth merging, by a run with this many extents and bytes."""
+        runs, all_extents, all_bytes = self._now
+        self._now = (runs + 1, all_extents + extents, all_bytes + size)
+
+    def most(self, least: int, small_bytes: int, extents_a_plan: int) -> int:
+        """Return how many extents a run has at most.
+
+        That is enough to become large, but at most twice `least`: the shorter the runs of a plan, the fewer objects
+        they have. If few partitions are worth merging, their runs fill a plan.
+        """
+        runs, extents, size = max(self._now, self._before or self._now)
+        # About half of what is merged may be aborted.
+        enough = 2 * small_bytes * extents // size + 1 if size else 0
+        return max(least, min(enough, 2 * least), extents_a_plan // max(1, runs))
 
 
 class MergesUnderWay:

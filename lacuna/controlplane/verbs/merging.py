@@ -19,8 +19,10 @@ from lacuna.logstore.segments.hot import is_hot
 
 #: Rounds for hot extents begin twice in the age that records must have.
 _PAUSES_AN_AGE: Final = 2
-#: How many extents are examined in the time in which one is planned, unless segments are avoided.
+#: How many extents are examined in the time in which one is planned, unless segments are avoided, and how many are
+#: planned in the time of a visit.
 _EXAMINED_AT_ONCE: Final = 64
+_EXTENTS_A_VISIT: Final = 8
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
@@ -80,15 +82,18 @@ class _Planner:
         """Add a run of the partition, if one is worth merging."""
         state, now_ms = self._turn.state, self._turn.now_ms
         examined = min(len(partition.extents), MERGE_WINDOW)
-        self._extents_left -= 1 + examined // (1 if self._avoided else _EXAMINED_AT_ONCE)
+        examining = examined // (1 if self._avoided else _EXAMINED_AT_ONCE)
+        self._extents_left -= (_EXTENTS_A_VISIT if examined else 1) + examining
         is_of_round = state.hot_rounds.visit(now_ms)
         lease_id = self._command.lease_id
-        if state.merges_under_way.is_of_another(partition.key, lease_id, state.leases):
+        is_of_another = state.merges_under_way.is_of_another(partition.key, lease_id, state.leases)
+        if is_of_another or not examined:
             return
         start, stop = self._find_run(partition)
         if start == stop:
             return
-        state.merge_turn.found += 1
+        size = sum(partition.extents.sizes[start:stop])
+        state.merge_turn.found(stop - start, size)
         plan = range_of(partition, start, stop, has_more=False)
         plan.superseded_to = _superseded_to(self._turn, partition, start, stop)
         has_hot = any(map(is_hot, partition.extents.lease_ids[start:stop]))
@@ -99,7 +104,7 @@ class _Planner:
         else:
             self._waiting.append(plan)
             self._extents_waiting += stop - start
-        self._bytes_left -= sum(partition.extents.sizes[start:stop])
+        self._bytes_left -= size
         self._extents_left -= stop - start
 
     def _find_run(self, partition: Partition) -> tuple[int, int]:
@@ -110,8 +115,8 @@ class _Planner:
         a segment that is to be avoided. A mirror keeps its dead extents, since its importer was told to copy aborted
         records: a run of it ends before one.
 
-        If many partitions have runs, these are short, so that one plan has many partitions with extents of the same
-        objects.
+        If many partitions have runs, these are short and equally long, so that one plan has many partitions with
+        extents of the same objects.
         """
         state, command, now_ms = self._turn.state, self._command, self._turn.now_ms
         end_offset = partition.last_stable_offset
@@ -125,13 +130,11 @@ class _Planner:
         for index in self._avoided_in(extents, start, stop):
             if kinds[index - start] != DEAD:
                 kinds[index - start] = LARGE
-        breadth = state.merge_turn.breadth
         first, last = find_run(
             kinds,
             extents.sizes[start:stop],
             max(1, command.min_extents),
-            max(2 * command.min_extents, MERGE_EXTENTS // breadth),
-            max(command.small_bytes, command.max_bytes // breadth),
+            state.merge_turn.most(command.min_extents, command.small_bytes, MERGE_EXTENTS),
             self._bytes_left,
             bool(state.topics[partition.key[0]].mirror_source),
         )

@@ -159,6 +159,7 @@ def kinds_of(
 ) -> object:
     """Return what merging sees in each extent with index in [start, stop): an array("B") of LARGE, DEAD, and so on.
 
+    What merging wrote is large from half of `small_bytes` on, so that it is not rewritten because little was missing.
     `extents` is an ExtentTable, `dead` are DeadRanges. Raises ValueError if one of their columns is too short.
     """
     lengths = {
@@ -187,8 +188,10 @@ def kinds_of(
             out[index - start] = 1
         elif lease_of[index] & _HOT:
             out[index - start] = 2
-        elif size_of[index] < small_bytes:
-            out[index - start] = 4 if flags_of[index] & _TRUE_OFFSETS else 3
+        elif not flags_of[index] & _TRUE_OFFSETS:
+            out[index - start] = 3 if size_of[index] < small_bytes else 0
+        elif 2 * size_of[index] < small_bytes:
+            out[index - start] = 4
     return kinds
 
 
@@ -199,9 +202,7 @@ def _end_of_run(
     size_of: cython.p_longlong,
     first: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
-    least: cython.Py_ssize_t,
     most: cython.Py_ssize_t,
-    enough_bytes: cython.longlong,
     max_bytes: cython.longlong,
     first_kind: cython.int,
 ) -> cython.Py_ssize_t:
@@ -209,8 +210,6 @@ def _end_of_run(
     total: cython.longlong = 0
     index: cython.Py_ssize_t = first
     while index < stop and kind_of[index] >= first_kind and index - first < most:
-        if total >= enough_bytes and index - first >= least:
-            break
         if kind_of[index] != 1:
             total += size_of[index]
         if total > max_bytes:
@@ -246,7 +245,6 @@ def find_run(
     sizes: object,
     least: cython.Py_ssize_t,
     most: cython.Py_ssize_t,
-    enough_bytes: cython.longlong,
     max_bytes: cython.longlong,
     keeps_dead: cython.bint,
 ) -> tuple:
@@ -254,7 +252,7 @@ def find_run(
 
     A run has at most `most` extents and `max_bytes` live bytes. None of them is large or, with `keeps_dead`, dead. A
     run is worth merging if it has at least `least` extents or a dead one. Otherwise it is reduced to its hot extents,
-    and those between them. It ends once it has `least` extents and `enough_bytes`.
+    and those between them.
 
     A run does not begin with a merged extent that is as large as all that follow it, if it is worth merging without.
     An extent is then rewritten a few times until it is large, and not for each few records that follow it.
@@ -271,9 +269,7 @@ def find_run(
     last: cython.Py_ssize_t
     begin: cython.Py_ssize_t
     while first < stop:
-        last = _end_of_run(
-            kind_of, size_of, first, stop, least, most, enough_bytes, max_bytes, first_kind
-        )
+        last = _end_of_run(kind_of, size_of, first, stop, most, max_bytes, first_kind)
         run = kinds[first:last].tobytes()
         has_dead = DEAD in run
         if has_dead or last - first >= least:

@@ -28,7 +28,6 @@ def find_run(
     sizes: array[int],
     least: int,
     most: int,
-    enough_bytes: int,
     max_bytes: int,
     keeps_dead: bool,
 ) -> tuple[int, int]: ...

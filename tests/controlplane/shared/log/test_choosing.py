@@ -118,7 +118,8 @@ def test_what_merging_sees_in_extents(
         if is_dead:
             dead.add(offset, offset + 1)
         small = choosing.MERGED if is_merged else choosing.SMALL
-        live = choosing.HOT if is_hot else small if size < small_bytes else choosing.LARGE
+        is_small = size * (2 if is_merged else 1) < small_bytes
+        live = choosing.HOT if is_hot else small if is_small else choosing.LARGE
         expected.append(choosing.DEAD if is_dead else live)
     stop = max(start, len(rows) - left_out)
     start = min(start, stop, len(rows))
@@ -136,7 +137,6 @@ LARGE, DEAD, HOT, SMALL, MERGED = range(5)
 class Limits:
     least: int
     most: int
-    enough_bytes: int
     max_bytes: int
     keeps_dead: bool
 
@@ -149,7 +149,6 @@ class Limits:
                 kind == LARGE
                 or (kind == DEAD and self.keeps_dead)
                 or last - first >= self.most
-                or (before >= self.enough_bytes and last - first >= self.least)
                 or before + (0 if kind == DEAD else size) > self.max_bytes
             ):
                 return last
@@ -181,7 +180,6 @@ class Limits:
         Limits,
         least=st.integers(1, 6),
         most=st.integers(1, 12),
-        enough_bytes=st.integers(1, 90),
         max_bytes=st.integers(1, 200),
         keeps_dead=st.booleans(),
     ),
