@@ -15,7 +15,6 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import (
     FLAG_TRUE_OFFSETS,
     LARGEST_EXTENT_BYTES,
-    ExtentTable,
 )
 from lacuna.controlplane.shared.log.pieces import Piece
 from lacuna.controlplane.v1.cluster_pb2 import OpenLease, TopicPartition
@@ -247,7 +246,8 @@ def _parts_of(
             fence=each.fence,
             swap=ExtentSwap(first_offset=each.first_offset, end_offset=each.end_offset),
         )
-        found.append((swap, live_pieces(each), len(ExtentTable.from_columns(each.extents))))
+        extents, live = live_pieces(each)
+        found.append((swap, live, len(extents)))
     return found
 
 

@@ -469,7 +469,7 @@ def _aborted_supersede() -> AbstractContextManager[Any]:
 
     def pieces(range_: CompactionRange) -> Any:
         table = ExtentTable.from_columns(range_.extents)
-        return [*all_pieces(table)]
+        return table, [*all_pieces(table)]
 
     return patch(cleaning, "live_pieces", pieces)
 

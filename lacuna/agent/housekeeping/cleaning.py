@@ -178,7 +178,7 @@ class _Pass:
 
         An extent that cannot be read supersedes nothing. Raises ObjectStoreError.
         """
-        for live in self._load(live_pieces(range_)):
+        for live in self._load(live_pieces(range_)[1]):
             if live is not None:
                 try:
                     end_offset = self.plan.end_offset
@@ -275,7 +275,7 @@ class _Pass:
         while True:
             intact = [each for each in pieces if segment_of(each) not in self.reasons]
             try:
-                ranges, reads = self._rewriting.load(intact)
+                ranges, bytes_read = self._rewriting.load(intact)
                 break
             except FailedError as failed:
                 for error in failed.reasons.values():
@@ -285,7 +285,7 @@ class _Pass:
                     ):
                         raise error from failed
                 self.reasons.update(failed.reasons)
-        self.bytes_read += sum(reads.spans)
+        self.bytes_read += bytes_read
         checked = dict(zip(intact, map(self._checked, ranges), strict=True))
         return [checked.get(each) for each in pieces]
 
@@ -396,7 +396,7 @@ class Cleaner:
     async def _in_thread(self, work: Callable[[CompactionRange], T], range_: CompactionRange) -> T:
         """Do the work on a range, whose hot segments are held meanwhile."""
         loop = asyncio.get_running_loop()
-        async with self._holding(map(self._rewriting.key_of, live_pieces(range_))):
+        async with self._holding(map(self._rewriting.key_of, live_pieces(range_)[1])):
             return await loop.run_in_executor(self._executor, work, range_)
 
     async def _range(

@@ -28,7 +28,6 @@ from lacuna.agent.lease import AgentLease
 from lacuna.base.setting import LARGEST_INT, MEBIBYTE, check_settings, setting
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.controlplane.shared.extents import ExtentTable
 from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import (
     CompactionRange,
@@ -62,11 +61,13 @@ class MergeSettings:
     max_bytes: int = setting(
         "merge.max.bytes",
         64 * MEBIBYTE,
-        "The approximate number of bytes that one merge reads and writes at most.",
+        "The approximate number of live bytes that one merge reads and writes at most. It holds them in memory twice.",
         least=1,
     )
     small_bytes: int = setting(
-        "merge.small.bytes", 256 << 10, "Extents below this count as small and may be merged."
+        "merge.small.bytes",
+        256 << 10,
+        "Extents below this count as small and may be merged; merged ones below half of it.",
     )
     min_extents: int = setting(
         "merge.min.extents",
@@ -119,8 +120,7 @@ class _Planned:
 
     def __init__(self, plan: CompactionRange) -> None:
         self.plan = plan
-        self.extents = ExtentTable.from_columns(plan.extents)
-        self.live = live_pieces(plan)
+        self.extents, self.live = live_pieces(plan)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class Merger:
         """
         merged = []
         reasons: dict[SegmentKey, Exception] = {}
-        groups, reads = self._rewriting.load_all([each.live for each in partitions])
+        groups, bytes_read = self._rewriting.load_all([each.live for each in partitions])
         for planned, loaded in zip(partitions, groups, strict=True):
             try:
                 if isinstance(loaded, FailedError):
@@ -234,7 +234,7 @@ class Merger:
                 merged.append(self._merge_live(planned, loaded))
             except FailedError as failed:
                 reasons.update(failed.reasons)
-        return merged, sum(reads.spans), reasons
+        return merged, bytes_read, reasons
 
     def _merge_live(self, planned: _Planned, ranges: Sequence[LiveRange]) -> _Merged:
         plan, superseded = planned.plan, 0

@@ -2,13 +2,14 @@
 
 import asyncio
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from functools import partial
 from itertools import accumulate, compress, islice
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from lacuna.agent.lease import AgentLease
+from lacuna.base.setting import MEBIBYTE
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.shared.extents import (
     FLAG_LOG_APPEND_TIME,
@@ -22,11 +23,20 @@ from lacuna.controlplane.shared.log.reads import plan_reads
 from lacuna.controlplane.v1.cluster_pb2 import TopicPartition
 from lacuna.controlplane.v1.log_pb2 import CompactionRange, Extents, SegmentId, SwapSegment
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
-from lacuna.logstore.objects.store import Reads
+from lacuna.logstore.objects.reading import sort_ranges
 from lacuna.logstore.records.layout import TimestampType
-from lacuna.logstore.segments import SliceInput, WrittenSlice, segment_key, write_segment
+from lacuna.logstore.segments import (
+    SliceInput,
+    WrittenSlice,
+    parse_segment_key,
+    segment_key,
+    write_segment,
+)
 from lacuna.logstore.segments.merge import LiveRange, MergedRun
 from lacuna.logstore.segments.paths import key_in_lease
+
+#: The most bytes of one read, all of which are in memory at once, unless one piece is larger.
+_MAX_READ_BYTES: Final = 2 * MEBIBYTE
 
 #: (lease id, sequence)
 SegmentKey: TypeAlias = tuple[int, int]
@@ -58,48 +68,61 @@ class Rewriting:
         """Return the key of the object with a piece."""
         return piece.key(self._lease.cluster_id)
 
-    def load(self, pieces: Sequence[Piece]) -> tuple[Sequence[LiveRange], Reads]:
-        """Read the pieces; neighbours in an object share a read. Raises FailedError."""
-        (loaded,), reads = self.load_all([pieces])
+    def load(self, pieces: Sequence[Piece]) -> tuple[Sequence[LiveRange], int]:
+        """Read the pieces; neighbours in an object share a read. Return them, and how many bytes were read.
+
+        Raises FailedError.
+        """
+        (loaded,), bytes_read = self.load_all([pieces])
         if isinstance(loaded, FailedError):
             raise loaded
-        return loaded, reads
+        return loaded, bytes_read
 
     def load_all(
         self, groups: Sequence[Sequence[Piece]]
-    ) -> tuple[Sequence[Sequence[LiveRange] | FailedError], Reads]:
+    ) -> tuple[Sequence[Sequence[LiveRange] | FailedError], int]:
         """Read groups of pieces together; neighbours in an object share a read, whatever their groups.
 
-        Return the pieces of each group, or why some of them could not be read.
+        Return the pieces of each group, or why some of them could not be read; and how many bytes were read.
         """
         pieces = [piece for group in groups for piece in group]
-        starts = array("q", accumulate((piece.size for piece in pieces), initial=0))
-        data = bytearray(starts[-1])
+        columns = Pieces.of(pieces)
+        starts = array("q", accumulate(columns.sizes, initial=0))
+        order = sort_ranges(columns.lease_ids, columns.sequences, columns.positions)
         reads = plan_reads(
-            Pieces.of(pieces),
+            columns,
             starts,
-            array("q", sorted(range(len(pieces)), key=lambda index: pieces[index].place)),
+            order,
             partial(key_in_lease, self._lease.cluster_id),
             read_gap=self._store.read_gap,
+            max_read_bytes=_MAX_READ_BYTES,
         )
-        outcomes = zip(reads.keys, self._store.get_into(reads, data), strict=True)
-        failures = {key: error for key, error in outcomes if error is not None}
-        ranges = self._ranges(pieces, memoryview(data))
-        return [self._outcome(group, ranges, failures) for group in groups], reads
+        data = bytearray(starts[-1])
+        outcomes = self._store.get_into(reads, data)
+        failures = {
+            index: error
+            for read, error in enumerate(outcomes)
+            if error is not None
+            for index in order[reads.firsts[read] : reads.firsts[read + 1]]
+        }
+        bytes_read = sum(
+            span for span, error in zip(reads.spans, outcomes, strict=True) if error is None
+        )
+        loaded = enumerate(self._ranges(pieces, memoryview(data)))
+        return [self._outcome(islice(loaded, len(group)), failures) for group in groups], bytes_read
 
     def _outcome(
-        self,
-        group: Sequence[Piece],
-        ranges: Iterator[LiveRange],
-        failures: Mapping[str, ObjectStoreError],
+        self, loaded: Iterable[tuple[int, LiveRange]], failures: Mapping[int, ObjectStoreError]
     ) -> Sequence[LiveRange] | FailedError:
-        loaded = list(islice(ranges, len(group)))
-        reasons = {
-            segment_of(piece): failures[live.key]
-            for piece, live in zip(group, loaded, strict=True)
-            if live.key in failures
-        }
-        return FailedError(reasons) if reasons else loaded
+        """Return the pieces of a group, given with their indexes, or the failures of those that have one."""
+        ranges = []
+        reasons: dict[SegmentKey, Exception] = {}
+        for index, live in loaded:
+            ranges.append(live)
+            if index in failures:
+                segment = parse_segment_key(live.key)[1]
+                reasons[segment.lease_id, segment.sequence] = failures[index]
+        return FailedError(reasons) if reasons else ranges
 
     def _ranges(self, pieces: Sequence[Piece], data: memoryview) -> Iterator[LiveRange]:
         start = 0
@@ -152,11 +175,11 @@ class Rewriting:
         ]
 
 
-def live_pieces(range_: CompactionRange) -> list[Piece]:
-    """Return the extents of a range that were not aborted."""
+def live_pieces(range_: CompactionRange) -> tuple[ExtentTable, list[Piece]]:
+    """Return the extents of a range, and those that were not aborted."""
     table = ExtentTable.from_columns(range_.extents)
     is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
-    return [*compress(pieces_in(table, 0, len(table)), is_live)]
+    return table, [*compress(pieces_in(table, 0, len(table)), is_live)]
 
 
 def segment_of(piece: Piece) -> SegmentKey:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from lacuna.controlplane.shared.log.choosing import LARGE, kinds_of
 from lacuna.controlplane.shared.log.live import dead_slices
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import MERGE_WINDOW
@@ -82,11 +83,13 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Return the waiting part of the extents that merging examines. Extents below `small_bytes` count as small."""
+    """Return the waiting part of the extents that merging examines. See `kinds_of` for `small_bytes`."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)
-    small = [size for size in extents.sizes[start:end] if size < small_bytes]
+    kinds = kinds_of(extents, partition.dead, start, end, small_bytes)
+    sizes = zip(kinds, extents.sizes[start:end], strict=True)
+    small = [size for kind, size in sizes if kind != LARGE and size < small_bytes]
     offsets = size = 0
     for first, stop in dead_slices(extents, partition.dead, start, end):
         size += sum(extents.sizes[first:stop])

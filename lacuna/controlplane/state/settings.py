@@ -74,8 +74,8 @@ RETENTION_SCAN: Final = 256
 #: The extents that a tick removes by retention.
 RETENTION_EXTENTS: Final = 10_000
 
-#: The extents below its last stable offset that merging examines in a partition, and the bounds of one plan: extents
-#: with the partitions that it visits, and partitions that it has.
+#: The extents below its last stable offset that merging examines in a partition, and the bounds of one plan: its
+#: extents, together with its work for visiting and examining others, and its partitions.
 MERGE_WINDOW: Final = 2_048
 MERGE_EXTENTS: Final = 16_384
 MERGE_PARTITIONS: Final = 1_000

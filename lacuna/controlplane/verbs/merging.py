@@ -5,8 +5,8 @@ from typing import Final
 
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import ExtentTable
-from lacuna.controlplane.shared.log.choosing import DEAD, LARGE, find_run, kinds_of
-from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.shared.log.choosing import DEAD, HOT, LARGE, find_run, kinds_of
+from lacuna.controlplane.shared.partitions import PartitionKey, key_of
 from lacuna.controlplane.shared.topic_configs import effective, is_compacted
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.settings import MERGE_EXTENTS, MERGE_PARTITIONS, MERGE_WINDOW
@@ -30,7 +30,7 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
 
     Hot extents wait until there are many of them, for the next round, or until the journal is half full.
 
-    This changes nothing durable. The following swap is fenced by the extents themselves.
+    This changes nothing durable. The following swap is fenced by the digest of the planned extents.
     """
     state, now_ms = turn.state, turn.now_ms
     if command.lease_id not in state.leases:
@@ -40,10 +40,13 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     state.merges_under_way.forget_old(now_ms)
     state.hot_rounds.begin(len(state.partitions), command.min_age_ms // _PAUSES_AN_AGE, now_ms)
     planner = _Planner(turn, command)
-    for _ in range(len(state.partitions)):
-        if planner.is_full:
+    visited: set[PartitionKey] = set()
+    while not planner.is_full and len(visited) < len(state.partitions):
+        key = state.merge_turn.next(state.partitions)
+        if key in visited:  # the next round has begun, with partitions that this one did not know
             break
-        planner.visit(state.partitions[state.merge_turn.next(state.partitions)])
+        visited.add(key)
+        planner.visit(state.partitions[key])
     planned = planner.due()
     for plan in planned:
         state.merges_under_way.begin(key_of(plan.partition), command.lease_id, now_ms)
@@ -130,11 +133,14 @@ class _Planner:
         for index in self._avoided_in(extents, start, stop):
             if kinds[index - start] != DEAD:
                 kinds[index - start] = LARGE
+        least = max(1, command.min_extents)
+        if stop - start < least and DEAD not in kinds and HOT not in kinds:
+            return stop, stop
         first, last = find_run(
             kinds,
             extents.sizes[start:stop],
-            max(1, command.min_extents),
-            state.merge_turn.most(command.min_extents, command.small_bytes, MERGE_EXTENTS),
+            least,
+            state.merge_turn.most(least, command.small_bytes, MERGE_EXTENTS),
             self._bytes_left,
             bool(state.topics[partition.key[0]].mirror_source),
         )

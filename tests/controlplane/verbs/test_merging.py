@@ -1,14 +1,22 @@
 """Tests merges: plans, swaps, and metadata that does not grow (S14, S18)."""
 
+from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from lacuna.controlplane import machine
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
+from lacuna.controlplane.shared.partitions import key_of
+from lacuna.controlplane.state.merging import MergeTurn
 from lacuna.controlplane.state.settings import COLLECTION_GRACE_MS
-from lacuna.controlplane.v1.cluster_pb2 import ReleaseLease
+from lacuna.controlplane.v1.cluster_pb2 import (
+    CreatePartitions,
+    CreatePartitionsTopic,
+    ReleaseLease,
+)
 from lacuna.controlplane.v1.log_pb2 import (
     CompactionRange,
     ExtentSwap,
@@ -23,6 +31,7 @@ from lacuna.controlplane.verbs import merging
 from tests.controlplane.verbs.cluster import Cluster, collect, collection
 from tests.controlplane.verbs.compacting import rewritten
 from tests.controlplane.verbs.script import VERBS, run
+from tests.forms import interpreted
 
 
 def _plan(cluster: Cluster, **limits: int) -> list[CompactionRange]:
@@ -154,6 +163,66 @@ def test_a_plan_takes_partitions_in_turn() -> None:
     assert len(_plan(cluster)) == 3
 
 
+def test_a_round_has_the_order_of_keys_whatever_was_created_first() -> None:
+    cluster = run("\n".join(f"topic {name} 2" for name in "abcdef"))
+    for key in (f"{name}-{index}" for name in "fbdace" for index in (1, 0)):
+        for _ in range(3):
+            cluster.put(key, size=10)
+    planned = [key_of(each.partition) for each in _plan(cluster)]
+    assert planned == sorted(cluster.state.partitions)
+    seen = [key_of(each.partition) for _ in range(4) for each in _plan(cluster, max_bytes=90)]
+    assert seen == planned
+
+
+def test_a_plan_has_a_partition_once_although_another_one_was_created() -> None:
+    cluster = run("topic a 3")
+    for _ in range(3):
+        for index in range(3):
+            cluster.put(f"a-{index}", size=10)
+    assert [each.partition.partition for each in _plan(cluster, max_bytes=30)] == [0]
+    grown = [CreatePartitionsTopic(name="a", partition_count=4)]
+    cluster.do("create_partitions", CreatePartitions(topics=grown))
+    for _ in range(3):
+        cluster.put("a-3", size=10)
+    plans = [[each.partition.partition for each in _plan(cluster)] for _ in range(2)]
+    assert plans == [[1, 2, 0], [2, 3, 0, 1]]
+
+
+def test_runs_are_as_long_as_a_round_needs_them() -> None:
+    turn, keys = MergeTurn(), [(b"a", index) for index in range(100)]
+    assert [turn.next(keys) for _ in range(100)] == keys
+    assert turn.most(32, 1000, 16_384) == 163  # all may be worth merging
+    for _ in range(1000):
+        turn.found(40, 40 * 20)
+    # Not enough for an extent of 1000 bytes, if half of the bytes are aborted.
+    assert turn.most(32, 1000, 16_384) == 64
+    assert turn.next(keys) == keys[0]
+    assert turn.most(32, 500, 16_384) == 51
+    assert turn.most(32, 300, 16_384) == 32
+    assert [turn.next(keys[::2]) for _ in range(49)] == keys[2::2]
+    assert [turn.next(keys) for _ in range(2)] == [keys[99], keys[0]]
+    assert turn.most(32, 500, 16_384) == 16_384  # nothing was found in a whole round
+
+
+def test_examining_large_extents_takes_no_time_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan visits as many partitions as `_EXAMINED_AT_ONCE` allows, and each is searched once."""
+    cluster = run("topic a 1")
+    for _ in range(100):
+        cluster.put("a-0", size=5000)
+    searched: list[int] = []
+
+    class Kinds(bytearray):
+        def __getitem__(self, at: Any) -> Any:
+            searched.append(1)
+            return super().__getitem__(at)
+
+    module = interpreted("lacuna.controlplane.shared.log.choosing")
+    sizes = array("q", [5000] * 100)
+    assert module.find_run(Kinds(100), sizes, 3, 10, 1 << 20, False) == (100, 100)
+    assert len(searched) == 100
+    assert _plan(cluster) == []
+
+
 def test_a_plan_looks_at_a_bounded_window(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(merging, "MERGE_WINDOW", 4)
     monkeypatch.setattr(merging, "MERGE_EXTENTS", 5)
@@ -162,7 +231,7 @@ def test_a_plan_looks_at_a_bounded_window(monkeypatch: pytest.MonkeyPatch) -> No
         cluster.put("a-0", size=10)
         cluster.put("a-1", size=10)
     (planned,) = _plan(cluster)
-    assert (planned.partition.partition, planned.first_offset, planned.end_offset) == (0, 6, 10)
+    assert (planned.partition.partition, planned.first_offset, planned.end_offset) == (0, 6, 9)
     (planned,) = _plan(cluster)
     assert planned.partition.partition == 1
     assert [each.partition.partition for each in _plan(cluster)] == [0]

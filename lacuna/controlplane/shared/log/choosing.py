@@ -268,7 +268,11 @@ def find_run(
     first_kind: cython.int = 2 if keeps_dead else 1
     last: cython.Py_ssize_t
     begin: cython.Py_ssize_t
-    while first < stop:
+    while True:
+        while first < stop and kind_of[first] < first_kind:
+            first += 1
+        if first >= stop:
+            return stop, stop
         last = _end_of_run(kind_of, size_of, first, stop, most, max_bytes, first_kind)
         run = kinds[first:last].tobytes()
         has_dead = DEAD in run
@@ -278,4 +282,3 @@ def find_run(
         if HOT in run:
             return first + run.find(HOT), first + run.rfind(HOT) + 1
         first = last + 1
-    return stop, stop
