@@ -162,7 +162,10 @@ def pause(state: State, context: Context, by_ms: int) -> Decision:
 
 
 def replay(state: State, record: JournalRecord) -> None:
-    """Apply a record. Raises LaterFormatError, and KeyError or ValueError if it cannot follow the state."""
+    """Apply one record to the state.
+
+    Raises LaterFormatError, and KeyError or ValueError if the record cannot follow the state.
+    """
     event = record.WhichOneof("event")
     message: Any = record
     if event == "group":

@@ -74,7 +74,6 @@ class Target:
     def __init__(
         self,
         bootstrap: str,
-        log: list[tuple[str, int, bytes, bytes]] | None = None,
         advance: Callable[[int], None] | None = None,
         raise_epoch: Callable[[str, int], None] | None = None,
     ):
@@ -84,19 +83,18 @@ class Target:
         self.bootstrap = bootstrap
         self.advance = advance
         self.raise_epoch = raise_epoch
-        self.log = log
-        self.connection = Connection(bootstrap, log=log)
+        self.connection = Connection(bootstrap)
         self.topic_ids: dict[str, uuid.UUID] = {}
 
     def close(self) -> None:
         self.connection.close()
 
     def connect(self, timeout: float = 60.0) -> Connection:
-        return Connection(self.bootstrap, timeout=timeout, log=self.log)
+        return Connection(self.bootstrap, timeout=timeout)
 
     def connect_again(self) -> Connection:
         """Connect to the broker of this connection, whereas `connect` may reach another one."""
-        return Connection("{}:{}".format(*self.connection.peer), log=self.log)
+        return Connection("{}:{}".format(*self.connection.peer))
 
     def node_id(self) -> int:
         """Return the node id of the broker of this connection."""
@@ -135,7 +133,7 @@ class Target:
         """
         rows: list[Fields] = []
         for address in self.bootstrap.split(","):
-            with Connection(address, log=self.log) as connection:
+            with Connection(address) as connection:
                 rows += connection.call(api, version, **fields)[key]
         return rows
 

@@ -28,7 +28,8 @@ PHASES: Final = 4
 #: Each phase is so much later than the one before, by its records' timestamps, so that Kafka begins a new segment.
 PHASE_MS: Final = 100_000
 SEGMENT_MS: Final = 60_000
-#: Kafka's time to clean a phase, and its time for another pass: longer than the second after which tombstones may go.
+#: Kafka's time to clean a phase, and its time for another pass: longer than 1 s, the shortest
+#: delete.retention.ms of the histories.
 CLEAN_SECONDS: Final = 60.0
 AGAIN_SECONDS: Final = 5.0
 #: A history in which Kafka may delete what it has not cleaned yet.

@@ -212,7 +212,9 @@ class BucketJournal:
                 return HeldManifest(self._bucket, wanted, etag)
 
     async def _create(self, cluster_id: str | None, writer: str) -> None:
-        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one."""
+        """Create the manifest of a new journal, which this writer then leads. Raises JournalLoss if there was one
+        already.
+        """
         first = await self._bucket.list(JOURNAL_APPENDS_PREFIX)
         if first and await self._watch.look() is None:
             raise JournalLoss(
@@ -247,7 +249,10 @@ class BucketJournal:
         return manifest
 
     async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
-        """Wait for a lease of silence. Return False if the holder left meanwhile. Raises JournalInUse if it renews."""
+        """Wait until the manifest's holder has been silent for a lease. Return False if it left in the meantime.
+
+        Raises JournalInUse if it renews.
+        """
         while manifest.address is not None and self._watch.silent < self.lease:
             rest = self.lease - self._watch.silent
             await self._clock.sleep(1 + int(1000 * min(rest, self.lease / _LOOKS_A_LEASE)))
@@ -362,7 +367,10 @@ class BucketJournal:
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield all later batches. Raises JournalCorrupt, JournalReplaced, JournalTrimmed, JournalUnreachable."""
+        """Yield all batches after `after_position`.
+
+        Raises JournalCorrupt, JournalReplaced, JournalTrimmed and JournalUnreachable.
+        """
         self._opened()
         if seal is not None:
             await self._appends.check(seal)
@@ -458,7 +466,10 @@ class BucketJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete appends that no restart needs, once marked as trimmed. Raises JournalFenced if taken over."""
+        """Delete the appends that no restart needs, once the manifest marks them as trimmed.
+
+        Raises JournalFenced if another writer has taken over.
+        """
         held = self._opened()
         end = await self._snapshots.trimmable(held.manifest.cluster_id, self._appends.fit)
         before = held.manifest.trimmed

@@ -114,7 +114,10 @@ def encode_append(
     records: Sequence[bytes],
     hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the object that appends `records` and `hot` after a mark, and its mark. `append_id`: 16 random bytes."""
+    """Return the object that appends `records` and `hot`, perhaps none, after a mark, and the mark after it.
+
+    `append_id` is 16 random bytes.
+    """
     directory = b"".join(
         _ENTRY.pack(*each.key, len(each.data), hot_checksum(*each)) for each in hot
     )
@@ -142,7 +145,10 @@ def decode_header(number: int, data: bytes) -> AppendHeader:
 
 
 def decode_append(number: int, data: bytes) -> Append:
-    """Decode the head of append `number`, or more. Raises JournalCorrupt and JournalOfAnotherVersion."""
+    """Decode the head of append `number`, or more of its object.
+
+    Raises JournalCorrupt and JournalOfAnotherVersion.
+    """
     header = decode_header(number, data)
     body = data[OPENING_BYTES : header.head_bytes if header.hot else None]
     if crc32(body) != header.head_crc:
@@ -223,7 +229,10 @@ class Appends:
         return sorted(number for number in self._hot if number > after)
 
     async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:
-        """Return the hot segments of appends, reading new ones but no bytes of segments. Raises JournalCorrupt."""
+        """Return the hot segments of appends. Those that were not read before are read, but no bytes of segments.
+
+        Raises JournalCorrupt.
+        """
         unknown = [number for number in numbers if number not in self._hot]
         for at in range(0, len(unknown), READ_THREADS):
             some = unknown[at : at + READ_THREADS]

@@ -213,7 +213,10 @@ class _Attempts:
 
 
 async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
-    """Try a probe object. Raises JournalRefused if a condition is ignored or a step fails. `new_id`: random bytes."""
+    """Create, replace and delete a probe object. Raises JournalRefused if a condition is ignored or a step fails.
+
+    `new_id` returns random bytes.
+    """
     key = journal_probe_key(new_id())
     first, second, third = (b"probe " + new_id().hex().encode() for _ in range(3))
     try:

@@ -64,7 +64,10 @@ class HotAppends:
         return number in self._live
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return live segments' bytes, by a request for each append. Raises JournalCorrupt and JournalUnreachable."""
+        """Return the bytes of the live segments, by one request for each append.
+
+        Raises JournalCorrupt and JournalUnreachable.
+        """
         wanted: dict[int, list[HotEntry]] = {}
         for key in keys:
             if key in self._places:

@@ -70,7 +70,10 @@ def _checksum(fields: dict[str, Any]) -> int:
 
 
 def decode_manifest(data: bytes) -> Manifest:
-    """Invert `encode_manifest`. Raises JournalForeign for other content, JournalOfAnotherVersion, JournalCorrupt."""
+    """Decode the output of `encode_manifest`.
+
+    Raises JournalForeign for other content, JournalOfAnotherVersion and JournalCorrupt.
+    """
     try:
         fields: Any = json.loads(data)
         is_ours = fields["format"] == _FORMAT

@@ -107,6 +107,10 @@ class BucketSnapshots:
         )
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
+        """Return the newest undamaged snapshot that fits, or None if there are none.
+
+        Raises JournalCorrupt, JournalLoss and JournalForeign.
+        """
         tried: list[JournalSnapshotName] | None = None
         damage: JournalCorrupt | None = None
         keys = await self._keys()
@@ -219,7 +223,10 @@ class BucketSnapshots:
     async def _indexes(
         self, keys: dict[str, tuple[JournalSnapshotName, bool]]
     ) -> tuple[list[_Index], JournalCorrupt | None]:
-        """Return the indexes by position, and the error of an unreadable one. Raises JournalOfAnotherVersion."""
+        """Return the indexes in order of their positions, and the error of one that cannot be read.
+
+        Raises JournalOfAnotherVersion.
+        """
         found: list[_Index] = []
         damage: JournalCorrupt | None = None
         for name in _complete(keys):

@@ -41,7 +41,10 @@ Connect = Callable[[str], Connection]
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Run the body in a transaction: commit durably, or roll back if it raises (SQLite has, if the disk fails)."""
+    """Run the body in a transaction: commit it durably, or roll it back if the body raises.
+
+    If the disk fails, SQLite has already rolled it back.
+    """
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

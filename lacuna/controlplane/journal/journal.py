@@ -91,7 +91,10 @@ class JournalInDoubt(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class OpenedJournal:
-    """A journal opened for writing: the id stored in it, and the position of its last record, 0 if it is empty."""
+    """A journal that was opened for writing. `cluster_id` is the id stored in it.
+
+    `position` is that of the last record, 0 if the journal is empty.
+    """
 
     cluster_id: str
     fencing_token: int
@@ -273,7 +276,10 @@ class JournalReader(Protocol):
 
 
 class Renewer(Protocol):
-    """Shows the standbys that a leader is alive. Another thread than the journal's may use it, in one event loop."""
+    """Shows the standbys that a leader is alive.
+
+    It may be used in another thread than the journal, in one event loop.
+    """
 
     async def renew(self) -> None:
         """Renew the lease.
@@ -320,7 +326,9 @@ class SharedJournal(Journal, Protocol):
         ...
 
     def abandon(self) -> None:
-        """Keep the leadership at `close`, as if this process were killed: the next leader waits for the lease."""
+        """Keep the leadership at `close`, as if this process had been killed, so that the next leader waits for the
+        lease.
+        """
         ...
 
     @property

@@ -388,7 +388,10 @@ class PostgresqlJournal:
         await self.trim()
 
     async def trim(self) -> None:
-        """Delete records that no restart needs, a few milliseconds at a time. Raises JournalFenced if taken over."""
+        """Delete the records that no restart needs, in statements of a few milliseconds each.
+
+        Raises JournalFenced if another writer has taken over.
+        """
         async with connected(self._url) as connection:
             end = await self._snapshots.trimmable(self._cluster_id, partial(fit, connection))
             at = await connection.fetchval("SELECT trimmed FROM lacuna.journal")

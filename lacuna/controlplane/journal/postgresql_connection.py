@@ -170,7 +170,10 @@ def name_of(url: str) -> str:
 
 
 async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Connection:
-    """Open a connection with this time limit a statement. Raises JournalUnreachable and JournalRefused."""
+    """Open a connection whose statements may each take `statement_seconds`.
+
+    Raises JournalUnreachable and JournalRefused, as `errors_of` does.
+    """
     name = name_of(url)
     try:
         with errors_of(name):

@@ -145,6 +145,7 @@ class PostgresqlReader:
             return await fit(connection, position, seal)
 
     async def leader(self) -> Leader | None:
+        """Return the leader. Raises JournalOfAnotherVersion, JournalForeign and JournalUnreachable."""
         if not await self._is_there():
             return None
         async with self._connected() as connection:

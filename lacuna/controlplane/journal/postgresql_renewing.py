@@ -77,7 +77,9 @@ async def renew(
 
 
 class PostgresqlRenewer:
-    """Renews over a connection of its own, opened for the first renewal. A renewal not answered in time failed."""
+    """Renews over a separate connection, opened for the first renewal. A renewal that is not answered in time has
+    failed.
+    """
 
     def __init__(self, url: str, fencing_token: int, answer_timeout: float) -> None:
         self._url = url

@@ -40,7 +40,10 @@ class LoopWatch:
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Ask the loop, once it has answered the last time. Raises JournalError if that takes too long."""
+        """Send a question to the loop, once it has answered the last one.
+
+        Raises JournalError if it has not answered for too long.
+        """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
             self._asked_ms = now_ms

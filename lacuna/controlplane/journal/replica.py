@@ -62,7 +62,9 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, JournalForeign if of another cluster."""
+        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
+        cluster's.
+        """
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
                 f"the state is that of cluster {self.state.cluster_id}, but the journal belongs "

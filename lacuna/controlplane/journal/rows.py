@@ -24,7 +24,9 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 
 def decode_records(blob: bytes) -> list[bytes]:
-    """Decode what `encode_records` returned; the caller has checked the checksum. Raises ValueError if it is cut."""
+    """Decode the output of `encode_records`; the caller has checked the checksum. Raises ValueError if it is
+    cut short.
+    """
     records: list[bytes] = []
     at = 0
     while at < len(blob):

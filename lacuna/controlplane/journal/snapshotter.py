@@ -29,7 +29,10 @@ _NICENESS = 10
 
 
 def make_snapshot(path: str, position: int) -> int:
-    """Make a snapshot of a journal, at `position` or later; return its position. Raises JournalError."""
+    """Make a snapshot of the journal at `path`, at `position` or later, and return its position.
+
+    Raises JournalError.
+    """
     with closing(connect(path)) as journal:
         journal.execute("PRAGMA query_only=1")
         database = SnapshotDatabase(snapshots_path(path), read_cluster_id(journal))

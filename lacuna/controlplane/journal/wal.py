@@ -67,7 +67,10 @@ class _Log:
 
 
 def find_damage(wal: bytes) -> WalDamage | None:
-    """Return the first invalid frame that later frames prove was valid once. None does not prove the log whole."""
+    """Return the first invalid frame if the frames after it prove that it was valid once.
+
+    None means only that the log does not prove damage.
+    """
     found = _open(wal)
     if found is None:
         return None

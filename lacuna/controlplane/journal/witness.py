@@ -72,7 +72,9 @@ class Witness:
             self._map = mmap(file.fileno(), _SLOTS * _BLOCK)
 
     def note(self, position: int) -> None:
-        """Record that all up to `position` is durable. The file is mapped, which is faster than writing to it."""
+        """Record that everything up to `position` is durable. The file is mapped, which is faster than
+        writing to it.
+        """
         begin = self._next * _BLOCK
         self._map[begin : begin + _SIZE] = self._slot(position)
         self._next = (self._next + 1) % _SLOTS

@@ -111,7 +111,10 @@ class ExtentTable:
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Append an extent, its values in column order. Raises InvariantBroken if it is empty or does not follow."""
+        """Append one extent, with its values in the order of the columns.
+
+        Raises InvariantBroken if it is empty or does not follow the last one.
+        """
         (
             lease_id,
             sequence,
@@ -164,11 +167,15 @@ class ExtentTable:
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
     def first_ending_after(self, offset: int) -> int:
-        """Return the index of the first extent whose next_offset is above `offset` (len(self) if there is none)."""
+        """Return the index of the first extent whose next_offset is greater than `offset` (len(self) if there
+        is none).
+        """
         return bisect_right(self.next_offsets, offset)
 
     def first_at_or_after(self, offset: int) -> int:
-        """Return the index of the first extent whose base_offset is >= `offset` (len(self) if there is none)."""
+        """Return the index of the first extent whose base_offset is at or after `offset` (len(self) if there
+        is none).
+        """
         return bisect_left(self.base_offsets, offset)
 
     def slice(self, start: int, stop: int) -> Extents:

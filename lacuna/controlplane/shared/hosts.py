@@ -4,7 +4,9 @@ import ipaddress
 
 
 def plain_host(host: str) -> str:
-    """Return an address in its canonical form: ::1 has several, an IPv4 client may appear as ::ffff:ADDRESS."""
+    """Return an address in its canonical form, since ::1 has several and an IPv4 client may appear as
+    ::ffff:ADDRESS.
+    """
     try:
         address = ipaddress.ip_address(host)
     except ValueError:

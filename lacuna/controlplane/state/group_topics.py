@@ -16,7 +16,9 @@ class TopicsOfGroups:
 
     @property
     def version(self) -> int:
-        """The cluster's version, which also changes with the agents: groups then check their topics needlessly."""
+        """The cluster's version. It also changes with the agents, in which case groups check their topics
+        needlessly.
+        """
         return self._state.cluster_version
 
     def find(self, name: str) -> tuple[bytes, int] | None:

@@ -115,7 +115,10 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """The oldest ongoing transaction's first offset, else the high watermark (S3); never below the log start."""
+        """The first offset of the oldest ongoing transaction, or the high watermark without one (S3).
+
+        It is never below the log start.
+        """
         if not self.ongoing:
             return self.high_watermark
         return max(next(iter(self.ongoing.values())), self.log_start_offset)

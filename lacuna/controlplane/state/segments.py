@@ -1,4 +1,6 @@
-"""The segment table: the objects that extents refer to, the times when others were replaced, the pins of readers."""
+"""The segment table: the objects that extents refer to, the times when others were replaced, and the pins of
+readers.
+"""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -264,7 +266,10 @@ class SegmentTable:
     def collectable(
         self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
     ) -> list[SegmentKey]:
-        """Return up to `limit` unpinned segments replaced `grace_ms` ago or earlier, oldest first, not `avoided`."""
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
+
+        Those in `avoided` are left out.
+        """
         last_ms = now_ms - grace_ms
         held_from_ms = min((pin.starts_ms for pin in self.pins.values()), default=None)
         if held_from_ms is not None:

@@ -141,7 +141,9 @@ def partition_state(state: State, key: PartitionKey) -> PartitionState | None:
 
 
 def read_internal(turn: Turn, command: ReadInternal) -> Reply:
-    """Return records of internal partitions from the offsets. Once the answer is full, later partitions get none."""
+    """Return records of internal partitions from the given offsets. Once the answer is full, later partitions have no
+    records.
+    """
     turn.state.internal.read_ms = turn.now_ms
     left = min(command.max_bytes, _MAX_BYTES)
     partitions: list[InternalPartitionRead] = []

@@ -29,3 +29,31 @@ from lacuna.logstore.objects.store import (
     StoreUnavailableError,
 )
 from lacuna.logstore.objects.url import check_url, kind_of, open_conditional_store, open_store
+
+__all__ = [
+    "BucketMissingError",
+    "ConditionFailedError",
+    "ConditionalStore",
+    "DamagedObjectError",
+    "DirectoryStore",
+    "InvalidKeyError",
+    "MemoryStore",
+    "NotDeletedError",
+    "ObjectExistsError",
+    "ObjectInfo",
+    "ObjectNotFoundError",
+    "ObjectStore",
+    "ObjectStoreError",
+    "Part",
+    "ShortReadError",
+    "StoreMetrics",
+    "StoreMisconfiguredError",
+    "StoreUnavailableError",
+    "VersionedObject",
+    "bucket_url",
+    "check_url",
+    "folder_url",
+    "kind_of",
+    "open_conditional_store",
+    "open_store",
+]

@@ -13,7 +13,7 @@ name, and a truncated object. The size of an object follows from its stored size
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +47,9 @@ def is_encrypted(beginning: Part) -> bool:
 
 
 def size_of(key: str, stored_size: int) -> int:
-    """Return the size of an object from its stored size. Raises `DamagedObjectError` if no object can have that."""
+    """Return the size of an object with `stored_size` stored bytes. Raises `DamagedObjectError` if no object has this
+    size.
+    """
     whole, rest = divmod(stored_size, STORED_CELL_SIZE)
     least = _OVERHEAD + (whole > 0)  # only the last cell of an empty object is empty
     if rest >= least or (whole and not rest):
@@ -172,10 +174,21 @@ def _damaged(key: str, number: int, reason: str) -> DamagedObjectError:
 @lru_cache(maxsize=256)
 def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
     """Return the cipher of one object; those of the last used objects are cached."""
+    aead, derive = _primitives()
+    return aead(derive(cluster_key, salt, _PURPOSE + key.encode()))
+
+
+@cache
+def _primitives() -> tuple[type[AESGCM], Callable[[bytes, bytes, bytes], bytes]]:
+    """Return AES-GCM, and HKDF-SHA256 as a function of (key, salt, purpose)."""
     # cryptography is an extra
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
     from cryptography.hazmat.primitives.hashes import SHA256
     from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-    purpose = _PURPOSE + key.encode()
-    return AESGCM(HKDF(SHA256(), length=KEY_SIZE, salt=salt, info=purpose).derive(cluster_key))
+    sha256 = SHA256()
+
+    def derive(key: bytes, salt: bytes, purpose: bytes) -> bytes:
+        return HKDF(algorithm=sha256, length=KEY_SIZE, salt=salt, info=purpose).derive(key)
+
+    return AESGCM, derive

@@ -111,7 +111,9 @@ def _key(key_id: str, value: object, where: str) -> bytes:
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """Whether other users may access the file. A group may read root's (Kubernetes secrets), as in PostgreSQL."""
+    """Whether other users may access the file. As in PostgreSQL, a group may read root's files, as in Kubernetes
+    secrets.
+    """
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 

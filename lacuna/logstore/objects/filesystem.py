@@ -39,7 +39,7 @@ class FileInfo:
 
 
 class FileSystem:
-    """A thin layer over `os`, whose errors every method raises."""
+    """A thin layer over `os`. Every method raises `OSError` as `os` does."""
 
     def create(self, path: str) -> int:
         """Open a new file for writing. Raises `FileExistsError` if the name is taken."""

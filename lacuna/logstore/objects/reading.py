@@ -167,7 +167,9 @@ def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
 
 @cython.cfunc
 def _marks(part: object, heads: object) -> object:
-    """Return a 1 for each index in `part`, and a 0 for others in the runs. Raises the errors of `divide_runs`."""
+    """Return a 1 for each index in `part`, and a 0 for each other one in the runs. Raises the errors of
+    `divide_runs`.
+    """
     index_of: cython.longlong[::1] = memoryview(part)
     i: cython.Py_ssize_t
     if not len(heads) or heads[0] != 0 or list(heads) != sorted(heads):

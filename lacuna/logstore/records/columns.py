@@ -465,7 +465,9 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_wanted(self) -> cython.bint:
-        """Find the batch's next wanted record. Return False if there is none, or with a `fault`."""
+        """Find the batch's next record of the wanted offsets and timestamps. Return False if there is none, or with a
+        `fault`.
+        """
         offset: cython.longlong
         while self.next_record():
             offset = self.base_offset + self.delta
@@ -522,10 +524,11 @@ class _Scan:
 @cython.final
 @cython.cclass
 class ColumnBuilder:
-    """Gathers the records of batches as columns chosen by the caller. With `tombstones` come the horizons.
+    """Gathers the records of batches as columns chosen by the caller.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
     single record is larger. `max_decompressed_bytes` bounds a batch. `expected_bytes` of values get room at once.
+    `tombstones` adds two columns: which records are tombstones, and the delete horizons of their batches.
 
     The memory is in bytearrays, unless `allocate(size)` returns other buffers: with an `address`, and a method
     `resize(size, shrink)`, as those of pyarrow.allocate_buffer. Interpreted code always uses bytearrays.
@@ -791,7 +794,8 @@ def scan_keys(
 ) -> object:
     """Read the fields of batches that cleaning by key needs: offsets, timestamps, keys, tombstones, horizons.
 
-    Values are not copied. Reads, yields and raises as `ColumnBuilder.read`, and yields the rest.
+    Values are not copied. Yields RecordColumns, the last of which need not be full. Reads and raises as
+    `ColumnBuilder.read`.
     """
     builder = ColumnBuilder(values=False, tombstones=True)
     yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)

@@ -72,7 +72,9 @@ class Compression:
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest one."""
+        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest
+        available one.
+        """
         codec = _KAFKA_NAMES[name]
         if level is not None:
             levels = _SLOW_LZ4_LEVELS if codec is Codec.LZ4 else _LEVELS[codec]

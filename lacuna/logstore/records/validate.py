@@ -181,7 +181,9 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_records(
     section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
-    """Return the times of the records. If some are bad, raise an error that lists all of these, as Kafka does."""
+    """Return the times of the records if all are valid. Otherwise, raise an error that lists every bad one, as Kafka
+    does.
+    """
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
         times = kernel.validate_records(*asked)

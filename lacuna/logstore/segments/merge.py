@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -117,21 +117,18 @@ def merge_ranges(
     There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their
     range, and ValueError for ranges that are out of order.
     """
-    position = size = 0
-    run: list[tuple[Part, BatchHeader]] = []
+    position = 0
+    run: _Run | None = None
     for batch in _merged_batches(ranges, end_offset, options):
         header = BatchHeader.parse(batch)
-        if run and (
-            header.timestamp_type is not run[0][1].timestamp_type
-            or size + header.size > options.run_size
-        ):
-            yield _merged_run(run, position, run[-1][1].next_offset)
-            position += size
-            run, size = [], 0
-        run.append((batch, header))
-        size += header.size
-    if run:
-        yield _merged_run(run, position, end_offset)
+        if run is not None and not run.takes(header, options.run_size):
+            yield run.merged(position, run.next_offset)
+            position += run.size
+            run = None
+        run = run or _Run(header)
+        run.add(batch, header)
+    if run is not None:
+        yield run.merged(position, end_offset)
 
 
 def with_true_offsets(live: LiveRange) -> LiveRange:
@@ -290,19 +287,36 @@ class _Rewrite:
             raise batch.corrupt(error) from error
 
 
-def _merged_run(
-    run: Sequence[tuple[Part, BatchHeader]], position: int, next_offset: int
-) -> MergedRun:
-    first = run[0][1]
-    return MergedRun(
-        [batch for batch, _ in run],
-        position,
-        sum(header.size for _, header in run),
-        first.base_offset,
-        next_offset,
-        max(header.max_timestamp for _, header in run),
-        first.timestamp_type,
-    )
+class _Run:
+    """A run that is being filled. It keeps no header but the first, since a run may have very many batches."""
+
+    def __init__(self, first: BatchHeader) -> None:
+        self.size = 0
+        self.next_offset = 0
+        self._batches: list[Part] = []
+        self._first = first
+        self._max_timestamp = first.max_timestamp
+
+    def takes(self, header: BatchHeader, run_size: int) -> bool:
+        is_alike = header.timestamp_type is self._first.timestamp_type
+        return is_alike and self.size + header.size <= run_size
+
+    def add(self, batch: Part, header: BatchHeader) -> None:
+        self._batches.append(batch)
+        self.size += header.size
+        self.next_offset = header.next_offset
+        self._max_timestamp = max(self._max_timestamp, header.max_timestamp)
+
+    def merged(self, position: int, next_offset: int) -> MergedRun:
+        return MergedRun(
+            self._batches,
+            position,
+            self.size,
+            self._first.base_offset,
+            next_offset,
+            self._max_timestamp,
+            self._first.timestamp_type,
+        )
 
 
 def _corrupt(live: LiveRange, reason: str, start: int = 0) -> CorruptSegmentError:

@@ -98,7 +98,9 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Return the key of a segment from the valid parts of its id: making a SegmentId would take most of the time."""
+    """Return the key of a segment from the valid parts of its id, since creating a SegmentId would take most of the
+    time.
+    """
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
@@ -150,7 +152,9 @@ def metadata_prefix(cluster_id: str) -> str:
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Return the cluster id, the name, and whether it is the index. Raises `InvalidPathError` for any other key."""
+    """Return the cluster id, the name, and whether it is the index's key. Raises `InvalidPathError` for any
+    other key.
+    """
     match = _METADATA_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a metadata snapshot")
@@ -218,7 +222,9 @@ class JournalSnapshotName:
 
 
 def parse_journal_snapshot_key(key: str) -> tuple[JournalSnapshotName, bool]:
-    """Return the name of a snapshot, and whether it is the index. Raises `InvalidPathError` for any other key."""
+    """Return the name of a snapshot, and whether this is its index's key. Raises `InvalidPathError` for any
+    other key.
+    """
     match = _SNAPSHOT_KEY.match(key)
     if match is None:
         raise InvalidPathError(f"{key!r} is not the key of a snapshot of the control plane's state")

@@ -162,7 +162,9 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """Return where the next batch begins: at `base_offset` if offsets are true ones, otherwise a count from 0."""
+        """Return the offset at which the next batch begins: `base_offset` if offsets are true ones, otherwise a count
+        from 0.
+        """
         if not self._has_true_offsets:
             return self._next_offset
         if base_offset < self._next_offset:

@@ -384,7 +384,7 @@ async def test_a_file_beside_a_lost_journal_is_not_copied_over(tmp_path: Path, n
 
 
 async def go_on(journal: Callable[[], PostgresqlJournal], *positions: int) -> None:
-    """Append a record at each position, and store a snapshot before it."""
+    """Append a record at each position, and store a snapshot of that position."""
     for position in positions:
         replica = await replayed(journal())
         assert replica.position == position - 1
@@ -428,10 +428,6 @@ async def test_the_old_journal_stays_as_it_is_in_the_bucket_of_the_new_ones_snap
         snapshots = MovedSnapshots(in_bucket, PostgresqlSnapshots(place.url))
         return PostgresqlJournal(place.url, str, snapshots=snapshots)
 
-    for position in (23, 24, 25):
-        replica = await replayed(journal())
-        async with led(journal()) as (written, token):
-            await written.append([RECORD], token)
-            await written.store_snapshot(Snapshot(position, (machine.snapshot(replica.state),)))
+    await go_on(journal, 23, 24, 25)
     assert (await replayed(journal())).position == 25
     assert machine.snapshot((await replayed(old.journal())).state) == machine.snapshot(before)

@@ -203,7 +203,9 @@ async def test_one_append_at_a_time(request: pytest.FixtureRequest, kind: str) -
         assert await first == 1
         # Beside a renewal.
         append = journal.append([b"b"], token)
-        await journal.renewer(token).renew()
+        renewer = journal.renewer(token)
+        await renewer.renew()
+        await renewer.close()
         assert await append == 2
 
 

@@ -192,6 +192,8 @@ async def test_where_there_is_no_journal_there_is_no_loss(
     kind: str, request: pytest.FixtureRequest
 ) -> None:
     place = make_place(kind, request)
+    if not place.url:
+        put(place, "journal/appends/readme", b"no append")
     with pytest.raises(JournalError, match="there is no journal here, so nothing was lost"):
         await accepted(place)
 

@@ -42,6 +42,11 @@ def write(files: FileSystem, path: str, *parts: bytes) -> None:
     files.close(fd)
 
 
+def test_no_call_reaches_the_real_disk() -> None:
+    calls = {name for name in vars(FileSystem) if not name.startswith("_")}
+    assert calls <= vars(UnsyncedFileSystem).keys()
+
+
 def test_both_kinds_write_link_and_unlink_alike(files: FileSystem, base: str) -> None:
     write(files, f"{base}/a", b"12", b"", b"345")
     files.link(f"{base}/a", f"{base}/b")

@@ -15,6 +15,7 @@ from lacuna.logstore.records.errors import (
     CorruptBatchError,
     DecompressedTooLargeError,
     InvalidRecordError,
+    TruncatedBatchError,
 )
 from lacuna.logstore.records.layout import HEADER_SIZE, NO_TIMESTAMP, Codec, TimestampType
 from lacuna.logstore.records.packing import with_crc
@@ -223,6 +224,13 @@ def test_offsets_must_increase(rewriting: ModuleType) -> None:
         rewriting.coalesce([plain(3, 0).encode(), plain(3, 0).encode()])
 
 
+def test_a_truncated_chunk(rewriting: ModuleType) -> None:
+    data = plain(0, 0).encode()
+    for end in range(1, len(data)):
+        with pytest.raises(TruncatedBatchError):
+            rewriting.coalesce([data[:end]])
+
+
 def forged(data: bytes, **fields: int) -> bytes:
     return BatchHeader.parse(data)._replace(**fields).pack() + data[HEADER_SIZE:]
 
@@ -248,3 +256,16 @@ def test_decompression_is_bounded(rewriting: ModuleType) -> None:
     data = dataclasses.replace(plain(0, 0, size=10_000), codec=Codec.GZIP).encode()
     with pytest.raises(DecompressedTooLargeError):
         rewriting.coalesce([data], -1, 1 << 20, 5000)
+
+
+@given(at=st.integers(HEADER_SIZE, 200), byte=st.integers(0, 255))
+def test_changed_record_bytes_give_batches_or_a_typed_error(
+    rewriting: ModuleType, at: int, byte: int
+) -> None:
+    data = bytearray(plain(0, 0, 1, 2).encode())
+    data[HEADER_SIZE + at % (len(data) - HEADER_SIZE)] = byte
+    try:
+        merged = rewriting.coalesce([data])
+    except (InvalidRecordError, CorruptBatchError):
+        return
+    assert sum(BatchHeader.parse(batch).record_count for batch in merged) == 3

@@ -48,7 +48,10 @@ def shared_kind_of(address: str) -> SharedKind:
 
 @contextmanager
 def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]:
-    """Run the body with a reader and the store of the snapshots. Raises JournalError, StoreMisconfiguredError."""
+    """Run the body with a reader of the journal, and the store of its snapshots.
+
+    Raises JournalError and StoreMisconfiguredError.
+    """
     with opened_store(place) as store:
         setup = Setup(place=place, store=store, lease=0.0, new_cluster_id=str)
         yield shared_kind_of(place.url).reader(setup)
@@ -56,7 +59,10 @@ def opened_reader(place: Place) -> Iterator[tuple[JournalReader, SnapshotStore]]
 
 @contextmanager
 def opened_store(place: Place) -> Iterator[ConditionalStore | None]:
-    """Run the body with the place's bucket, None for a folder (no snapshots). Raises StoreMisconfiguredError."""
+    """Run the body with the place's bucket, or None if it has none, since a folder cannot hold snapshots.
+
+    Raises StoreMisconfiguredError.
+    """
     kind = kind_of(place.url)
     has_snapshots = isinstance(kind, SharedKind) and holds_journals(place.store_url)
     if not (kind.is_in_bucket or has_snapshots):

@@ -107,8 +107,16 @@ class BucketTarget:
         if written is None or written.data != data:
             raise self._in_use()
         self._etag = written.etag
+        while await self._delete_appends():
+            pass
+
+    async def _delete_appends(self) -> bool:
+        """Whether there were any. Then an earlier copy may have created one behind the listing meanwhile."""
+        found = False
         async for left in Appends(self._bucket).pages(0):
+            found = True
             await self._bucket.delete([journal_append_key(number) for number, _ in left])
+        return found
 
     async def add_hot(self, hot: Sequence[HotSegment]) -> None:
         """Create an append without records after the last one."""

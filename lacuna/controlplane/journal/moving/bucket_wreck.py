@@ -5,7 +5,6 @@ everything before. So one conditional PUT decides, and an earlier leader that wa
 """
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from lacuna.controlplane.journal.bucket_appends import (
     Appends,
     encode_append,
 )
-from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket
+from lacuna.controlplane.journal.bucket_calls import READ_THREADS, Bucket, random_id
 from lacuna.controlplane.journal.bucket_manifest import (
     START,
     HeldManifest,
@@ -48,7 +47,6 @@ from lacuna.controlplane.journal.moving.wreck import newest_intact, nothing_inta
 from lacuna.controlplane.journal.place import BUCKET
 from lacuna.logstore.objects import ConditionalStore
 from lacuna.logstore.segments.paths import (
-    JOURNAL_APPENDS_PREFIX,
     JOURNAL_MANIFEST_KEY,
     journal_append_key,
 )
@@ -92,7 +90,11 @@ class _Intact:
 
 
 class BucketWreck:
-    """The journal in `bucket`. Its manifest is held, or missing or damaged (`etag`), which keeps others out too."""
+    """The journal in `bucket`.
+
+    Its manifest is held, or is missing or damaged, which also keeps control planes out. `etag` is that of a damaged
+    one.
+    """
 
     def __init__(
         self,
@@ -129,7 +131,9 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits, as it does unless another append is there: a lost one may have been its own."""
+        """Return how a snapshot fits. It does unless another append is there, since a missing or damaged one may have
+        been its own.
+        """
         try:
             header = await Appends(self._bucket).header_of(seal.place)
         except JournalCorrupt:
@@ -162,7 +166,7 @@ class BucketWreck:
         if self._held is not None:
             await self._held.change(lambda manifest: replace(begun, writer=manifest.writer))
             return ""
-        data = encode_manifest(replace(begun, writer=secrets.token_hex(16)))
+        data = encode_manifest(replace(begun, writer=random_id().hex()))
         if self._etag is None:
             await self._bucket.create(JOURNAL_MANIFEST_KEY, data)
         else:
@@ -182,7 +186,7 @@ class BucketWreck:
             async for page in Appends(self._bucket).pages(0):
                 last = max(last, page[-1][0])
             after_mark = Mark(last, beginning.snapshot.position)
-            opening, data = encode_append(after_mark, beginning.epoch, secrets.token_bytes(16), ())
+            opening, data = encode_append(after_mark, beginning.epoch, random_id(), ())
             if await self._bucket.create(journal_append_key(opening.number), data):
                 return opening
 
@@ -205,7 +209,7 @@ async def bucket_wreck(
     snapshots = BucketSnapshots(store, BUCKET, name=name)
     found = await bucket.load(JOURNAL_MANIFEST_KEY)
     if found is None:
-        if not await bucket.list(JOURNAL_APPENDS_PREFIX):
+        if not [page async for page in Appends(bucket).pages(0)]:
             raise JournalError(
                 f"{name}: there is no journal here, so nothing was lost: start without "
                 "--accept-loss"
@@ -235,7 +239,7 @@ async def _held(bucket: Bucket) -> HeldManifest:
         wanted = replace(
             before,
             epoch=before.epoch + 1,
-            writer=secrets.token_hex(16),
+            writer=random_id().hex(),
             address="",
             changes=before.changes + 1,
         )

@@ -26,7 +26,10 @@ class Copied:
 
 
 async def copy_journal(source: AbstractAsyncContextManager[Source], target: Target) -> Copied:
-    """Copy a journal, and compare it with what is read back before anybody can lead it. Raises JournalError."""
+    """Copy a journal, and compare it with what is read back before any control plane can lead the copy.
+
+    Raises JournalError.
+    """
     async with target, source as led:
         snapshot = await asyncio.to_thread(led.take_snapshot)
         written = Beginning(led.opened.cluster_id, led.opened.fencing_token, snapshot)

@@ -60,7 +60,9 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits, as it does unless another append is there; one ahead has what the tables lost."""
+        """Return how a snapshot fits. It does unless another append is there; one ahead of the tables has what they
+        lost.
+        """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)
         return Fit.BESIDE if found is Fit.BESIDE else Fit.FITS

@@ -81,7 +81,10 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 
 @asynccontextmanager
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
-    """Run the body while this process leads. Raises JournalInUse once the leader renews, and other JournalErrors."""
+    """Run the body while this process leads `journal`.
+
+    Raises JournalInUse as soon as the leader renews, and other JournalErrors.
+    """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)
     try:

@@ -26,7 +26,10 @@ class Wreck(Protocol):
 async def newest_intact(
     snapshots: SnapshotStore, cluster_id: str | None, judge: Judge, problems: list[str]
 ) -> Snapshot | None:
-    """Return the newest intact snapshot that fits, or None. Notes if all are damaged. Raises JournalForeign."""
+    """Return the newest intact snapshot that fits, or None. Adds a problem if all are damaged.
+
+    Raises JournalForeign.
+    """
     try:
         return await snapshots.load(cluster_id, judge)
     except JournalCorrupt as error:

@@ -158,7 +158,9 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members speak and most prefer. In a tie, the first one voted for wins."""
+        """Return the protocol that all members speak and most of them prefer. In a tie, the first one voted
+        for wins.
+        """
         common = self._common_protocols()
         votes = Counter(
             next(name for name, _ in member.protocols if name in common)

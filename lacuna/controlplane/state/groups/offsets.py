@@ -176,7 +176,9 @@ class Offsets:
             self._drop_pending(producer_id, group_id)
 
     def forget_topics(self, names: Mapping[bytes, str], now_ms: int) -> None:
-        """Drop offsets of deleted topics, including pending ones (S6). `names` has the topics' former names by id."""
+        """Drop the offsets of deleted topics, including the pending ones (S6). `names` has the topics' former names by
+        id.
+        """
         left = MOST_BURIED
         found = ((each, _of_topics(offsets, names)) for each, offsets in self.committed.items())
         for group_id, gone in sorted((each, keys) for each, keys in found if keys):
@@ -217,7 +219,9 @@ class Offsets:
         name_of: Callable[[bytes], str],
         now_ms: int,
     ) -> None:
-        """Drop offsets that expired or were deleted, including pending ones. `name_of` returns a topic id's name."""
+        """Drop offsets that expired or were deleted, including the pending ones. `name_of` returns the name of a topic
+        id.
+        """
         keys = [key_of(partition) for partition in partitions]
         offsets = self.committed.get(group_id, {})
         less = 0

@@ -338,7 +338,9 @@ class Groups:
         yield from self.offsets.pieces()
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add the content of a snapshot's piece. Session timeouts restart at the first use or tick after it (S26)."""
+        """Add the content of a piece of a snapshot. Session timeouts restart at the first use or tick after
+        it (S26).
+        """
         for group_id, principal in piece.owners.items():
             self.owners.own(group_id, principal)
         self.offsets.load(piece)

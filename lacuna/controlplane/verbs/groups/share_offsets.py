@@ -29,7 +29,10 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 where the group has none, and what is in flight. A group need not exist."""
+    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight.
+
+    There need not be such a group.
+    """
     partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
         if turn.groups.exists(command.group_id):

@@ -70,13 +70,8 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the entry, including its offset and size, which max.message.bytes limits."""
+        """The bytes of the entry, including its offset and size."""
         return ENTRY_SIZE + len(self.data)
-
-    @property
-    def end(self) -> int:
-        """The position after the entry."""
-        return self.position + self.size
 
     @property
     def is_wrapper(self) -> bool:

@@ -22,6 +22,7 @@ from lacuna.logstore.records.legacy import by_objects, conversion
 from lacuna.logstore.records.legacy.codecs import compress_set
 from lacuna.logstore.records.legacy.writing import NewMessage, write_entry, write_message_set
 from lacuna.logstore.records.packing import pack_batch
+from lacuna.logstore.records.validate import ProduceRules, validate_produced
 from tests.logstore.records.legacy import naive
 from tests.logstore.records.legacy.naive import Rec
 from tests.logstore.records.test_kernel import edited, edits
@@ -29,6 +30,7 @@ from tests.logstore.records.test_kernel import edited, edits
 Kernels = tuple[ModuleType, ModuleType]
 
 BOUND = 1 << 20
+RULES = ProduceRules(max_message_bytes=BOUND)
 LOW, HIGH = -(2**63), 2**63 - 1
 CODECS = (Codec.NONE, Codec.GZIP, Codec.SNAPPY, Codec.LZ4)
 PAYLOAD = st.none() | st.binary(max_size=12) | st.sampled_from([b"x" * 63, b"y" * 64, b"z" * 8192])
@@ -114,6 +116,8 @@ def test_sets_become_batches(
     message_set = _message_set(parts, inner)
     message_set = _damaged(message_set, outer, min(cut, len(message_set)))
     expected = _by_objects(message_set, max_bytes)
+    if expected is not None:
+        validate_produced(expected, RULES, 0)
     for kernel in both_legacy_kernels:
         assert _in_kernel(kernel, message_set, max_bytes) == expected
 
@@ -129,6 +133,8 @@ def test_any_message_behind_a_right_checksum(
     entry = naive.entry(0, zlib.crc32(message).to_bytes(4, "big") + message)
     for message_set in (entry, naive.wrapper(1, 0, entry), naive.wrapper(0, 0, entry)):
         expected = _by_objects(message_set, BOUND)
+        if expected is not None:
+            validate_produced(expected, RULES, 0)
         for kernel in both_legacy_kernels:
             assert _in_kernel(kernel, message_set, BOUND) == expected
 

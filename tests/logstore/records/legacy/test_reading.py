@@ -124,13 +124,9 @@ def test_shallow_iteration() -> None:
     first = naive.plain(1, [Rec(3, 9, b"k", b"v")])
     message_set = first + naive.wrapper(1, 5, naive.plain(1, [Rec(0, 8, None, b"x")]), timestamp=8)
     plain, wrapper = read_entries(message_set)
-    assert (plain.position, plain.offset, plain.codec, plain.end) == (0, 3, Codec.NONE, len(first))
+    assert (plain.position, plain.offset, plain.codec, plain.size) == (0, 3, Codec.NONE, len(first))
     assert (wrapper.position, wrapper.offset, wrapper.codec) == (len(first), 5, Codec.GZIP)
-    assert (wrapper.size, wrapper.end, wrapper.timestamp) == (
-        len(message_set) - len(first),
-        len(message_set),
-        8,
-    )
+    assert (wrapper.size, wrapper.timestamp) == (len(message_set) - len(first), 8)
     assert [r.offset for r in _deep(message_set)] == [3, 5]
 
 

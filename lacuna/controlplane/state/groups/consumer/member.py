@@ -116,7 +116,9 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return the approximate bytes of a subscription. A classic member's protocols count, as in its groups."""
+    """Return the approximate bytes that a subscription takes. For a classic member, its protocols count, as in its
+    groups.
+    """
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
     texts = (
