@@ -107,7 +107,10 @@ class Progress:
 
 
 class Importer:
-    """An import from `source` into the cluster of `control`, `store` and the agents `target`; `say` tells the user."""
+    """An import from `source` into the cluster of `control`, `store` and the agents `target`.
+
+    `say` gets the lines for the user; what is wrong with a partition or a group, only once.
+    """
 
     def __init__(
         self,

@@ -72,4 +72,6 @@ class PartitionLog:
 
     def _indexes(self, first_offset: int, end_offset: int) -> tuple[int, int]:
         extents = self.extents
-        return extents.first_ending_after(first_offset), extents.first_at_or_after(end_offset)
+        start = extents.first_ending_after(first_offset)
+        # An empty range may lie inside an extent.
+        return start, extents.first_at_or_after(end_offset) if first_offset < end_offset else start

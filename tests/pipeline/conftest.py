@@ -228,7 +228,7 @@ def consumed(
                 found.append(message)
                 continue
             assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-            left.remove(message.partition())
+            left.discard(message.partition())
     finally:
         consumer.close()
     return found
@@ -244,5 +244,5 @@ def at_work(jobs: Sequence[Callable[[Event], None]]) -> Iterator[None]:
             yield
         finally:
             is_over.set()
-    for each in running:
-        each.result()
+            for each in running:
+                each.result()

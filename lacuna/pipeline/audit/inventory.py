@@ -75,7 +75,10 @@ _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 @dataclass(slots=True)
 class Inventory:
-    """The listing of a bucket, with the number and bytes of all its objects; of metadata snapshots, the keys."""
+    """The listing of a bucket, with the number and bytes of all its objects.
+
+    `metadata` has the keys of metadata snapshots.
+    """
 
     segments: Segments = field(default_factory=Segments)
     metadata: list[str] = field(default_factory=list)

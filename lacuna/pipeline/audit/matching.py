@@ -125,20 +125,23 @@ class Matcher:
     def _add_batch(
         self, position: int, header: BatchHeader, owner: tuple[bytes, int] | None
     ) -> None:
-        while self._at < len(self._extents) and self._extents[self._at].row.end <= position:
-            self._finish_extent(self._extents[self._at])
+        while self._at < len(self._extents):
+            extent = self._extents[self._at]
+            row, row_end = extent.row, extent.row.end
+            if position < row_end:
+                break
+            self._finish_extent(extent)
             self._at += 1
         end = position + header.size
-        if self._at == len(self._extents) or end <= self._extents[self._at].row.position:
+        if self._at == len(self._extents) or end <= row.position:
             self.unreferenced_bytes += header.size
             return
-        extent = self._extents[self._at]
-        if position < extent.row.position or end > extent.row.end:
+        if position < row.position or end > row_end:
             extent.is_told = True
             self._tell(extent, f"its bounds are not those of the batch at {position}")
             return
         reason = extent.take(position, header)
-        name = self._names[extent.row.partition]
+        name = self._names[row.partition]
         if owner is not None and owner != (name.topic_id, name.partition):
             reason = (
                 f"according to the object, partition {owner[1]} of topic {show_id(owner[0])} is "
@@ -147,8 +150,8 @@ class Matcher:
         if reason and not extent.is_told:
             extent.is_told = True
             self._tell(extent, reason)
-        counts = self.counts.setdefault(extent.row.partition, Counts())
-        counts.records[extent.row.outcome] += header.record_count
+        counts = self.counts.setdefault(row.partition, Counts())
+        counts.records[row.outcome] += header.record_count
         counts.batches += 1
 
     def _finish_extent(self, extent: "_Extent") -> None:

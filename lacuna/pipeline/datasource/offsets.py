@@ -95,14 +95,11 @@ def selected_logs(
 ) -> Logs:
     """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
-    If they `are_read`, the records that tasks read are in the bucket. A topic that is deleted in the meantime counts as
-    deleted before. Raises the errors of `selected`.
+    With `are_read`, the records that tasks will read are in the bucket on return. A topic that is deleted in the
+    meantime counts as deleted before. Raises the errors of `selected`.
     """
-    before: Mapping[TopicPartition, PartitionKey] | None = None
+    keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
     while True:
-        keys = selected(metadata, options.selection, may_miss=may_miss)
-        if among is not None:
-            keys = {each: key for each, key in keys.items() if each in among}
         try:
             if are_read:
                 store, is_committed = options.location.store, options.is_committed
@@ -111,9 +108,16 @@ def selected_logs(
                 logs = metadata.partition_logs(keys.values())
             return dict(zip(keys, logs, strict=True))
         except StaleMetadataError:
+            before = keys
+            keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
             if keys == before:
                 raise
-            before = keys
+
+
+def _among(
+    keys: Mapping[TopicPartition, PartitionKey], wanted: Collection[TopicPartition] | None
+) -> Mapping[TopicPartition, PartitionKey]:
+    return keys if wanted is None else {each: keys[each] for each in keys if each in wanted}
 
 
 def ends_as_of(

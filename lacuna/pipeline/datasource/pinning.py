@@ -35,7 +35,10 @@ class Hold:
     full: int
 
     def prolong(self) -> None:
-        """Extends the brief pin and ends the full one. Raises ControlPlaneUnavailable, CommandRefused, UserError."""
+        """Extends the brief pin and, if that had not ended, ends the full one.
+
+        Raises ControlPlaneUnavailable, CommandRefused, UserError.
+        """
         with JobClient(self.place) as control:
             # From an executor, an address such as localhost may lead to another cluster.
             is_kept = control.cluster_id == self.cluster_id and prolong(

@@ -133,12 +133,10 @@ def _leaves(path: str, kind: pa.DataType) -> Iterator[tuple[str, str]]:
 
 
 def time_folder(partition_by: str, hour: int | None) -> str:
-    """The folder of a record, with a slash at its end; "" if `partition_by` is "none".
+    """The folder of a record, with a slash at its end.
 
     `hour` is the record's time in whole hours since 1970 UTC, or None if it has no time.
     """
-    if partition_by == NONE:
-        return ""
     names = ("day",) if partition_by == "day" else ("day", "hour")
     values: Mapping[str, str]
     if hour is None:

@@ -26,8 +26,8 @@ from lacuna.pipeline.export.tables import (
     TopicTable,
     destination_of,
     iceberg_errors,
+    in_summary,
     offsets_summary,
-    said_in,
 )
 from lacuna.pipeline.export.upserts import (
     Deletes,
@@ -274,7 +274,7 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
     was based, the merge has died. Only then are manifests read, since their number grows with that of the snapshots.
     """
     snapshots = table.snapshots()
-    done = {said_in(each, _TOKEN) for each in snapshots}
+    done = {in_summary(each, _TOKEN) for each in snapshots}
     followed = {str(each.parent_snapshot_id) for each in snapshots} - {str(current)}
 
     def is_dead(name: str) -> bool:

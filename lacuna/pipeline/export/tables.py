@@ -372,13 +372,13 @@ def offsets_of(table: Table) -> Mapping[int, int]:
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
     while snapshot is not None:
-        if text := said_in(snapshot, OFFSETS):
+        if text := in_summary(snapshot, OFFSETS):
             return _offsets(text)
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
         if parent is not None and snapshot is None:
             return _offsets(remembered)
-    is_rolled_back = any(said_in(other, OFFSETS) for other in table.snapshots())
+    is_rolled_back = any(in_summary(other, OFFSETS) for other in table.snapshots())
     return {} if is_rolled_back else _offsets(remembered)
 
 
@@ -391,14 +391,14 @@ def _offsets(text: str) -> Mapping[int, int]:
     return {int(key): end for key, end in json.loads(text).items()}
 
 
-def said_in(snapshot: Snapshot | None, name: str) -> str | None:
+def in_summary(snapshot: Snapshot | None, name: str) -> str | None:
     """A property in the summary of a snapshot, or None if there is none."""
     return None if snapshot is None or snapshot.summary is None else snapshot.summary.get(name)
 
 
 def snapshot_of(table: Table, token: str) -> int | None:
     """The id of the snapshot of the run with this token, or None if the table does not have it."""
-    found = (each.snapshot_id for each in table.snapshots() if said_in(each, TOKEN) == token)
+    found = (each.snapshot_id for each in table.snapshots() if in_summary(each, TOKEN) == token)
     return next(found, None)
 
 

@@ -36,8 +36,8 @@ from lacuna.pipeline.export.tables import (
     TopicTable,
     catalog_of,
     iceberg_errors,
+    in_summary,
     not_committed,
-    said_in,
     snapshot_of,
     until_committed,
 )
@@ -238,7 +238,7 @@ class CutsTable:
 
         def find() -> tuple[Table, bool]:
             table = self._open()
-            is_same = said_in(table.current_snapshot(), _STATES) == digest
+            is_same = in_summary(table.current_snapshot(), _STATES) == digest
             return table, is_same or snapshot_of(table, cut.id) is not None
 
         def attempt(table: Table) -> None:
@@ -269,7 +269,7 @@ class CutsTable:
                 table = self.catalog.load_table((self.settings.namespace, CUTS))
             except NoSuchTableError:
                 return []
-            token = said_in(table.current_snapshot(), TOKEN) if newest else None
+            token = in_summary(table.current_snapshot(), TOKEN) if newest else None
             scan = table.scan() if token is None else table.scan(row_filter=f"cut = '{token}'")
             rows = scan.to_arrow().to_pylist()
         states: dict[tuple[datetime, str], dict[str, int]] = {}
@@ -310,7 +310,7 @@ class CutsTable:
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
     """Adds rows, together with the newest of the others once these are in many files."""
     with table.transaction() as transaction:
-        if int(said_in(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
+        if int(in_summary(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
             transaction.append(rows, snapshot_properties=dict(summary))
             return
         known = table.scan().to_arrow().sort_by([("at", "descending")])

@@ -40,7 +40,10 @@ class MetadataSource(Protocol):
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same, once the records are in the bucket; with `is_committed`, those of read_committed readers."""
+        """The same, once the records are in the bucket.
+
+        With `is_committed`, only those that read_committed readers get.
+        """
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:

@@ -47,7 +47,7 @@ class Transfers:
         return self._lake.export_all(self.topics, **{**self.settings, **settings})
 
     def cut(self, **settings: Any) -> Any:
-        """The same. Return the cut."""
+        """Export, and return the cut."""
         return _cut_of(self.export(**settings))
 
     def states(self) -> list[list[list[int]]]:

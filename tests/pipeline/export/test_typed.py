@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from lacuna.pipeline.errors import DestinationError, PipelineError, UndecodableRecordError
 from lacuna.pipeline.export.layout import Layout
-from lacuna.pipeline.export.typed.avro import check_depth
+from lacuna.pipeline.export.typed.avro import avro_reader, check_depth
 from lacuna.pipeline.export.typed.naming import load_schema
-from lacuna.pipeline.export.typed.schema import TypedSchema, decoder_of
+from lacuna.pipeline.export.typed.schema import NotOfSchemaError, TypedSchema, decoder_of
 from tests.pipeline.export.conftest import Lake
 
 _INSTANT = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000, datetime.UTC)
@@ -172,6 +172,17 @@ def test_avro_of_few_bytes_that_has_an_end() -> None:
     found, failures = _decode(TypedSchema("avro", json.dumps(schema).encode()), b"\x02\0\0")
     assert failures == []
     assert len(found[0]["some"]) == 1
+
+
+def test_avro_that_names_its_records_again_and_again_is_read_at_once() -> None:
+    """Those who looked into a record wherever it is named would look 2**60 times."""
+    schema: Any = "int"
+    for level in range(60):
+        again = {"name": "again", "type": f"R{level - 1}" if level else "int"}
+        fields = [{"name": "first", "type": schema}, again]
+        schema = {"type": "record", "name": f"R{level}", "fields": fields}
+    with pytest.raises(NotOfSchemaError, match="it ends early"):
+        avro_reader(json.dumps(schema).encode())(b"")
 
 
 @pytest.mark.parametrize("levels", [3_000, 200_000])

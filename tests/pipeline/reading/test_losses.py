@@ -1,25 +1,46 @@
 """Tests how a stream handles changed offsets, and mistakes while it waits."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
 
 from lacuna.controlplane.client.protocol import ControlPlaneUnavailable
+from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.pipeline.control import JobClient
 from lacuna.pipeline.datasource import pinning
 from lacuna.pipeline.datasource import stream as stream_module
 from lacuna.pipeline.datasource.connection import Connection
+from lacuna.pipeline.datasource.offsets import selected_logs
+from lacuna.pipeline.datasource.options import Options
+from lacuna.pipeline.datasource.reading_options import read_options
 from lacuna.pipeline.datasource.spark_api import UnlimitedReader
-from lacuna.pipeline.errors import DataLossError
+from lacuna.pipeline.errors import DataLossError, StaleMetadataError
 from lacuna.pipeline.location import find_cluster
 from lacuna.pipeline.metadata import CONTROL, MetadataSource
 from lacuna.testing import Cluster
-from tests.pipeline.conftest import delete_topic, pins_of, transact
+from tests.pipeline.conftest import control_of, delete_topic, pins_of, transact
 from tests.pipeline.reading.conftest import Planned, options_of, stream_reader, values_of
+
+
+def test_logs_of_an_unchanged_selection_are_not_read_twice(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = cluster.create_topic("stale")
+    asked = []
+
+    def refuse(_: JobClient, keys: Iterable[PartitionKey]) -> NoReturn:
+        asked.append(list(keys))
+        raise StaleMetadataError("it was deleted")
+
+    monkeypatch.setattr(JobClient, "partition_logs", refuse)
+    options = read_options(Options(options_of(cluster, topic)))
+    with control_of(cluster) as control, pytest.raises(StaleMetadataError):
+        selected_logs(control, options, are_read=False)
+    assert len(asked) == 1
 
 
 def _made_anew(cluster: Cluster, topic: str) -> None:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lacuna.controlplane.shared.extents import DeadRanges, ExtentTable
@@ -57,18 +57,28 @@ def logs(draw: st.DrawFn, topic: str = "t") -> Made:
             dead.add(offset, offset + count)
         offset += count
     offset += draw(st.sampled_from([0, 2]))
-    log = PartitionLog(
+    return Made(_log(topic, start, offset, extents, dead), live_offsets, dead_offsets)
+
+
+def _whole(count: int) -> Made:
+    """Return a log of one extent."""
+    extents = ExtentTable()
+    extents.append_row((1, 0, 50, 10, 0, count, 0, 1, 0, 1, 0))
+    return Made(_log("t", 0, count, extents, DeadRanges()), list(range(count)), [])
+
+
+def _log(topic: str, start: int, end: int, extents: ExtentTable, dead: DeadRanges) -> PartitionLog:
+    return PartitionLog(
         topic=topic,
         topic_id=topic.encode(),
         partition=0,
         version=1,
         log_start_offset=start,
-        last_stable_offset=offset,
-        high_watermark=offset,
+        last_stable_offset=end,
+        high_watermark=end,
         extents=extents,
         dead=dead,
     )
-    return Made(log, live_offsets, dead_offsets)
 
 
 _EDGES = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(sorted)
@@ -109,6 +119,8 @@ def test_s16_a_limit_ends_where_the_next_record_is(
     st.none() | st.integers(1, 6),
     st.integers(-1, 5),
 )
+@example(_whole(10), [5, 5], 2, None, -1)
+@example(_whole(10), [5, 5], None, None, -1)
 def test_tasks_cover_each_offset_once(
     made: Made, edges: list[int], min_partitions: int | None, most: int | None, since: int
 ) -> None:
@@ -144,6 +156,16 @@ def test_tasks_cover_each_offset_once(
         for offset in range(extents.base_offsets[index], extents.next_offsets[index])
     }
     assert found == [x for x in made.live if edges[0] <= x < edges[1] and x not in old]
+
+
+def test_filters_that_no_offset_meets_leave_no_task() -> None:
+    whole = ReadRange(_whole(10).log, 0, 10)
+    for first, end in ((5, 5), (8, 3)):
+        condition = Condition(first_offset=first, end_offset=end)
+        division = Division(
+            bucket=_BUCKET, condition=condition, is_committed=True, min_partitions=2
+        )
+        assert not plan_tasks([whole], division)
 
 
 @pytest.mark.parametrize(

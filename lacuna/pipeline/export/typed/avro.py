@@ -77,7 +77,7 @@ def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
     """
     parsed, names = _parse(document)
     wanted = None if resolved is None else _parse(resolved)[0]
-    is_recursive = any(name in _types(each) for name, each in names.items())
+    is_recursive = _is_recursive(parsed)
 
     def decode(data: bytes) -> Any:
         source = io.BytesIO(data)
@@ -116,26 +116,45 @@ def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
 
 def _types(schema: Any) -> Iterator[Any]:
     """A type and all types in it. Those that are used by name are only named."""
-    yield schema
+    left = [schema]
+    while left:
+        each = left.pop()
+        yield each
+        left += _inner(each)
+
+
+def _inner(schema: Any) -> list[Any]:
+    """The types that a type consists of."""
     if isinstance(schema, list):
-        inner = schema
-    elif isinstance(schema, str):
-        return
-    elif schema["type"] in ("record", "error"):
-        inner = [field["type"] for field in schema["fields"]]
-    else:
-        inner = [schema.get("items", schema.get("values", schema["type"]))]
-    for each in inner:
-        yield from _types(each)
+        return schema
+    if isinstance(schema, str):
+        return []
+    if schema["type"] in ("record", "error"):
+        return [field["type"] for field in schema["fields"]]
+    return [schema.get("items", schema.get("values", schema["type"]))]
+
+
+def _is_recursive(schema: Any) -> bool:
+    """Whether a type contains itself: then a record is named within itself, as names are defined before their use."""
+    left: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
+    while left:
+        each, enclosing = left.pop()
+        if isinstance(each, str) and each in enclosing:
+            return True
+        if isinstance(each, dict) and each["type"] in ("record", "error"):
+            enclosing |= {each["name"]}
+        left += [(one, enclosing) for one in _inner(each)]
+    return False
 
 
 def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
     """Raises PipelineError if a value of a few bytes may be of any size, since fastavro would build it."""
+    known: dict[str, bool] = {}
     for each in _types(parsed):
         kind = each["type"] if isinstance(each, dict) else ""
         if kind in ("record", "error"):
-            _is_weightless(each, names, ())
-        elif kind == "array" and _is_weightless(each["items"], names, ()):
+            _is_weightless(each, names, (), known)
+        elif kind == "array" and _is_weightless(each["items"], names, (), known):
             raise PipelineError(
                 "the Avro schema has an array whose items take no bytes, such as null, so a value of "
                 "ten bytes could hold more items than fit in memory: omit the schema, and the values "
@@ -143,8 +162,13 @@ def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
             )
 
 
-def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> bool:
-    """Whether values of this type take no bytes. `path` has the names of the enclosing records."""
+def _is_weightless(
+    schema: Any, names: dict[str, Any], path: tuple[str, ...], known: dict[str, bool]
+) -> bool:
+    """Whether values of this type take no bytes. `path` has the names of the enclosing records.
+
+    `known` collects the answers for records: it would take forever to look into each wherever it is named.
+    """
     if isinstance(schema, list):
         return False  # the index of the branch takes a byte
     if isinstance(schema, str):
@@ -153,15 +177,22 @@ def _is_weightless(schema: Any, names: dict[str, Any], path: tuple[str, ...]) ->
                 f"the Avro schema is not valid: {schema} contains itself without a union, an array or a "
                 "map between"
             )
-        return schema == "null" or (schema in names and _is_weightless(names[schema], names, path))
+        return schema == "null" or (
+            schema in names and _is_weightless(names[schema], names, path, known)
+        )
     kind = schema["type"]
     if kind in ("record", "error"):
-        inner = (*path, schema["name"])
-        each = [_is_weightless(field["type"], names, inner) for field in schema["fields"]]
-        return all(each)
+        name = schema["name"]
+        if name not in known:
+            inner = (*path, name)
+            each = [
+                _is_weightless(field["type"], names, inner, known) for field in schema["fields"]
+            ]
+            known[name] = all(each)
+        return known[name]
     if kind == "fixed":
         return bool(schema["size"] == 0)
-    return kind not in ("array", "map", "enum") and _is_weightless(kind, names, path)
+    return kind not in ("array", "map", "enum") and _is_weightless(kind, names, path, known)
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
