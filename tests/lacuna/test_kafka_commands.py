@@ -22,10 +22,13 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.base.errors import UserError
+from lacuna.cli import resetting
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.srv import resolved
 from lacuna.testing.ports import lasting_ports
 from lacuna.wire.messages import streams_groups
+from lacuna.wire.messages.groups import ListedGroup, ListGroupsResponse
 from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,
     SHARE_GROUP_HEARTBEAT_RESPONSE,
