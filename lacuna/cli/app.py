@@ -13,7 +13,10 @@ from lacuna.cli.entries import CONTEXT, ENTRIES, LazyGroup
 
 
 def _vocabulary() -> Vocabulary:
-    """Return the keys and variables of all commands. Some lists import every command, so only errors use them."""
+    """Return the keys and variables of all commands.
+
+    The module takes half a second to import, so it is imported only for a name that is not the command's own.
+    """
     from lacuna.cli import tables
 
     return tables

@@ -67,7 +67,10 @@ class Profiles:
 
 
 class Vocabulary(Protocol):
-    """What `lacuna.cli.tables` knows of all commands. It imports this module, so the root context's object loads it."""
+    """What `lacuna.cli.tables` knows of all commands.
+
+    That module imports this one, so the root context has a function that loads it.
+    """
 
     @property
     def ROWS(self) -> Mapping[str, object]: ...  # noqa: N802 - a constant of that module
@@ -183,8 +186,7 @@ def _of_file(
     context: click.Context, file: ConfigFile, own: Mapping[str, click.Option]
 ) -> dict[str, object]:
     """Return the values of a file for a command's options, by name. Raises UserError."""
-    vocabulary = _vocabulary_of(context)
-    if vocabulary is not None and not own.keys() >= file.values.keys():
+    if not own.keys() >= file.values.keys() and (vocabulary := _vocabulary_of(context)):
         _check(file, vocabulary)
     return {
         option.name or "": _given(file, key, option)

@@ -66,8 +66,8 @@ class Given:
     def shared(self) -> SharedJournalOptions | None:
         """Return the journal that several control planes share, or None for one in the data folder."""
         store = self.settings.make(places.StoreUrl).store
-        is_shared = self.settings.make(places.JournalPlace).journal
-        url = with_given_keys(self.settings, store) if store and is_shared else ""
+        journal = self.settings.make(places.JournalPlace).journal
+        url = with_given_keys(self.settings, store) if store and journal else ""
         return shared_journal(self.settings, url)
 
 

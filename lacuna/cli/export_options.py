@@ -72,7 +72,7 @@ def _by_topic(text: str) -> tuple[str, str]:
 
 
 def _checked(settings: "ExportSettings") -> "ExportSettings":
-    """Return the settings. Raises UserError, PipelineError."""
+    """Return the settings if they are valid. Raises UserError, PipelineError."""
     from lacuna.pipeline.export.job import ICEBERG
     from lacuna.pipeline.export.running import check_settings
 

@@ -71,7 +71,7 @@ async def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP) -> None:
     The lag is the number of records that a group can read and has not read yet, over all its topics. It is empty for
     groups whose offsets the user may not see.
     """
-    groups = await listed_groups(bootstrap)
+    groups = sorted([each async for each in listed_groups(bootstrap)])
     async with KafkaConnection(bootstrap) as connection:
         members = await _members(connection, groups)
         lags = {each.group_id: await _lag_of(connection, each) for each in groups}

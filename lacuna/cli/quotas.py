@@ -9,7 +9,7 @@ from lacuna.cli.console import asynchronous, is_for_people, print_done, table
 from lacuna.cli.errors import fail
 from lacuna.cli.options import DEFAULT_BOOTSTRAP, Bootstrap
 from lacuna.cli.units import parse_size, show_size
-from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
+from lacuna.operating.exchanges.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.wire.messages import client_quotas as wire
 

@@ -1,6 +1,6 @@
 """`lacuna groups reset` and `delete-offsets`: change or delete the offsets of a group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated
 
 from lacuna.agent.clock import SystemWallClock
@@ -142,16 +142,18 @@ async def _check_empty(bootstrap: Agents, group: str) -> str:
 
 async def _listed(bootstrap: Agents, group: str) -> ListedGroup | None:
     """Return the group as its agent lists it, if it exists. Each agent lists its own groups."""
-    every = await listed_groups(bootstrap)
-    return next((each for each in every if each.group_id == group), None)
+    async for each in listed_groups(bootstrap):
+        if each.group_id == group:
+            return each
+    return None
 
 
-async def listed_groups(bootstrap: Agents) -> Sequence[ListedGroup]:
-    """Return the groups of all agents. Raises UserError."""
-    responses = await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest())
-    for response in responses:
+async def listed_groups(bootstrap: Agents) -> AsyncIterator[ListedGroup]:
+    """Yield the groups of each agent in turn. Raises UserError at the first agent that does not list them."""
+    for response in await ask_every_agent(bootstrap, *LIST_GROUPS, ListGroupsRequest()):
         check(response.error_code, "groups")
-    return sorted(group for response in responses for group in response.groups)
+        for each in response.groups:
+            yield each
 
 
 async def committed_offsets(

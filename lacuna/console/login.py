@@ -20,7 +20,7 @@ from lacuna.console.site import Site, form_of
 from lacuna.operating.kafka import Agents, KafkaConnection, MechanismRefused, NotAuthenticated
 
 _ACTION: Final = "login"
-_OF_ANOTHER: Final = "This form is not from this browser. Try again."
+_FOREIGN_FORM: Final = "This form is not from this browser. Try again."
 
 
 async def page(site: Site, request: Request) -> Response:
@@ -34,7 +34,7 @@ async def log_in(site: Site, request: Request) -> Response:
         return RedirectResponse("/", 303)
     form = form_of(request)
     if not _is_own(site, request):
-        return _form(site, request, 403, _OF_ANOTHER)
+        return _form(site, request, 403, _FOREIGN_FORM)
     user = form.get("user", "")
     if wait := logins.brake.wait(host, user):
         return _form(site, request, 429, f"Too many wrong passwords: try again in {wait:.0f} s.")
@@ -58,7 +58,7 @@ async def log_in(site: Site, request: Request) -> Response:
 async def log_out(site: Site, request: Request) -> Response:
     """End the login of this browser."""
     if not _is_own(site, request):
-        return _form(site, request, 403, _OF_ANOTHER)
+        return _form(site, request, 403, _FOREIGN_FORM)
     if site.logins is not None:
         site.logins.end(request)
     response = RedirectResponse("/login", 303)

@@ -368,7 +368,10 @@ async def place_of(site: Site, request: Request, bounds: Bounds, text: str) -> P
 
 
 def milliseconds(text: str, now_ms: int) -> int:
-    """Return the milliseconds since 1970 of a time in UTC, of a duration ago, or of a number. Raises BadRequest."""
+    """Return the milliseconds since 1970 of a time in UTC, of a duration ago (10m or -10m), or of a number.
+
+    They are 0 for a time before 1970: Kafka gives negative ones other meanings. Raises BadRequest.
+    """
     if text.isascii() and text.isdecimal() and len(text) <= 15:
         return int(text)
     found = time_of(text, now_ms, UTC)

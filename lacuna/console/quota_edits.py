@@ -7,7 +7,7 @@ from lacuna.console import formats
 from lacuna.console.editing import Done, Edit, Effect, Field, Turn, check, on_cluster, to_access
 from lacuna.console.site import BadRequest, link
 from lacuna.controlplane.shared.acls import Operation
-from lacuna.operating.exchanges.access import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
+from lacuna.operating.exchanges.quotas import ALTER_CLIENT_QUOTAS, DESCRIBE_CLIENT_QUOTAS
 from lacuna.wire.messages.client_quotas import (
     AlterClientQuotasRequest,
     DescribeClientQuotasRequest,

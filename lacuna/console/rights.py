@@ -155,7 +155,9 @@ async def ask(agents: Agents) -> Rights:
     async with KafkaConnection(agents, limits.ASK_SECONDS) as connection:
         topics = await connection.ask(*METADATA, metadata)
         cluster = await connection.ask(
-            *DESCRIBE_CLUSTER, DescribeClusterRequest(include_cluster_authorized_operations=True)
+            *DESCRIBE_CLUSTER[:2],
+            1,
+            DescribeClusterRequest(include_cluster_authorized_operations=True),
         )
         every = await connection.agents()
     groups: set[str] = set()

@@ -12,7 +12,7 @@ from lacuna.controlplane.client.times import seconds_of
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.shared.topic_configs import TOPIC_CONFIGS
 from lacuna.operating.exchanges.access import ALTER_USER_SCRAM_CREDENTIALS
-from lacuna.operating.groups import Refusal
+from lacuna.operating.refusal import Refusal
 from lacuna.wire.client import Ask
 from lacuna.wire.messages import security as wire
 from lacuna.wire.messages.security import ScramCredentialUpsertion
@@ -40,7 +40,7 @@ def with_unit(key: str, value: str) -> tuple[str, str]:
 
 
 def word_of(name: str) -> str:
-    """Return the name of one of Kafka's numbers as commands write it: AlterConfigs for ALTER_CONFIGS."""
+    """Return an enum member's name in the form that commands use: AlterConfigs for ALTER_CONFIGS."""
     return "".join(part.capitalize() for part in name.split("_"))
 
 
@@ -53,15 +53,18 @@ async def set_password(
 
 
 async def remove_user(ask: Ask, user: str) -> Sequence[Refusal]:
-    """Remove the passwords of a user, and return what was refused: RESOURCE_NOT_FOUND if there were none."""
-    refused: list[Refusal] = []
+    """Remove the passwords of a user, and return what was refused: RESOURCE_NOT_FOUND if there were none.
+
+    Any other refusal ends the removal.
+    """
+    missing: list[Refusal] = []
     for mechanism in HASHES:
         deletion = wire.ScramCredentialDeletion(user, mechanism)
-        refused += await _alter(ask, wire.AlterUserScramCredentialsRequest([deletion], ()))
-    missing = [each for each in refused if each.error_code == ErrorCode.RESOURCE_NOT_FOUND]
-    if len(missing) == len(HASHES):
-        return missing[:1]
-    return [each for each in refused if each not in missing]
+        refused = await _alter(ask, wire.AlterUserScramCredentialsRequest([deletion], ()))
+        if any(each.error_code != ErrorCode.RESOURCE_NOT_FOUND for each in refused):
+            return refused
+        missing += refused
+    return missing[:1] if len(missing) == len(HASHES) else ()
 
 
 async def _alter(ask: Ask, request: wire.AlterUserScramCredentialsRequest) -> Sequence[Refusal]:

@@ -4,7 +4,7 @@ An error code of Kafka is returned as a `Refusal`, which the caller reports in i
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from lacuna.operating.exchanges.groups import (
     ALTER_SHARE_GROUP_OFFSETS,
@@ -12,6 +12,7 @@ from lacuna.operating.exchanges.groups import (
     OFFSET_COMMIT,
     OFFSET_DELETE,
 )
+from lacuna.operating.refusal import Refusal
 from lacuna.wire.client import Ask
 from lacuna.wire.messages import offsets as wire
 from lacuna.wire.messages.share_groups import (
@@ -28,14 +29,6 @@ SHARE = "share"
 WITHOUT_MEMBERS = ("Empty", "Dead")
 #: Offsets by topic and partition.
 Moves: TypeAlias = Mapping[str, Mapping[int, int]]
-
-
-class Refusal(NamedTuple):
-    """An error code of Kafka's, and what it is about."""
-
-    subject: str
-    error_code: int
-    message: str | None = None
 
 
 async def move_offsets(ask: Ask, group_id: str, moves: Moves, *, shares: bool) -> Sequence[Refusal]:

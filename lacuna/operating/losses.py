@@ -92,7 +92,7 @@ class AcceptedLoss:
 
     @property
     def lost_lease_ids(self) -> list[int]:
-        """The leases that the journal does not know."""
+        """The ids of the leases that the journal does not know."""
         return [] if self.objects is None else sorted(self.objects.lease_ids)
 
 

@@ -1,6 +1,6 @@
 """Questions to the control plane that several commands and pages ask. Each raises ControlPlaneUnavailable."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Final
 
 from lacuna.controlplane.client import ClusterView, ControlClient, confirm
@@ -45,12 +45,17 @@ async def read_partitions(
     control: ControlClient, keys: Sequence[TopicPartition]
 ) -> Sequence[PartitionState]:
     """Return the bounds and sizes of partitions."""
-    states: list[PartitionState] = []
+    return [state async for part in read_in_parts(control, keys) for state in part]
+
+
+async def read_in_parts(
+    control: ControlClient, keys: Sequence[TopicPartition]
+) -> AsyncIterator[Sequence[PartitionState]]:
+    """Yield the bounds and sizes of the partitions of each command."""
     for first in range(0, len(keys), _AT_ONCE):
         query = ReadPartitions(partitions=keys[first : first + _AT_ONCE])
         reply = await control.call(Command(read_partitions=query))
-        states += reply.partitions_read.partitions
-    return states
+        yield reply.partitions_read.partitions
 
 
 async def producers_in(

@@ -121,5 +121,7 @@ async def _journal_end(control: ControlClient) -> JournalEnd:
 
 async def _has_records(control: ControlClient) -> bool:
     keys = questions.partitions_of(control.cluster.topics_by_id.values())
-    states = await questions.read_partitions(control, keys)
-    return any(state.high_watermark > state.log_start_offset for state in states)
+    async for states in questions.read_in_parts(control, keys):
+        if any(state.high_watermark > state.log_start_offset for state in states):
+            return True
+    return False

@@ -44,7 +44,7 @@ print(sorted(f"{broker.host}:{broker.port}" for broker in brokers.values()))
 """
 
 
-def said_by(command: list[str], *, seconds: float = SECONDS, check: bool = True) -> str:
+def output_of(command: list[str], *, seconds: float = SECONDS, check: bool = True) -> str:
     """Return a command's output, both streams. Fails the test with it if the exit code is not 0."""
     done = subprocess.run(
         command,
@@ -69,7 +69,7 @@ class Compose:
 
     def run(self, *arguments: str, seconds: float = SECONDS, check: bool = True) -> str:
         command = [*self._command, "-p", self._project, *arguments]
-        return said_by(command, seconds=seconds, check=check)
+        return output_of(command, seconds=seconds, check=check)
 
     def client(self) -> subprocess.Popen[str]:
         """Run the client again in its own container."""
@@ -223,21 +223,23 @@ def image() -> Iterator[str]:
     name = f"lacuna:no-compiler-{os.getpid()}"
     base = os.environ["NO_COMPILER_IMAGE"]
     bases = [f"--build-arg={each}={base}" for each in ("BASE_IMAGE", "RUNTIME_IMAGE")]
-    said_by(["docker", "build", *bases, "--tag", name, "."], seconds=BUILD_SECONDS)
+    output_of(["docker", "build", *bases, "--tag", name, "."], seconds=BUILD_SECONDS)
     yield name
-    said_by(["docker", "rmi", name])
+    output_of(["docker", "rmi", name])
 
 
+@pytest.mark.timeout(BUILD_SECONDS + SECONDS)
 def test_without_a_compiler_the_kernel_is_interpreted(image: str) -> None:
     command = ["docker", "run", "--rm", "--entrypoint", "python", image, "-c", WHAT_IS_THERE]
-    printed = said_by(command)
+    printed = output_of(command)
     compilers, kernel = printed.split(maxsplit=1)
     assert compilers == "[]"
     assert kernel.strip().endswith("/kernel.py")
 
 
+@pytest.mark.timeout(BUILD_SECONDS + SECONDS)
 def test_without_a_compiler_the_demo_holds(image: str) -> None:
-    assert CHECKED in said_by(["docker", "run", "--rm", image, "demo"])
+    assert CHECKED in output_of(["docker", "run", "--rm", image, "demo"])
 
 
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>

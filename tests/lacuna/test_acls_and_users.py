@@ -13,7 +13,9 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.agent.settings import AgentSettings
 from lacuna.controlplane.shared.authorizing import STANDARD_AUTHORIZER
 from lacuna.operating.agents import AgentParts
+from lacuna.operating.changing import remove_user
 from lacuna.testing import Cluster
+from lacuna.wire.messages import security as wire
 from tests.lacuna.conftest import users_file, with_lasting_leases
 
 if TYPE_CHECKING:
@@ -38,7 +40,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def asks(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
+def asks_line(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
     """A function that runs a command line with --json. It returns the output."""
 
     def run(line: str) -> Any:
@@ -49,15 +51,15 @@ def asks(lacuna: Command, guarded: Cluster) -> Callable[[str], Any]:
     return run
 
 
-def test_acls_are_added_listed_and_removed(asks: Callable[[str], Any]) -> None:
+def test_acls_are_added_listed_and_removed(asks_line: Callable[[str], Any]) -> None:
     """A dry run shows all ACLs of a producer and changes nothing."""
     wanted = (
         "acls add --allow-principal User:alice --producer --topic orders --transactional-id shop"
     )
     of_alice = "acls list --principal User:alice"
-    planned = asks(f"{wanted} --dry-run")
-    assert asks(of_alice) == []
-    added = asks(wanted)
+    planned = asks_line(f"{wanted} --dry-run")
+    assert asks_line(of_alice) == []
+    added = asks_line(wanted)
     assert added == planned
     assert [(each["resource"], each["name"], each["operation"]) for each in added] == [
         ("Topic", "orders", "Write"),
@@ -66,31 +68,33 @@ def test_acls_are_added_listed_and_removed(asks: Callable[[str], Any]) -> None:
         ("TransactionalId", "shop", "Write"),
         ("TransactionalId", "shop", "Describe"),
     ]
-    assert asks(of_alice) == added
+    assert asks_line(of_alice) == added
     remove = "acls remove --topic orders"
-    would = asks(f"{remove} --operation create --dry-run")
+    would = asks_line(f"{remove} --operation create --dry-run")
     assert [each["operation"] for each in would] == ["Create"]
-    assert asks(f"{remove} --operation create") == would
-    assert len(asks(f"{remove} --transactional-id shop")) == 4
-    assert asks(of_alice) == []
+    assert asks_line(f"{remove} --operation create") == would
+    assert len(asks_line(f"{remove} --transactional-id shop")) == 4
+    assert asks_line(of_alice) == []
 
 
-def test_a_name_finds_the_acls_that_apply_to_it(asks: Callable[[str], Any]) -> None:
-    asks("acls add --deny-principal User:bob --topic pay- --resource-pattern-type prefixed")
-    asks("acls add --allow-principal User:* --topic * --operation alter-configs")
-    asks("acls add --allow-principal User:bob --cluster --group g --allow-host 10.0.0.1")
-    found = asks("acls list --topic pay-1 --resource-pattern-type match")
+def test_a_name_finds_the_acls_that_apply_to_it(asks_line: Callable[[str], Any]) -> None:
+    asks_line("acls add --deny-principal User:bob --topic pay- --resource-pattern-type prefixed")
+    asks_line("acls add --allow-principal User:bob --cluster --group g --allow-host 10.0.0.1")
+    asks_line("acls add --allow-principal User:* --topic * --operation alter-configs")
+    try:
+        found = asks_line("acls list --topic pay-1 --resource-pattern-type match")
+    finally:
+        asks_line("acls remove --topic * --operation alter-configs")
     assert [(each["name"], each["permission"], each["operation"]) for each in found] == [
         ("*", "allow", "AlterConfigs"),
         ("pay-", "deny", "All"),
     ]
-    of_bob = asks("acls list --principal User:bob")
+    of_bob = asks_line("acls list --principal User:bob")
     assert {(each["resource"], each["host"]) for each in of_bob} == {
         ("Topic", "*"),
         ("Group", "10.0.0.1"),
         ("Cluster", "10.0.0.1"),
     }
-    asks("acls remove --topic * --operation alter-configs")
 
 
 @pytest.mark.parametrize(
@@ -115,21 +119,39 @@ def test_acls_that_say_too_little_are_refused(
 
 
 def test_users_are_added_listed_and_removed(
-    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster
+    lacuna: Command, asks_line: Callable[[str], Any], guarded: Cluster
 ) -> None:
     """The option names the source of the password, which is never an argument."""
     where = {"LACUNA_BOOTSTRAP": guarded.bootstrap, "OF_ALICE": "secret"}
     ran = lacuna("users", "add", "alice", "--password", "env:OF_ALICE", **where)
     assert (ran.code, ran.err) == (0, "")
-    assert asks("users list") == [
+    assert asks_line("users list") == [
         {"user": "alice", "mechanism": "SCRAM-SHA-256", "iterations": 4096},
         {"user": "alice", "mechanism": "SCRAM-SHA-512", "iterations": 4096},
     ]
     assert lacuna("users", "remove", "alice", **where).code == 0
-    assert asks("users list") == []
+    assert asks_line("users list") == []
     assert lacuna("users", "remove", "alice", **where).err.startswith(
         "lacuna: the user alice does not exist"
     )
+
+
+@pytest.mark.parametrize(
+    ("answers", "returned", "asked"),
+    [((0, 0), [], 2), ((91, 0), [], 2), ((0, 91), [], 2), ((91, 91), [91], 2), ((31, 0), [31], 1)],
+)
+async def test_a_refusal_ends_the_removal_of_a_user(
+    answers: tuple[int, ...], returned: list[int], asked: int
+) -> None:
+    """A missing password (91) is no refusal unless both are missing. A user without the right (31) changes nothing."""
+    left = list(answers)
+
+    async def answer(*_: Any) -> Any:
+        result = wire.AlterUserScramCredentialsResult("alice", left.pop(0))
+        return wire.AlterUserScramCredentialsResponse(results=[result])
+
+    assert [each.error_code for each in await remove_user(answer, "alice")] == returned
+    assert len(answers) - len(left) == asked
 
 
 def test_a_password_is_no_argument(refused: Refusal, guarded: Cluster) -> None:
@@ -163,7 +185,7 @@ def test_the_password_of_a_user_of_the_file_is_not_set(refused: Refusal, guarded
 
 
 def test_who_may_write_and_read_needs_no_other_right(
-    lacuna: Command, asks: Callable[[str], Any], guarded: Cluster, tmp_path: Path
+    lacuna: Command, asks_line: Callable[[str], Any], guarded: Cluster, tmp_path: Path
 ) -> None:
     """`produce` and `consume` run over SASL as a user with only the ACLs of a producer and a consumer."""
     properties = tmp_path / "shop.properties"
@@ -177,7 +199,7 @@ def test_who_may_write_and_read_needs_no_other_right(
         "LACUNA_COMMAND_CONFIG": str(properties),
     }
     for role in ("--producer", "--consumer --group g"):
-        asks(f"acls add --allow-principal User:shop --topic sold {role}")
+        asks_line(f"acls add --allow-principal User:shop --topic sold {role}")
     assert lacuna("produce", "sold", stdin=b"hello\n", **shop).code == 0
     read = lacuna("consume", "sold", "--from", "earliest", "--until", "end", **shop)
     assert (read.code, read.out.strip()) == (0, "hello"), read

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+import click
 import pytest
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
@@ -27,6 +28,7 @@ from lacuna.agent.security.settings import SecuritySettings
 from lacuna.base.addresses import parse_address
 from lacuna.base.setting import Setting, SettingsError, Value, as_text, settings_of
 from lacuna.cli.app import app
+from lacuna.cli.config_file import take_file, use_file
 from lacuna.cli.entries import ENTRIES
 from lacuna.cli.tables import AGENT, CONTROL_PLANE, all_keys, rows_of, service_settings
 from lacuna.cli.tables import ROWS as ALL_ROWS
@@ -356,6 +358,17 @@ def test_lists_and_flags_of_the_file(lacuna: Command, tmp_path: Path) -> None:
     assert shown("up")["up.verbose"] == ("false", "default")
 
 
+def test_a_file_with_keys_of_one_command_loads_no_other_command(tmp_path: Path) -> None:
+    """It would take half a second."""
+    file = tmp_path / "lacuna.toml"
+    file.write_text("bootstrap = 'h:1'\n")
+    own = click.Option(["--bootstrap"], envvar="LACUNA_BOOTSTRAP")
+    context = click.Context(click.Command("c", params=[own]), obj=pytest.fail)
+    take_file(context, own, file)
+    use_file(context)
+    assert context.default_map == {"bootstrap": "h:1"}
+
+
 def test_the_file_is_named_before_the_command(refused: Refusal) -> None:
     said = refused("up", "--config=a.toml", code=2)
     assert "write it before the command: lacuna --config FILE COMMAND" in said
@@ -367,6 +380,11 @@ def test_an_option_of_a_setting_has_no_second_variable(lacuna: Command) -> None:
     """`--partitions` is the option of num.partitions, so its variable is LACUNA_NUM_PARTITIONS."""
     ran = lacuna("up", "--print-config", LACUNA_UP_PARTITIONS="7", LACUNA_UP_SET="foo")
     assert "num.partitions = 1  # default" in ran.out
+
+
+def test_a_setting_of_another_command_is_refused(refused: Refusal) -> None:
+    arguments = ["--control=127.0.0.1:1", "--objects=d", "--set=group.max.size=3"]
+    assert "`lacuna agent` does not have this setting" in refused("agent", *arguments)
 
 
 def test_what_is_typed_counts_before_a_place_in_the_environment(lacuna: Command) -> None:

@@ -22,10 +22,13 @@ from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lacuna.base.errors import UserError
+from lacuna.cli import resetting
+from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.operating.kafka import Agents, KafkaConnection
 from lacuna.operating.srv import resolved
 from lacuna.testing.ports import lasting_ports
 from lacuna.wire.messages import streams_groups
+from lacuna.wire.messages.groups import ListedGroup, ListGroupsResponse
 from lacuna.wire.messages.share_groups import (
     SHARE_GROUP_HEARTBEAT_REQUEST,
     SHARE_GROUP_HEARTBEAT_RESPONSE,
@@ -223,16 +226,35 @@ def test_consumer_groups_show_epochs_and_targets(
     """S26: a group of KIP-848 is listed beside a classic one, with its members and its lag."""
     topic = lacuna_topic()
     clients.send(clients.plain(lacuna_cluster.bootstrap), topic, ["x"] * 5)
-    clients.commit(lacuna_cluster.bootstrap, "modern", topic, 3)
+    for group in ("modern", "classic"):
+        clients.commit(lacuna_cluster.bootstrap, group, topic, 3)
     kip_848 = {"group.protocol": "consumer"}
     consumer = clients.member(lacuna_cluster.bootstrap, "modern", topic, **kip_848)
+    classic = clients.member(lacuna_cluster.bootstrap, "classic", topic)
     rows = ask("groups", "describe", "modern").rows
     assert rows[0] == ["modern: Stable, epoch 2, assigned by uniform in epoch 2"]
     assert rows[1] == ["member", "client", "host", "protocol", "epoch", "partitions", "target"]
     assert rows[2][1] == "rdkafka"
     assert rows[2][3:] == ["consumer", "2", f"{topic}: 0", f"{topic}: 0"]
-    assert ["modern", "Stable", "1", "2", "consumer", "consumer"] in ask("groups", "list").rows
-    consumer.close()
+    listed = ask("groups", "list").rows
+    assert ["modern", "Stable", "1", "2", "consumer", "consumer"] in listed
+    assert ["classic", "Stable", "1", "2", "consumer", "classic"] in listed
+    for each in (consumer, classic):
+        each.close()
+
+
+async def test_a_group_is_found_although_a_later_agent_lists_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answers(*_: object) -> list[ListGroupsResponse]:
+        found = ListGroupsResponse(groups=[ListedGroup("g")])
+        return [found, ListGroupsResponse(error_code=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)]
+
+    monkeypatch.setattr(resetting, "ask_every_agent", answers)
+    agents = Agents("127.0.0.1:1")
+    assert await resetting._listed(agents, "g") == ListedGroup("g")
+    with pytest.raises(UserError, match="groups"):
+        await resetting._listed(agents, "h")
 
 
 def test_share_groups_show_what_they_have_not_finished(

@@ -10,10 +10,12 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from lacuna.agent.produce.settings import ProduceSettings
+from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.journal import salvage
 from lacuna.controlplane.journal.journal import (
     JournalCorrupt,
@@ -24,11 +26,14 @@ from lacuna.controlplane.journal.journal import (
 )
 from lacuna.controlplane.journal.kinds.sqlite import JOURNAL_NAME
 from lacuna.controlplane.journal.sqlite import SqliteJournal
+from lacuna.controlplane.v1.cluster_pb2 import Topic
+from lacuna.controlplane.v1.control_pb2 import Reply
 from lacuna.controlplane.v1.journal_pb2 import JournalRecord
+from lacuna.controlplane.v1.log_pb2 import PartitionsRead, PartitionState
 from lacuna.logstore.objects import DirectoryStore, ObjectStore
 from lacuna.operating.agents import AgentParts
 from lacuna.operating.losses import AcceptedLoss, accept_loss, describe
-from lacuna.operating.stores import StoreAheadError
+from lacuna.operating.stores import StoreAheadError, _has_records
 from lacuna.testing import Cluster, ProcessFailedError
 from tests.forked import ForkedCluster
 from tests.lacuna import clients
@@ -303,6 +308,17 @@ def test_a_crash_while_a_loss_is_accepted_leaves_it_to_be_accepted(
             cluster.start()
         accepted(cluster)
     goes_on(cluster, ["kept"])
+
+
+@pytest.mark.parametrize(("high_watermark", "calls"), [(1, 1), (0, 3)])
+async def test_the_search_for_records_ends_at_the_first(high_watermark: int, calls: int) -> None:
+    """The control plane is asked about 1000 partitions at once."""
+    control = AsyncMock(ControlClient)
+    control.cluster.topics_by_id = {b"t": Topic(topic_id=b"t", partition_count=2001)}
+    states = PartitionsRead(partitions=[PartitionState(high_watermark=high_watermark)])
+    control.call.return_value = Reply(partitions_read=states)
+    assert await _has_records(control) == bool(high_watermark)
+    assert control.call.await_count == calls
 
 
 @pytest.mark.slow

@@ -285,8 +285,8 @@ def agents(**agent: Any) -> Seen:
     return Seen(agents=[SeenAgent(node_id=1, address="a:1", **agent)])
 
 
-def health(**health: Any) -> Seen:
-    return Seen(health=AgentHealth(**health))
+def health(**parts: Any) -> Seen:
+    return Seen(health=AgentHealth(**parts))
 
 
 def leader(**status: Any) -> AskedControlPlane:

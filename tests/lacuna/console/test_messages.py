@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lacuna.console import formats, limits, live, reading
+from lacuna.console.messages import milliseconds
 from lacuna.console.reading import Found, Reader
 from lacuna.testing import Cluster
 from tests.lacuna.console.conftest import (
@@ -53,6 +54,21 @@ def test_what_is_not_visible_is_not_shown_unless_it_is_asked_for(browser: Browse
     shown = plain(browser.get(f"{PATH}?from=0&count=100&isolation=read_uncommitted").text)
     assert shown.count(" aborted ") == 5
     assert shown.count("not stable yet") == 7
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("1100", 1100),
+        ("10m", 400_000),
+        ("-10m", 400_000),
+        ("1970-01-01T00:00:02", 2000),
+        ("1970-01-01T01:00:02+01:00", 2000),
+        ("1960-01-01", 0),
+    ],
+)
+def test_the_forms_of_a_time(text: str, found: int) -> None:
+    assert milliseconds(text, 1_000_000) == found
 
 
 def test_a_filter_and_a_seek(browser: Browser) -> None:
