@@ -199,7 +199,10 @@ class Runtime:
         self._timer: asyncio.Task[None] | None = None
 
     async def start(self, cluster_id: str | None = None) -> None:
-        """Replay the journal and begin to serve. `cluster_id` is what it should have, or None. Raises JournalError."""
+        """Open and replay the journal, and begin to serve.
+
+        `cluster_id` is the id that the journal should have; None accepts any. Raises JournalError.
+        """
         opened = await self._journal.open(cluster_id)
         self.cluster_id = opened.cluster_id
         self._fencing_token = opened.fencing_token
@@ -706,7 +709,10 @@ class Runtime:
             self._release()
 
     def _release(self) -> None:
-        """Deliver in order what became durable. Receivers may call back in: a nested call does nothing."""
+        """Deliver, in order, what has become durable.
+
+        Receivers can call back into the runtime, so a nested call during a delivery does nothing.
+        """
         if self._is_releasing:
             return
         self._is_releasing = True

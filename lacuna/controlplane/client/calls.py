@@ -16,7 +16,10 @@ class Calls:
         self._waiting: dict[int, asyncio.Future[Reply]] = {}
 
     def add(self, command: Command) -> "asyncio.Future[Reply]":
-        """Set `command.command_id`; return a future of the reply. ControlPlaneUnavailable: `max_calls` calls wait."""
+        """Set `command.command_id` and return a future of the reply.
+
+        Raises ControlPlaneUnavailable if `max_calls` calls are waiting already.
+        """
         if len(self._waiting) >= self._max_calls:
             raise ControlPlaneUnavailable(
                 f"{len(self._waiting)} commands are waiting for the control plane: wait for some replies first"

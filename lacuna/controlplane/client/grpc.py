@@ -176,7 +176,10 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
 
 
 async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
-    """Return the PEM certificate of the control plane at `address`, and a name in it. StreamBroken: not trusted."""
+    """Return the certificate (PEM) that the control plane at `address` presents, and a name in it.
+
+    Raises StreamBroken if it cannot be trusted.
+    """
     host, _, port = address.rpartition(":")
     try:
         async with asyncio.timeout(_CONNECT_SECONDS):

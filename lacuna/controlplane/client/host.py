@@ -35,7 +35,10 @@ class HostSession(Protocol):
     """The control plane's end of a session. The first delivery is a snapshot of the cluster."""
 
     def submit(self, commands: Sequence[Command]) -> None:
-        """Accept commands, decided in order. Raises ControlPlaneUnavailable if too many wait or it has stopped."""
+        """Accept commands, to be decided in order.
+
+        Raises ControlPlaneUnavailable if too many are waiting or the control plane has stopped.
+        """
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:

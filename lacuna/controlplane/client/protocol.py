@@ -38,7 +38,9 @@ class ControlClient(Protocol):
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a control plane leads that this client cannot reach, as only its own machine reaches it."""
+        """Whether a control plane leads that this client cannot reach, because it is reachable only from its own
+        machine.
+        """
         ...
 
     async def call(self, command: Command) -> Reply:
@@ -51,7 +53,9 @@ class ControlClient(Protocol):
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Fail calls whose command was not sent with ControlPlaneUnavailable(reason). They are never sent."""
+        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason). These commands are never
+        sent.
+        """
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:

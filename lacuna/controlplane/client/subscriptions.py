@@ -103,7 +103,9 @@ class Subscriptions:
             view.fail(error)
 
     def restore(self) -> None:
-        """Let callers wait for views again, as there is a session. Every view is stale until it is updated."""
+        """Let callers wait for views again now that there is a session. Every view is stale until the session updates
+        it.
+        """
         self._failure = None
         for view in self._subscribed.values():
             view.is_as_left = False

@@ -13,7 +13,9 @@ _MILLISECONDS: Final = re.compile(r"[0-9]{9,15}", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds, or None unless > 0 and <= a century."""
+    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds: more than 0 and at most a century. Otherwise
+    None.
+    """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     return seconds if 0 < seconds <= _LONGEST else None

@@ -79,7 +79,9 @@ class Feed(Protocol):
     """Keeps views current."""
 
     def want(self, view: "PartitionView") -> None:
-        """Subscribe to the view if it is not. Raises ControlPlaneUnavailable while the control plane is unreachable."""
+        """Subscribe to the view if it is not subscribed. Raises ControlPlaneUnavailable while the control plane is
+        unreachable.
+        """
         ...
 
     def want_cluster(self) -> None:
@@ -292,7 +294,9 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return an addition to the error "there is no topic": whose topics these are, if not all are here."""
+        """Return an addition to the error "there is no topic": whose topics these are, if the view does not
+        have all.
+        """
         if not self.principal:
             return ""
         return (

@@ -140,7 +140,9 @@ class Authorizer:
     def allows_somewhere(
         self, principal: Principal, host: str, operation: int, resource_type: int
     ) -> bool:
-        """Return whether a principal may do this on at least one resource of a type, existing or not (KIP-679)."""
+        """Return whether a principal may perform an operation on at least one resource of a type, existing or not
+        (KIP-679).
+        """
         if self.allows(principal, host, operation, resource_type, "hardcode"):
             return True
         key = principal, host, operation, resource_type, None

@@ -231,7 +231,9 @@ def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
 
 
 def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """Return the configs of one or all brokers after an IncrementalAlterConfigs operation. Raises InvalidConfig."""
+    """Return the configs of a broker, or of all, after one operation of IncrementalAlterConfigs. Raises
+    InvalidConfig.
+    """
     topic_config = TOPIC_CONFIG_OF.get(name)
     if topic_config is not None:
         before = {topic_config: configs[name]} if name in configs else {}

@@ -111,7 +111,10 @@ class ExtentTable:
             column.extend(values)
 
     def append_row(self, row: Sequence[int]) -> None:
-        """Append an extent, its values in column order. Raises InvariantBroken if it is empty or does not follow."""
+        """Append one extent, with its values in the order of the columns.
+
+        Raises InvariantBroken if it is empty or does not follow the last one.
+        """
         (
             lease_id,
             sequence,

@@ -2,5 +2,8 @@
 
 
 def is_address(leader: str) -> bool:
-    """Whether this is an address, and no name of a control plane on its own machine only (such names have spaces)."""
+    """Whether this is an address, rather than the name of a control plane that only its own machine can reach.
+
+    Such a name has spaces (`local_name`).
+    """
     return bool(leader) and " " not in leader

@@ -29,7 +29,9 @@ class Owners(Generic[Name]):
         return name in self._kept
 
     def own(self, name: Name, principal: str) -> None:
-        """Record the owner of a name under which data is or will soon be stored, unless the owner is known."""
+        """Record the owner of a name under which data is stored or about to be stored, unless the owner is already
+        known.
+        """
         if principal and name not in self.of:
             self.of[name] = principal
             self._hold(principal, self._kept.get(name, 0))
@@ -64,7 +66,9 @@ class Owners(Generic[Name]):
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether a principal can be charged this many more bytes. The anonymous one has no bound if alone."""
+        """Whether this many more bytes can be charged to a principal. The anonymous one has no bound if it is the only
+        one.
+        """
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 

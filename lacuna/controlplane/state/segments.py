@@ -264,7 +264,10 @@ class SegmentTable:
     def collectable(
         self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
     ) -> list[SegmentKey]:
-        """Return up to `limit` unpinned segments replaced `grace_ms` ago or earlier, oldest first, not `avoided`."""
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
+
+        Those in `avoided` are left out.
+        """
         last_ms = now_ms - grace_ms
         held_from_ms = min((pin.starts_ms for pin in self.pins.values()), default=None)
         if held_from_ms is not None:

@@ -110,7 +110,10 @@ def snapshot(state: State) -> bytes:
 
 
 def restore(parts: Iterable[bytes]) -> State:
-    """Return the state that `snapshot_parts` serialized, without watchers. Raises LaterFormatError and DecodeError."""
+    """Return the state that `snapshot_parts` serialized, without watchers.
+
+    Raises LaterFormatError, and DecodeError if the bytes are malformed.
+    """
     state = State()
     for part in parts:
         restore_part(state, part)
@@ -118,7 +121,9 @@ def restore(parts: Iterable[bytes]) -> State:
 
 
 def restore_part(state: State, part: bytes) -> None:
-    """Add the next part of a snapshot to a state that began empty. Raises the errors of `restore`."""
+    """Add the next part of a snapshot to a state that was empty before the first one. Raises the errors of
+    `restore`.
+    """
     message = StateSnapshot.FromString(part)
     if message.format_version > SNAPSHOT_FORMAT:
         raise LaterFormatError(

@@ -17,7 +17,11 @@ LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names but for Prepare states: the flip is one step (S1)."""
+    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist, since the flip is one
+    step.
+
+    See S1.
+    """
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

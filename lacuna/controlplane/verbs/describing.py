@@ -101,7 +101,9 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add partitions' waiting extents to a description; return how many extents were examined, about `room` at most."""
+    """Add the waiting extents of partitions to a description, and return how many extents were examined, at most about
+    `room`.
+    """
     looked = 0
     for partition in partitions:
         if looked >= room:

@@ -187,7 +187,9 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Return the needs. Kafka requires READ on the topics; the sink stores progress under topics it only writes."""
+    """Return the needs. Kafka requires READ on the topics; the sink stores its progress under topics that it only
+    writes to.
+    """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)
 

@@ -106,7 +106,10 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 
 
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
-    """Delete groups without members, and their offsets. After some ten thousand offsets, the rest is skipped."""
+    """Delete groups that have no members, with their offsets.
+
+    Groups after some ten thousand offsets are skipped, and must be requested again.
+    """
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []
     left = OFFSETS_PER_TICK

@@ -178,7 +178,9 @@ def _find_epoch_error(
 
 
 def _is_standalone(group: LiveGroup, generation_id: int) -> bool:
-    """Whether the commit is an admin client's or of a consumer without group management, with no members."""
+    """Whether the commit comes from an admin client or a consumer without group management, and there are no
+    members.
+    """
     return generation_id < 0 and group.state is GroupState.EMPTY
 
 
@@ -248,7 +250,10 @@ def _find_offset_error(turn: Turn, offset: CommittedOffset, *, has_room: bool) -
 
 
 def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
-    """Return committed offsets, or UNSTABLE_OFFSET_COMMIT where a stable one is required and may be replaced."""
+    """Return committed offsets.
+
+    With require_stable, a partition whose offset an open transaction may replace gets UNSTABLE_OFFSET_COMMIT instead.
+    """
     if sum(len(each.partitions) for each in command.groups) > MOST_AT_ONCE:
         raise MalformedCommand(f"one command may name at most {MOST_AT_ONCE} partitions")
     groups: list[FetchedGroup] = []

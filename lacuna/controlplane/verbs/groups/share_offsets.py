@@ -29,7 +29,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 where the group has none, and what is in flight. A group need not exist."""
+    """Return start offsets and lags, -1 where the group has none, and what is in flight. The group need not exist."""
     partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
         if turn.groups.exists(command.group_id):

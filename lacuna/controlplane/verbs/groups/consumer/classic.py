@@ -212,7 +212,10 @@ def _find(group: ConsumerGroup, command: SyncGroup | Heartbeat) -> Member:
 
 
 def leave(turn: Turn, group: ConsumerGroup, command: LeaveGroup) -> Reply:
-    """Decide a LeaveGroup: an error code each. Members may speak either protocol, so operators can remove them."""
+    """Decide a LeaveGroup, with an error code for each member.
+
+    The members can speak either protocol, so that an operator can remove them.
+    """
     draft = Draft(group.group_id, group)
     leaving: set[str] = set()
     error_codes = []
