@@ -156,7 +156,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Authentication) -> None:
-        """Allow large requests only from authenticated clients, and only tokens while one authenticates."""
+        """Allow large requests only from authenticated clients. While a client authenticates, only tokens are
+        allowed.
+        """
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
             largest = min(largest, MOST_TOKEN_BYTES)

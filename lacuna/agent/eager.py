@@ -45,7 +45,9 @@ class _Rest(Coroutine[Any, Any, None]):
         return awaited
 
     def throw(self, *raised: Any) -> Any:
-        """Raise an error in `work`, possibly before the first `send`; return the next awaited future."""
+        """Raise an error or a cancellation in `work`, possibly before the first `send`; return the next
+        awaited future.
+        """
         self._has_begun = True
         self._awaited = None
         return self._work.throw(*raised)

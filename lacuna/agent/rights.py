@@ -57,7 +57,9 @@ class Rights:
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe it."""
+        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe the
+        cluster.
+        """
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
         return self.operations(ResourceType.CLUSTER, CLUSTER_NAME)

@@ -79,7 +79,7 @@ class _Slot:
 
 
 class Connection(Protocol):
-    """The part of ClientConnection, which describes it, that serving its requests needs."""
+    """What serving requests needs of a ClientConnection, where each member is described."""
 
     @property
     def may_serve(self) -> bool: ...

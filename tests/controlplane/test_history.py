@@ -356,7 +356,10 @@ def test_at_every_prefix_journal_snapshot_and_state_are_one(seed: int) -> None:
 
 
 def _with_groups_of(told: list[bytes], again: list[bytes], state: machine.State) -> list[bytes]:
-    """Return a twin's records of a tick, and those of the first state's groups, which it applies: it lacks sessions."""
+    """Return a twin's records of a tick, with those of the first state's groups, which the twin then applies.
+
+    Sessions are volatile, so a twin from a snapshot has no sessions to end.
+    """
     of_groups = [data for data in told if JournalRecord.FromString(data).HasField("group")]
     missing = [data for data in of_groups if data not in again]
     for data in missing:

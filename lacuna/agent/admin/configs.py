@@ -64,7 +64,9 @@ _OF_TOPICS_ALONE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownConfig:
-    """One config of a resource. The first of its synonyms is in effect. It has no value if no default is set either."""
+    """One config of a resource. If it has synonyms, the first is the value in effect. `value` is None if neither the
+    config nor its default is set.
+    """
 
     name: str
     value: str | None

@@ -204,7 +204,9 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records left to read for a read_committed consumer. Offsets of internal topics are all records."""
+    """Count the records that a read_committed consumer at `position` has left to read. Offsets of internal topics are
+    all records.
+    """
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
     return TimedOffset(*behind(view, position))

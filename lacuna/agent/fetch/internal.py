@@ -4,7 +4,8 @@ Nothing is cached. An answer has one batch with the newest record of each key. I
 the end, so that a consumer continues behind a hole at its end.
 """
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from itertools import groupby
 from typing import Any, Final
 
@@ -93,28 +94,34 @@ async def first_at_or_after(
     control: ControlClient, view: PartitionView, timestamp: int
 ) -> TimedOffset | None:
     """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none."""
-    async for found in _times(control, view):
-        if found.timestamp >= timestamp:
-            return found
+    async with aclosing(_entries(control, view)) as pages:
+        async for entries in pages:
+            for entry in entries:
+                if entry.at_ms >= timestamp:
+                    return TimedOffset(entry.offset, entry.at_ms)
     return None
 
 
 async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOffset | None:
     """Return the first of the records with the largest timestamp, or None without records."""
-    latest: TimedOffset | None = None
-    async for found in _times(control, view):
-        if latest is None or found.timestamp > latest.timestamp:
-            latest = found
-    return latest
+    found: TimedOffset | None = None
+    async with aclosing(_entries(control, view)) as pages:
+        async for entries in pages:
+            for entry in entries:
+                if found is None or entry.at_ms > found.timestamp:
+                    found = TimedOffset(entry.offset, entry.at_ms)
+    return found
 
 
-async def _times(control: ControlClient, view: PartitionView) -> AsyncIterator[TimedOffset]:
+async def _entries(
+    control: ControlClient, view: PartitionView
+) -> AsyncGenerator[Sequence[InternalEntry]]:
+    """Yield the entries of a partition, those of one read at a time."""
     offset = 0
     while offset < view.high_watermark:
         position = position_of((view.topic_id, view.partition), offset, MAX_BYTES)
         (read,) = await _read(control, [position], MAX_BYTES)
-        for entry in read.entries:
-            yield TimedOffset(entry.offset, entry.at_ms)
+        yield read.entries
         offset = read.end_offset
 
 
@@ -192,15 +199,17 @@ _KEYS: Final[Mapping[int, Message[Any]]] = {
 
 
 def _key(key: InternalKey) -> bytes:
-    message = _KEYS[key.kind]
     match key.kind:
+        case Kind.TRANSACTION | Kind.GENERATION | Kind.GROUP_EPOCH | Kind.TARGET_EPOCH:
+            values: tuple[str | int, ...] = (key.name,)
         case Kind.OFFSET:
-            written = message.body.make(key.name, key.topic, key.partition)
+            values = (key.name, key.topic, key.partition)
         case Kind.SUBSCRIPTION | Kind.TARGET | Kind.CURRENT:
-            written = message.body.make(key.name, key.member_id)
+            values = (key.name, key.member_id)
         case _:
-            written = message.body.make(key.name)
-    return message.api_key.to_bytes(_VERSION_SIZE) + message.write(written, 0)
+            raise ValueError(f"no records have the kind {key.kind}")
+    message = _KEYS[key.kind]
+    return message.api_key.to_bytes(_VERSION_SIZE) + message.write(message.body.make(*values), 0)
 
 
 def _value(entry: InternalEntry) -> bytes | None:

@@ -78,7 +78,9 @@ class PeerRequests:
         self._is_closed = False
 
     def connections(self) -> ConnectionCounts:
-        """The connections that carry a request, the idle ones, and the most to the agents known now."""
+        """The connections that carry a request, the idle ones, and the most that there may be to the agents
+        known now.
+        """
         peers = self._peers.values()
         idle = sum(len(peer.idle) for peer in peers)
         busy = sum(len(peer.lines) for peer in peers) - idle

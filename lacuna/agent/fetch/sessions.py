@@ -366,7 +366,9 @@ class FetchSessions:
         return True
 
     def _victim(self, partitions: int, now: float) -> FetchSession | None:
-        """Return the session that ends for a larger one or, if it has fallen silent, for any; None without one."""
+        """Return the session that ends for a larger one or, if it has fallen silent, for any. Return None if there is
+        none.
+        """
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used > EVICTION_SECONDS:
             return oldest

@@ -217,7 +217,9 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return why a request is not served, or NONE. Only agents get ranges, of segments of this cluster."""
+        """Return why a request is not served, or NONE. Only agents receive ranges, and only of segments of this
+        cluster.
+        """
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):
             return ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -95,8 +95,8 @@ def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str) -> Mo
     return _with_operations(rights, group)
 
 
-def _on_topics_described(topics_of: Callable[[Any], set[str]], denial: str = _DENIAL) -> Guard:
-    """Return a guard that needs Describe on each group, and on its topics that `topics_of` returns."""
+def _on_group_described(topics_of: Callable[[Any], set[str]], denial: str = _DENIAL) -> Guard:
+    """Return a guard that needs Describe on each group, and on those of its topics that `topics_of` returns."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         response = await split(
@@ -121,9 +121,10 @@ def _assigned_topics(group: DescribedGroup) -> set[str]:
     }
 
 
-#: Topics to which a group is merely subscribed need no right.
-consumer_group_describe: Final = _on_topics_described(_assigned_topics)
-share_group_describe: Final = _on_topics_described(
+#: Needs Describe on each group and on each assigned or target topic, but not on merely subscribed topics.
+consumer_group_describe: Final = _on_group_described(_assigned_topics)
+#: Needs Describe on each group and on each assigned topic.
+share_group_describe: Final = _on_group_described(
     lambda group: {
         topic.topic_name for member in group.members for topic in member.assignment.topic_partitions
     }
@@ -231,7 +232,8 @@ def _topics_of_topology(group: streams_groups.DescribedGroup) -> set[str]:
     return {name for each in subtopologies for name in _topics_of(each)}
 
 
-streams_group_describe: Final = _on_topics_described(_topics_of_topology, _STREAMS_DENIAL)
+#: Needs Describe on each group and on each topic of its topology.
+streams_group_describe: Final = _on_group_described(_topics_of_topology, _STREAMS_DENIAL)
 
 
 async def describe_share_offsets(
@@ -278,11 +280,14 @@ def _seen_offsets(
 
 
 def _on_topics_of_group(
-    operation: Operation, name: str, answered: str, denied: Callable[[Any, int], Any]
+    operation: Operation,
+    name_in: Callable[[Any], str],
+    denied: Callable[[Any, int], Any],
+    with_denied: Callable[[Any, Sequence[Any]], Any],
 ) -> Guard:
     """Return a guard that needs an operation on the group, and Read on each topic.
 
-    `name` is the field with a topic's name, and `answered` the one of the answers. `denied` answers for a topic.
+    `name_in` returns a topic's name, `denied` answers for a topic, and `with_denied` adds such answers to a response.
     """
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
@@ -290,22 +295,25 @@ def _on_topics_of_group(
             return api.refuse(call, request, code)
         allowed, failed = [], []
         for each in request.topics:
-            if code := rights.error(Operation.READ, ResourceType.TOPIC, getattr(each, name)):
+            if code := rights.error(Operation.READ, ResourceType.TOPIC, name_in(each)):
                 failed.append(denied(each, code))
             else:
                 allowed.append(each)
         response = await api.handle(call, request._replace(topics=allowed))
         if response.error_code:
             return response
-        return response._replace(**{answered: [*getattr(response, answered), *failed]})
+        return with_denied(response, failed)
 
     return guard
 
 
+def _with_responses(response: Any, denied: Sequence[Any]) -> Any:
+    return response._replace(responses=[*response.responses, *denied])
+
+
 alter_share_offsets: Final = _on_topics_of_group(
     Operation.READ,
-    "topic_name",
-    "responses",
+    lambda topic: topic.topic_name,
     lambda topic, code: share_groups.AlterShareGroupOffsetsResponseTopic(
         topic.topic_name,
         partitions=[
@@ -313,14 +321,15 @@ alter_share_offsets: Final = _on_topics_of_group(
             for each in topic.partitions
         ],
     ),
+    _with_responses,
 )
 delete_share_offsets: Final = _on_topics_of_group(
     Operation.DELETE,
-    "topic_name",
-    "responses",
+    lambda topic: topic.topic_name,
     lambda topic, code: share_groups.DeleteShareGroupOffsetsResponseTopic(
         topic.topic_name, error_code=code
     ),
+    _with_responses,
 )
 
 
@@ -351,10 +360,10 @@ async def commits(
     return await split(api, call, request, "topics", "topics", code_of)
 
 
+#: Needs Delete on the group, and Read on each topic.
 offset_delete: Final = _on_topics_of_group(
     Operation.DELETE,
-    "name",
-    "topics",
+    lambda topic: topic.name,
     lambda topic, code: wire.OffsetDeleteResponseTopic(
         topic.name,
         [
@@ -362,6 +371,7 @@ offset_delete: Final = _on_topics_of_group(
             for each in topic.partitions
         ],
     ),
+    lambda response, denied: response._replace(topics=[*response.topics, *denied]),
 )
 
 

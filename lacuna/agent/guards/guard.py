@@ -70,7 +70,7 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Reject the elements of `request.asked` with an error of `code_of`, and pass the others to the handler."""
+    """Pass the elements of `request.asked` without an error of `code_of` to the handler, and reject the others."""
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -89,7 +89,9 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first response with the elements of all, or None if it is None (no answer is wanted)."""
+    """Return the first of the responses with the elements of all, or None (no answer is wanted) if the first
+    is None.
+    """
     if responses[0] is None:
         return None
     elements = [each for response in responses for each in getattr(response, answered)]

@@ -48,12 +48,14 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequest) -> Any:
-    """Passes on a permission, because requests do not name the topics of a session."""
+    """Needs Read on each topic. It passes a permission on, because requests do not name the topics of a session."""
     return await api.handle(call, request, _permission(rights, call, request))
 
 
 def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
-    """Needs Read on each topic of the request and its session, and ClusterAction for a supposed replica."""
+    """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
+    replica.
+    """
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
     if is_replica:

@@ -23,7 +23,9 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 async def init_producer_id(
     rights: Rights, api: AnyApi, call: Call, request: wire.InitProducerIdRequest
 ) -> Any:
-    """Needs Write on the id; without one, IdempotentWrite on the cluster or Write on any topic (KIP-679)."""
+    """Needs Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
+    (KIP-679).
+    """
     code: int = ErrorCode.NONE
     if request.transactional_id is not None:
         code = _write_error(rights, request.transactional_id)

@@ -52,7 +52,9 @@ class Access:
         clock: WallClock,
         peers: PeerIdentity | None = None,
     ) -> None:
-        """`peers` authenticates agents to each other, without which none can connect to a listener with SASL."""
+        """`peers` authenticates agents to each other. Without it, no other agent can connect to a listener
+        with SASL.
+        """
         self.settings = settings
         self.peers = peers
         self._first = listeners[0]
@@ -147,7 +149,9 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time), as if their first listeners were its own."""
+        """Return how this agent connects to others at `now` (loop time). Their first listeners are assumed to match its
+        own.
+        """
         protocol = self._first.protocol
         return ClientSecurity(
             protocol=protocol.value,

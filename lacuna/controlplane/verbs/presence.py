@@ -23,7 +23,9 @@ from lacuna.controlplane.verbs.turn import Turn
 
 
 class Seen(NamedTuple):
-    """The agents at one moment: those with a lease (only journal records change these), and those clients may see."""
+    """The agents at one moment: those with a lease (only journal records change these), and those that
+    clients may see.
+    """
 
     leased: list[Agent]
     shown: list[Agent]

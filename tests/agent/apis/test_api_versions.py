@@ -50,6 +50,13 @@ def test_the_advertised_versions_are_kafkas() -> None:
     }
 
 
+def test_nothing_is_served_beyond_the_last_version_that_is_advertised() -> None:
+    """A regenerated lacuna.wire does not serve a new version by itself."""
+    registry = discover()
+    served = {api.key: api.max_version for api in registry.apis() if api.key not in UNNAMED}
+    assert served == {key: last for key, (_, last) in registry.advertised().items()}
+
+
 @pytest.mark.parametrize("version", range(6))
 async def test_ranges_are_kafkas_of_what_is_served(version: int) -> None:
     """S24: the ranges match at every version, and `serves` includes the versions in between."""

@@ -42,7 +42,7 @@ async def test_two_agents_share_the_work_and_one_takes_it_all(setup: Setup) -> N
     other = await RawClient.connect(second.port)
 
     async def leaders(client: RawClient) -> list[int]:
-        answer = await client.call(9, wire.MetadataRequest([asked("t")]))
+        answer = await client.call(9, wire.MetadataRequest([asked("t")], False))
         return [each.leader_id for each in answer.topics[0].partitions]
 
     first, nodes = await leaders(setup.client), {1, 2}
@@ -106,7 +106,7 @@ async def test_a_known_topic_at_every_version(version: int) -> None:
 async def test_operations_are_told_of_names_that_are_no_topics_too(version: int) -> None:
     topics = [asked(name) for name in ("t", "no", "/")]
     topics += [asked(None, b"n" * 16)] * (version >= 12)
-    request = wire.MetadataRequest(topics, include_topic_authorized_operations=True)
+    request = wire.MetadataRequest(topics, False, include_topic_authorized_operations=True)
     async with client_of(Scripted().context) as client:
         answer = await client.call(version, request)
     told = [topic.topic_authorized_operations for topic in answer.topics]

@@ -200,6 +200,11 @@ def test_a_record_is_written_as_kafka_writes_it(row: dict[str, Any]) -> None:
     assert record_of(tombstone) == (written_key, None)
 
 
+def test_a_record_of_no_known_kind_is_not_written() -> None:
+    with pytest.raises(ValueError, match="no records have the kind 4"):
+        record_of(InternalEntry(key=InternalKey(kind=4, name="g")))
+
+
 async def test_a_transaction_is_read_by_its_transactional_id() -> None:
     async with open_log() as log:
         await log.create_topic("t")

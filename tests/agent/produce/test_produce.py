@@ -408,7 +408,9 @@ async def test_s12_a_flush_that_would_overtake_another_is_not_committed(
 
 
 class LossyControl:
-    """A control plane that loses the reply to some commits, or the commits themselves."""
+    """A control plane that loses the reply to some commits, or the commits themselves, before or after
+    accepting them.
+    """
 
     def __init__(self, log: Log) -> None:
         self._call = log.control.call

@@ -83,7 +83,9 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id, or all without an id. Reads a set again that is due or lacks the key."""
+        """Return the keys with this id, or all keys without an id. Reads the set again if no key matches, or if it is
+        due.
+        """
         now = self._now()
         if self._has_changed(now):
             self._due = self._next = now
