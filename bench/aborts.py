@@ -36,10 +36,10 @@ def aborts(bench: Bench) -> Iterator[Row]:
     works = [("none", share) for share in bench.size.aborted_shares]
     works += [("lz4", share) for share in bench.size.aborted_shares if share in LZ4_SHARES]
     for codec, share in works:
-        yield from _of(bench, codec, share)
+        yield from _rows(bench, codec, share)
 
 
-def _of(bench: Bench, codec: str, share: int) -> list[Row]:
+def _rows(bench: Bench, codec: str, share: int) -> list[Row]:
     count = transactions_for(share, bench.size)
     with bench.topic_each(f"aborts-{share}-{codec}") as topics:
         committed = {

@@ -17,7 +17,7 @@ from typing import Final
 from bench.bucket_costs import aborted_bytes, steady_rate
 from bench.bucket_targets import JOURNAL_IN_S3, Places, Services
 from bench.clients import percentile
-from bench.counted_s3 import BUCKET
+from bench.counted_s3 import BUCKET, use_credentials
 from bench.figures import P50, Better, Figure, Row, Run
 from bench.hot_commits import hot_commits
 from bench.latency import RATE, measure_latency
@@ -26,7 +26,6 @@ from bench.tail_of_s3 import without_second_attempts
 from bench.target import Target
 from bench.transactions import COMMIT_P50, COMMIT_P99, commit, figures_of, work_of
 from lacuna.logstore.objects.s3 import S3Store
-from lacuna.operating.moto import CREDENTIALS
 
 PUT_P50 = Figure("one PUT, p50 ms", Better.NEITHER)
 PUT_P99 = Figure("one PUT, p99 ms", Better.NEITHER)
@@ -58,7 +57,7 @@ AMOUNTS: Final = {
 
 def bucket(bench: Bench) -> Iterator[Row]:
     """Yields the rows of all parts of the section."""
-    os.environ.update(CREDENTIALS)
+    use_credentials()
     amount = AMOUNTS[bench.size.name]
     with Services.started() as services:
         with services.side_by_side() as targets:

@@ -16,7 +16,7 @@ from bench.slow_s3 import SlowS3
 from lacuna.logstore.objects import bucket_url
 from lacuna.operating.stores import open_checked
 from tests.compat.harness.tools import free_port
-from tests.postgresql import PostgresqlServer
+from tests.postgresql import PostgresqlServer, binaries
 
 #: The journal of the first two is in PostgreSQL. The last has everything in S3.
 S3, FOLDER, JOURNAL_IN_S3 = "S3", "folder", "journal in S3"
@@ -92,9 +92,10 @@ class Services:
     @contextmanager
     def started(cls) -> Iterator["Services"]:
         """Services for the block. Raises BenchError if PostgreSQL is not installed."""
+        if binaries() is None:
+            raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
         with postgresql() as server, CountedS3() as service:
-            if server is None:
-                raise BenchError("PostgreSQL is not installed: apt-get install postgresql")
+            assert server is not None
             with SlowS3(service.endpoint, seed=1) as slow:
                 yield cls(server, service, slow)
 

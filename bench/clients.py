@@ -130,12 +130,15 @@ def ready_producer(target: Target, topic: str, pool: list[bytes] = POOL, **setti
 
 
 def fill(target: Target, topic: str, count: int, pool: list[bytes] = POOL, **settings: Any) -> None:
-    """Writes `count` records with a producer of its own, as `produce_all` does."""
+    """Writes `count` records with a new producer. See `produce_all`."""
     produce_all(producer(target, **settings), topic, count, pool)
 
 
 class Threads:
-    """Runs `work(number)` in `count` threads; `join` raises the first error of any of them."""
+    """Runs `work(number)` in `count` threads during the block, and waits for them at its end unless it raised.
+
+    Both the end and `join` raise the first error of any of them.
+    """
 
     def __init__(
         self, work: Callable[[int], None], count: int, barrier: threading.Barrier | None = None
@@ -143,7 +146,10 @@ class Threads:
         self._work = work
         self._barrier = barrier
         self._failures: list[Exception] = []
-        self._threads = [threading.Thread(target=self._run, args=(i,)) for i in range(count)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,), daemon=True)
+            for number in range(count)
+        ]
 
     def _run(self, number: int) -> None:
         try:
@@ -158,8 +164,10 @@ class Threads:
             thread.start()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self.join()
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        # A broken barrier ends all threads, and one of them has the reason.
+        if kind is None or issubclass(kind, threading.BrokenBarrierError):
+            self.join()
 
     def join(self) -> None:
         """Waits for all threads. Raises the first error of any of them."""

@@ -14,14 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from bench.clients import POOL, POOL_SIZE, RECORD_BYTES, Deliveries, flush, ready_producer
-from bench.counted_s3 import GET, PUT, CountedS3
+from bench.counted_s3 import GET, PUT, CountedS3, use_credentials
 from bench.figures import GIBIBYTE, Better, Figure, Row, Run
 from bench.lacuna import LacunaGrpc
 from bench.reading import TUNED, consume
 from bench.rounds import Bench
 from bench.target import PARTITIONS, Topics
 from lacuna.logstore.objects.prices import AMAZON_S3, Prices
-from lacuna.operating.moto import CREDENTIALS
 
 PRICES_VARIABLE = "BENCH_PRICES"
 PUTS = Figure("PUTs/GiB written", Better.LESS)
@@ -65,7 +64,7 @@ def work_of(interval_ms: int, agents: int, rate: int) -> str:
 def costs(bench: Bench) -> Iterator[Row]:
     """Yields a row for each number of agents and flush interval."""
     amount, prices = AMOUNTS[bench.size.name], load_prices()
-    os.environ.update(CREDENTIALS)
+    use_credentials()
     print(f"prices: {prices.source}")
     for agents in amount.agents:
         for interval_ms in amount.intervals:

@@ -1,6 +1,7 @@
 """An S3 service that counts its requests: moto's, behind a counter, in a separate process."""
 
 import multiprocessing
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -8,7 +9,7 @@ from multiprocessing.connection import Connection
 from typing import Any, Self
 
 from lacuna.logstore.segments.paths import JOURNAL_PREFIX
-from lacuna.operating.moto import one_write_at_a_time
+from lacuna.operating.moto import CREDENTIALS, one_write_at_a_time
 
 BUCKET = "lacuna"
 START_SECONDS = 60.0
@@ -67,6 +68,12 @@ class CountedS3:
         self._ours.send("counts")
         counts: Counter[str] = self._ours.recv()
         return counts
+
+
+def use_credentials() -> None:
+    """Gives this process and its children credentials for moto's server, which accepts any, if they have none."""
+    for name, value in CREDENTIALS.items():
+        os.environ.setdefault(name, value)
 
 
 def kind_of(method: str, query: str) -> str:

@@ -32,15 +32,17 @@ def crowd_at(
     _allow_files(idle + halves + OTHER_FILES)
     host, _, port = bootstrap.split(",")[0].rpartition(":")
     header = struct.pack(">ihhih", FRAME_BYTES, *METADATA_V1, 1, 0)
+    half = header + bytes(FRAME_BYTES // 2 - len(header))
+    made: list[socket.socket] = []
     with ExitStack() as stack:
-        made = [
-            stack.enter_context(socket.create_connection((host, int(port)), ANSWER_SECONDS))
-            for _ in range(idle + halves)
-        ]
-        for each in made[:idle]:
-            ask(each)
-        for each in made[idle:]:
-            each.sendall(header + bytes(FRAME_BYTES // 2 - len(header)))
+        # Each is used before the next one is opened, because a server's queue of new connections may be short.
+        for number in range(idle + halves):
+            connection = socket.create_connection((host, int(port)), ANSWER_SECONDS)
+            made.append(stack.enter_context(connection))
+            if number < idle:
+                ask(connection)
+            else:
+                connection.sendall(half)
         yield made[:idle], made[idle:]
 
 

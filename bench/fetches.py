@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from bench import BenchError
 from bench.target import TIMEOUT_SECONDS
 from lacuna.controlplane.shared.errors import ErrorCode
-from lacuna.wire.client import ClientFrames
+from lacuna.wire.client import ClientFrames, NoAnswerError
 from lacuna.wire.messages import fetch as wire
 
 VERSION = 12
@@ -70,8 +70,11 @@ class Fetcher:
         )
         frame = self._frames.request(wire.FETCH_REQUEST, VERSION, request, 2 * MAX_BYTES)
         self._socket.sendall(frame)
-        while (body := self._frames.take(receive(self._socket, self._frames.missing))) is None:
-            pass
+        try:
+            while (body := self._frames.take(receive(self._socket, self._frames.missing))) is None:
+                pass
+        except NoAnswerError as error:
+            raise BenchError(f"the server did not answer: {error}") from error
         response = wire.FETCH_RESPONSE.read(body, VERSION)
         return _answer(response, dict(offsets), len(body) + _ANSWER_HEADER_BYTES)
 

@@ -5,14 +5,13 @@ processes. PostgreSQL is on the same machine, over a Unix socket, with its defau
 delays each request by `DELAY_SECONDS`, and holds the records too.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final
 
 from bench.clients import percentile
-from bench.counted_s3 import JOURNAL_PUT, PUT, CountedS3
+from bench.counted_s3 import JOURNAL_PUT, PUT, CountedS3, use_credentials
 from bench.figures import CPU_PER_1000, P50, P99, Better, Figure, Row, Run
 from bench.journal_targets import (
     AGENT,
@@ -30,7 +29,6 @@ from bench.target import Target
 from bench.transactions import PRODUCERS, RECORDS, commit, figures_of
 from lacuna.agent.server import run as run_on_uvloop
 from lacuna.controlplane.journal.journal import Journal
-from lacuna.operating.moto import CREDENTIALS
 
 DELAY_SECONDS: Final = 0.05
 #: Transactions take longer in the bucket by this factor, and percentiles need some hundreds.
@@ -58,7 +56,7 @@ def work_of(producers: int) -> str:
 
 def journals(bench: Bench) -> Iterator[Row]:
     """Yields a row for each journal: one for appends, and one for each number of producers."""
-    os.environ.update(CREDENTIALS)
+    use_credentials()
     with ExitStack() as stack:
         made = [InSqlite(), InBucket(stack.enter_context(CountedS3(DELAY_SECONDS)))]
         if server := stack.enter_context(postgresql()):

@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from bench.clients import fill
 from bench.figures import OTHERS, Row, Run
@@ -64,31 +63,71 @@ class Size:
     half_requests: int
 
 
-#: The fields of `Size`, of a smoke test, a quick run and a full one.
-_AMOUNTS: dict[str, tuple[Any, Any, Any]] = {
-    "runs": (1, 3, 3),
-    "repeats": (0, 2, 3),
-    "repeat_seconds": (0, 20, 900),
-    "warm_seconds": (0.2, 5, 20),
-    "slow_warm_seconds": (0.2, 40, 40),
-    "slow_warm_records": (1_000, 150_000, 0),
-    "records": (8_000, 50_000, 500_000),
-    "default_consumer": (True, False, True),
-    "transaction_seconds": (0.5, 1, 6),
-    "abort_transactions": (40, 300, 3_000),
-    "committed_transactions": (4, 60, 1_000),
-    "transactions_at_most": (100, 1_000, 12_000),
-    "aborted_shares": ((0, 50), (0, 90), (0, 10, 25, 50, 75, 90, 95, 99)),
-    "tail_records": (1_000, 10_000, 100_000),
-    "tiny_records": (2_000, 10_000, 60_000),
-    "tiny_requests": (500, 3_000, 50_000),
-    "latency_seconds": (0.5, 1.5, 10),
-    "idle_connections": (200, 1_000, 10_000),
-    "half_requests": (10, 50, 500),
-}
-SMOKE, QUICK, FULL = (
-    Size(name=name, **{field: amounts[place] for field, amounts in _AMOUNTS.items()})
-    for place, name in enumerate(("smoke", "quick", "full"))
+SMOKE = Size(
+    name="smoke",
+    runs=1,
+    repeats=0,
+    repeat_seconds=0,
+    warm_seconds=0.2,
+    slow_warm_seconds=0.2,
+    slow_warm_records=1_000,
+    records=8_000,
+    default_consumer=True,
+    transaction_seconds=0.5,
+    abort_transactions=40,
+    committed_transactions=4,
+    transactions_at_most=100,
+    aborted_shares=(0, 50),
+    tail_records=1_000,
+    tiny_records=2_000,
+    tiny_requests=500,
+    latency_seconds=0.5,
+    idle_connections=200,
+    half_requests=10,
+)
+QUICK = Size(
+    name="quick",
+    runs=3,
+    repeats=2,
+    repeat_seconds=20,
+    warm_seconds=5,
+    slow_warm_seconds=40,
+    slow_warm_records=150_000,
+    records=50_000,
+    default_consumer=False,
+    transaction_seconds=1,
+    abort_transactions=300,
+    committed_transactions=60,
+    transactions_at_most=1_000,
+    aborted_shares=(0, 90),
+    tail_records=10_000,
+    tiny_records=10_000,
+    tiny_requests=3_000,
+    latency_seconds=1.5,
+    idle_connections=1_000,
+    half_requests=50,
+)
+FULL = Size(
+    name="full",
+    runs=3,
+    repeats=3,
+    repeat_seconds=900,
+    warm_seconds=20,
+    slow_warm_seconds=40,
+    slow_warm_records=0,
+    records=500_000,
+    default_consumer=True,
+    transaction_seconds=6,
+    abort_transactions=3_000,
+    committed_transactions=1_000,
+    transactions_at_most=12_000,
+    aborted_shares=(0, 10, 25, 50, 75, 90, 95, 99),
+    tail_records=100_000,
+    tiny_records=60_000,
+    tiny_requests=50_000,
+    latency_seconds=10,
+    idle_connections=10_000,
+    half_requests=500,
 )
 
 
@@ -144,9 +183,11 @@ class Bench:
     def topic_each(self, name: str) -> Iterator[dict[str, str]]:
         """A new topic on each target, by the target's label. The topics are dropped after the block."""
         topics = {each.label: self.topics(each).create(name) for each in self.targets}
-        yield topics
-        for each in self.targets:
-            self.topics(each).drop(topics[each.label])
+        try:
+            yield topics
+        finally:
+            for each in self.targets:
+                self.topics(each).drop(topics[each.label])
 
     def rounds(
         self,

@@ -60,7 +60,7 @@ SCALE_PICTURE = ROOT / "docs" / "scale.svg"
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, exit_on_signal)
     arguments = _arguments()
     out = arguments.out
     before = Results.load(KEPT if arguments.size == FULL.name else out)
@@ -113,10 +113,10 @@ def _run(arguments: argparse.Namespace, results: Results, out: Path) -> Results:
 
 def _measure(name: str, bench: Bench, results: Results) -> None:
     section = SECTIONS[name]
-    take(name, section.run(bench.among(section.targets)), results)
+    collect(name, section.run(bench.among(section.targets)), results)
 
 
-def take(name: str, rows: Iterator[Row], results: Results) -> None:
+def collect(name: str, rows: Iterator[Row], results: Results) -> None:
     """Measures one section and prints its table. If it fails, the failure is recorded and the others continue."""
     results.sections.pop(name, None)
     try:
@@ -135,7 +135,7 @@ def now() -> str:
     return time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
 
 
-def end(number: int, frame: object) -> None:
+def exit_on_signal(number: int, frame: object) -> None:
     """Ends the run like Ctrl-C: the servers are ended and their data is deleted."""
     raise SystemExit(128 + number)
 

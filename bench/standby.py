@@ -7,7 +7,6 @@ and with the kill. The lease of `LEASE_SECONDS` is part of a takeover.
 """
 
 import asyncio
-import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import BenchError
+from bench.counted_s3 import use_credentials
 from bench.figures import Better, Figure, Row, Run
 from bench.journal_targets import POSTGRESQL, postgresql
 from bench.lacuna import CONTROL_READY
@@ -32,7 +32,7 @@ from lacuna.controlplane.shared_service import ask_status
 from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus
 from lacuna.logstore.objects import bucket_url
 from lacuna.operating.journals import SharedJournalOptions, journal_source, journal_target
-from lacuna.operating.moto import CREDENTIALS, MotoServer
+from lacuna.operating.moto import MotoServer
 from lacuna.operating.stores import open_checked
 
 BUCKET: Final = "bucket"
@@ -69,7 +69,7 @@ class Place:
 
 def standby(bench: Bench) -> Iterator[Row]:
     """Yields two rows for each place: after a snapshot, and after that with later records."""
-    os.environ.update(CREDENTIALS)
+    use_credentials()
     extents = AMOUNTS[bench.size.name]
     later = LATER * extents // AMOUNTS["full"]
     with ExitStack() as stack:

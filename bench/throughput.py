@@ -29,15 +29,15 @@ def throughput(bench: Bench) -> Iterator[Row]:
     consumers: dict[str, dict[str, object]] = {READ_TUNED: TUNED}
     if bench.size.default_consumer:
         consumers = {READ: {}, **consumers}
-    yield from _of(bench, CODECS, consumers, "")
+    yield from _rows(bench, CODECS, consumers, "")
 
 
 def tls(bench: Bench) -> Iterator[Row]:
     """Yields rows for producing and for reading with the tuned consumer, on servers with and without TLS."""
-    yield from _of(bench, CODECS[:1], {READ_TUNED: TUNED}, ", with and without TLS")
+    yield from _rows(bench, CODECS[:1], {READ_TUNED: TUNED}, ", with and without TLS")
 
 
-def _of(
+def _rows(
     bench: Bench,
     codecs: Sequence[str],
     consumers: Mapping[str, Mapping[str, object]],

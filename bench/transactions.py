@@ -27,10 +27,10 @@ def work_of(producers: int) -> str:
 def transactions(bench: Bench) -> Iterator[Row]:
     """Yields a row per number of producers and target."""
     for producers in PRODUCERS:
-        yield from _of(bench, producers)
+        yield from _rows(bench, producers)
 
 
-def _of(bench: Bench, producers: int) -> list[Row]:
+def _rows(bench: Bench, producers: int) -> list[Row]:
     with bench.topic_each(f"transactions-{producers}") as topics:
 
         def run(target: Target, measured: Measured) -> None:

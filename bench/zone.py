@@ -9,7 +9,6 @@ the zone run, with cold caches, and ten consumers read everything at the same ti
 - The first work again, with an agent that is killed once a hundredth has been read.
 """
 
-import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -20,14 +19,13 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from bench import BenchError
 from bench.clients import POOL, POOL_SIZE, Deliveries, Threads, flush, ready_producer
-from bench.counted_s3 import GET, CountedS3
+from bench.counted_s3 import GET, CountedS3, use_credentials
 from bench.fetches import Fetcher
 from bench.figures import Better, Figure, Row, Run
 from bench.lacuna import READY, LacunaGrpc
 from bench.processes import Process
 from bench.rounds import Bench
 from bench.target import PARTITIONS, TIMEOUT_SECONDS, Topics
-from lacuna.operating.moto import CREDENTIALS
 
 GETS = Figure("GETs/GiB of the topic", Better.LESS)
 SECONDS = Figure("s until all have read all", Better.LESS)
@@ -106,7 +104,7 @@ class Reading:
 def zone(bench: Bench) -> Iterator[Row]:
     """Yields a row for each work and number of agents, with reads alone and together."""
     amount = AMOUNTS[bench.size.name]
-    os.environ.update(CREDENTIALS)
+    use_credentials()
     for agents in amount.agents:
         for how, sharing in SHARING.items():
             plural = "s" if agents > 1 else ""

@@ -1,16 +1,40 @@
-"""Builds messages of lacuna.wire by API key from the fields of one version."""
+"""Every message of lacuna.wire, and values of them from the fields of one version."""
 
 from __future__ import annotations
 
+import pkgutil
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from typing import Any
 
+from lacuna.wire import messages as package
+from lacuna.wire import peers
 from lacuna.wire.layout import Message, Struct
-from tests.wire.samples import MESSAGES, versions_of
 
+
+def _found() -> dict[str, Message[Any]]:
+    generated = (
+        import_module(f"{package.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(package.__path__)
+    )
+    modules = (*generated, peers)
+    return {
+        name: value
+        for module in modules
+        for name, value in vars(module).items()
+        if isinstance(value, Message)
+    }
+
+
+MESSAGES = _found()
 REQUESTS = {each.api_key: each for name, each in MESSAGES.items() if name.endswith("_REQUEST")}
 RESPONSES = {each.api_key: each for name, each in MESSAGES.items() if name.endswith("_RESPONSE")}
+
+
+def versions_of(message: Message[Any]) -> range:
+    """Return all versions."""
+    return range(message.versions[0], message.versions[1] + 1)
 
 
 def versions(api_key: int) -> range:

@@ -26,7 +26,7 @@ from bench.pipeline.spark import jars, open_spark, versions
 from bench.pipeline.streaming import P50, WORK, streaming
 from bench.results import Results
 from bench.rounds import Bench
-from bench.run import end, now, print_facts, take
+from bench.run import collect, exit_on_signal, now, print_facts
 from bench.sections import KAFKA, LACUNA
 from bench.target import Target
 from lacuna.pipeline.errors import PipelineError
@@ -55,7 +55,7 @@ SECTIONS: dict[str, tuple[Section, tuple[str, ...]]] = {
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, exit_on_signal)
     arguments = _arguments()
     results = Results(arguments.size)
     results.facts = {"started": now(), "measured": {}, "failures": {}}
@@ -73,7 +73,7 @@ def main() -> None:
             with open_spark(compares=compares, with_kafka=with_kafka) as spark:
                 for name in names:
                     wanted = bench.among(SECTIONS[name][1])
-                    take(name, _rows(name, PipelineBench(wanted, spark, size)), results)
+                    collect(name, _rows(name, PipelineBench(wanted, spark, size)), results)
                     results.save(arguments.out)
     results.facts["seconds"] = round(time.monotonic() - started)
     results.save(arguments.out)
@@ -105,7 +105,7 @@ def start(stack: ExitStack, labels: list[str]) -> Iterator[Target]:
                 jars()
             yield stack.enter_context(Kafka() if label == KAFKA else Lacuna())
         except KafkaMissing as error:
-            print(f"{label} is left out, so there are no ratios to it: {error}", flush=True)
+            print(f"{label} is left out: {error}", flush=True)
 
 
 def _compares(section: str) -> bool:

@@ -1,7 +1,6 @@
 """The amount of work in the sections of bench/pipeline."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from bench import rounds
 from bench.pipeline.spark import Spark
@@ -28,25 +27,37 @@ class Size:
     settles: bool
 
 
-_ROUNDS = {
-    "smoke": rounds.SMOKE,
-    "quick": replace(rounds.QUICK, runs=1, repeats=0, repeat_seconds=0),
-    "full": replace(rounds.FULL, repeats=2, repeat_seconds=600),
-}
-#: The other fields of `Size`, of a smoke test, a quick run and a full one.
-_AMOUNTS: dict[str, tuple[Any, Any, Any]] = {
-    "records": (4_000, 60_000, 1_000_000),
-    "warm_up_reads": (0, 2, 2),
-    "transactions": ({50: 40}, {50: 400, 90: 800}, {50: 10_000, 90: 20_000}),
-    "compacted_transactions": (40, 300, 5_000),
-    "stream_warm_seconds": (0.5, 4, 8),
-    "stream_seconds": (1.5, 6, 20),
-    "settles": (False, False, True),
-}
-SIZES = {
-    name: Size(rounds=size, **{field: amounts[place] for field, amounts in _AMOUNTS.items()})
-    for place, (name, size) in enumerate(_ROUNDS.items())
-}
+FULL = Size(
+    rounds=replace(rounds.FULL, repeats=2, repeat_seconds=600),
+    records=1_000_000,
+    warm_up_reads=2,
+    transactions={50: 10_000, 90: 20_000},
+    compacted_transactions=5_000,
+    stream_warm_seconds=8,
+    stream_seconds=20,
+    settles=True,
+)
+QUICK = Size(
+    rounds=replace(rounds.QUICK, runs=1, repeats=0, repeat_seconds=0),
+    records=60_000,
+    warm_up_reads=2,
+    transactions={50: 400, 90: 800},
+    compacted_transactions=300,
+    stream_warm_seconds=4,
+    stream_seconds=6,
+    settles=False,
+)
+SMOKE = Size(
+    rounds=rounds.SMOKE,
+    records=4_000,
+    warm_up_reads=0,
+    transactions={50: 40},
+    compacted_transactions=40,
+    stream_warm_seconds=0.5,
+    stream_seconds=1.5,
+    settles=False,
+)
+SIZES = {"full": FULL, "quick": QUICK, "smoke": SMOKE}
 
 
 @dataclass(frozen=True, slots=True)

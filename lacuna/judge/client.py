@@ -92,7 +92,7 @@ class Api(Generic[Q, R]):
     version: int
 
 
-#: In the highest version with names of topics.
+#: The highest versions that name topics.
 _METADATA: Final = Api(wire.METADATA_REQUEST, wire.METADATA_RESPONSE, 12)
 _COORDINATOR: Final = Api(FIND_COORDINATOR_REQUEST, FIND_COORDINATOR_RESPONSE, 4)
 

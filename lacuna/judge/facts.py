@@ -45,7 +45,7 @@ class Anomaly:
 
 
 def about(kind: str, subject: str, why: str, operations: Sequence[int], *others: str) -> Anomaly:
-    """Return an anomaly that its subject and `others` show."""
+    """Return an anomaly whose focus is its subject and `others`."""
     focus = frozenset((subject, *others))
     return Anomaly(kind, subject, why, tuple(dict.fromkeys(operations)), focus)
 

@@ -132,7 +132,7 @@ class Producer:
     async def _coordinated(
         self, api: Api[Q, R], request: Q, key: str | None, kind: int = TRANSACTION
     ) -> R:
-        """Ask the coordinator of a key; any node if there is none. Raises Refused, Vague and Lost."""
+        """Ask the coordinator of a key, or any node if `key` is None. Raises Refused, Vague and Lost."""
 
         async def attempt() -> R:
             node = -1 if key is None else await self._client.coordinator(kind, key)

@@ -13,7 +13,9 @@ from bench.figures import KILO_RECORDS, OTHERS, P50, STORE_BYTES, THROUGHPUT, WI
 from bench.goals import Goal, Verdict
 from bench.report import BEGIN, END, in_columns, in_markdown, page_part, remarks, rewrite, table
 from bench.results import Results
-from bench.run import take
+from bench.rounds import SMOKE, Bench
+from bench.run import _measure as measure_section
+from bench.sections import SECTIONS, Section
 
 ROWS = [
     Row("read", "kafka", [{THROUGHPUT: 100.0, OTHERS: 1.0}]),
@@ -99,16 +101,17 @@ def test_the_page_of_the_docs_has_the_markers() -> None:
     [BenchError("lost"), ConnectionResetError(), TimeoutError("late"), BrokenBarrierError()],
 )
 def test_a_section_that_fails_leaves_the_others_theirs(
-    error: Exception,
+    error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A broken connection is a failure like any other, and a run of hours continues after it."""
 
-    def fails() -> Iterator[Row]:
+    def fails(_: Bench) -> Iterator[Row]:
         yield Row("work", "lacuna", [{P50: 1.0}])
         raise error
 
+    monkeypatch.setitem(SECTIONS, "tail", Section(fails))
     results = Results("smoke", {"failures": {}, "measured": {}})
-    take("tail", fails(), results)
+    measure_section("tail", Bench((), SMOKE), results)
     assert results.facts["failures"] == {"tail": str(error) or type(error).__name__}
     assert [row.work for row in results.sections["tail"]] == ["work"]
 

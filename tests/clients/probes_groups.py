@@ -64,11 +64,11 @@ class Member:
     def sync_error(self, **over: Any) -> str:
         return error_of(self.sync(**over))
 
-    def join_alone(self) -> None:
+    def join_alone(self, **over: Any) -> None:
         """Join and sync, so that the group is stable with this one member."""
         if self.instance is None:
-            assert self.join_error() == "MEMBER_ID_REQUIRED"
-        assert self.join_error() == "NONE"
+            assert self.join_error(**over) == "MEMBER_ID_REQUIRED"
+        assert self.join_error(**over) == "NONE"
         answer = self.sync([{"member_id": self.id, "assignment": b"mine"}])
         assert answer["error_code"] == 0, answer
         assert answer["assignment"] == b"mine", answer

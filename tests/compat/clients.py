@@ -21,14 +21,31 @@ _SECONDS = 600
 _KINDS = ("client", "tool", "framework")
 _CLIENT_KEYS = frozenset(
     {
-        *("folder", "name", "language", "kind", "needs", "versions", "notes", "advice", "also"),
+        "folder",
+        "name",
+        "language",
+        "kind",
+        "needs",
+        "versions",
+        "notes",
+        "advice",
+        "also",
         "by_hand",
     }
 )
 _VERSION_KEYS = frozenset(
     {
-        *("version", "kafka", "quick", "secured", "build", "run", "not_run", "codecs", "seconds"),
-        *("notes", "advice"),
+        "version",
+        "kafka",
+        "quick",
+        "secured",
+        "build",
+        "run",
+        "not_run",
+        "codecs",
+        "seconds",
+        "notes",
+        "advice",
     }
 )
 

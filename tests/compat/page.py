@@ -32,8 +32,9 @@ _WHAT = {
     "scram": "`eos` over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
     "oauthbearer": "`eos` over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
 }
+_, _PROSE = Path(__file__).with_name("page.md").read_text().split(" -->\n\n", 1)
 #: What stands before the tables, and what stands after them.
-_HEAD, _BEHAVIOUR = Path(__file__).with_name("page.md").read_text().split("<!-- tables -->\n\n")
+_HEAD, _BEHAVIOUR = _PROSE.split("<!-- tables -->\n\n")
 
 
 def page(made: dict[str, Any]) -> str:

@@ -56,15 +56,20 @@ LONG_SECONDS: Final = 5.0
 
 
 @contextmanager
-def deployment(kind: str, folder: Path, *options: str) -> Iterator[Deployment]:
-    """Start two control planes with these options on a journal of a kind, and two agents."""
+def deployment(kind: str, folder: Path, *options: str, database: str = "") -> Iterator[Deployment]:
+    """Start two control planes with these options on a journal of a kind, and two agents.
+
+    A journal in PostgreSQL is in the database of this URL, or in that of a new server.
+    """
     with ExitStack() as stack:
         if kind == "postgresql":
-            server = PostgresqlServer(binaries() or "")
-            stack.callback(server.stop)
-            server.start()
+            if not database:
+                server = PostgresqlServer(binaries() or "")
+                stack.callback(server.stop)
+                server.start()
+                database = server.make_database("takeovers")
             store = f"file://{folder / 'objects'}"
-            journal = [f"--journal={server.make_database('takeovers')}"]
+            journal = [f"--journal={database}"]
         else:
             moto = stack.enter_context(MotoServer())
             stack.enter_context(mock.patch.dict(os.environ, CREDENTIALS))

@@ -101,8 +101,8 @@ def test_s26_members_stay_in_their_groups(stage: Stage) -> None:
     one = stage.agents[0].target()
     topic = one.topic()
     member, consumer = ClassicMember(one, "classic"), Member(one, "consumer", [topic])
-    member.join_alone()
-    consumer.beat()
+    member.join_alone(session_timeout_ms=10_000)
+    assert consumer.beat()[0] == consumer.epoch > 0
     stage.control.kill(back_after=60)
     for _ in range(10):
         began = stage.loop.time()
@@ -134,7 +134,7 @@ def test_s3_an_agent_that_alone_is_cut_off_sends_its_clients_to_the_others(stage
     one, two = stage.targets()
     topic = one.topic(partitions=8)
     member = ClassicMember(one, "classic")
-    member.join_alone()
+    member.join_alone(session_timeout_ms=10_000)
     assert one.verdict(topic, batch([b"a"])) == "NONE"
     assert fetched(one, topic, 0) == 1
     assert leaders(one, topic) == {"agent-1", "agent-2"}

@@ -138,9 +138,9 @@ def test_offsets_are_looked_for_until_it_is_back(cluster: Deployment) -> None:
 @pytest.fixture(params=["postgresql", "bucket"])
 def planes(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Deployment]:
     """Two control planes on one journal, and two agents."""
-    if request.param == "postgresql" and binaries() is None:
-        pytest.skip("needs a PostgreSQL server")
-    with deployment(request.param, tmp_path) as made:
+    is_bucket = request.param == "bucket"
+    database = "" if is_bucket else request.getfixturevalue("database")
+    with deployment(request.param, tmp_path, database=database) as made:
         yield made
 
 

@@ -34,8 +34,19 @@ TXN_OFFSET_COMMIT: Final = API_KEYS["txn_offset_commit"]
 SHARE_FETCH: Final = API_KEYS["share_fetch"]
 SHARE_ACKNOWLEDGE: Final = API_KEYS["share_acknowledge"]
 #: The APIs whose messages are read. Others are passed on as they are.
-_CHANGED: Final = {METADATA, FIND_COORDINATOR, FETCH, PRODUCE, LIST_OFFSETS, INIT_PRODUCER_ID}
-_CHANGED.update({END_TXN, OFFSET_FETCH, TXN_OFFSET_COMMIT, SHARE_FETCH, SHARE_ACKNOWLEDGE})
+_CHANGED: Final = {
+    METADATA,
+    FIND_COORDINATOR,
+    FETCH,
+    PRODUCE,
+    LIST_OFFSETS,
+    INIT_PRODUCER_ID,
+    END_TXN,
+    OFFSET_FETCH,
+    TXN_OFFSET_COMMIT,
+    SHARE_FETCH,
+    SHARE_ACKNOWLEDGE,
+}
 
 
 class Answer(Exception):

@@ -250,8 +250,8 @@ def _hot_bytes_from_memory() -> AbstractContextManager[Any]:
     return mock.patch.multiple(HotBytes, _keep=kept, _read=remembered)
 
 
-def _hot_moved_again() -> AbstractContextManager[Any]:
-    """A swap is accepted, whatever has replaced its extents since the plan."""
+def no_plan_digest() -> AbstractContextManager[Any]:
+    """A swap replaces the current extents instead of the planned ones."""
     return patch(swapping, "_is_as_planned", lambda *_: True)
 
 
@@ -260,5 +260,5 @@ HOT_SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "hot bytes in the append": _late_hot_bytes,
     "hot bytes kept until moved": _dropped_at_once,
     "journal of a hot read": _hot_bytes_from_memory,
-    "hot extents moved once": _hot_moved_again,
+    "hot extents moved once": no_plan_digest,
 }

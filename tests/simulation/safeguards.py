@@ -83,7 +83,7 @@ from lacuna.logstore.objects.store import ObjectStoreError
 from lacuna.logstore.records.pieces import walk_pieces
 from tests.forms import interpreted
 from tests.simulation import world
-from tests.simulation.hot import HOT_SAFEGUARDS
+from tests.simulation.hot import HOT_SAFEGUARDS, no_plan_digest
 from tests.simulation.journal import SimulatedJournal
 from tests.simulation.leader_safeguards import LEADER_SAFEGUARDS
 from tests.simulation.store import SimulatedStore
@@ -264,11 +264,6 @@ def _commit_without_put() -> AbstractContextManager[Any]:
             return
 
     return patch(SimulatedStore, "put", hopeful)
-
-
-def _no_plan_digest() -> AbstractContextManager[Any]:
-    """A swap replaces the current extents instead of the planned ones."""
-    return patch(swapping, "_is_as_planned", lambda *_: True)
 
 
 def _no_retry_answer() -> AbstractContextManager[Any]:
@@ -507,7 +502,7 @@ SAFEGUARDS: Final[Mapping[str, Remove]] = {
     "sequence check": _no_sequence_check,
     "epoch check": _no_epoch_check,
     "version check of views": _blind_views,
-    "plan digest of swaps": _no_plan_digest,
+    "plan digest of swaps": no_plan_digest,
     "sync of the store": lambda: patch(SimulatedStore, "is_synced", False),
     "sync of the journal": lambda: patch(SimulatedJournal, "is_synced", False),
     "retry answer of EndTxn": _no_retry_answer,

@@ -12,7 +12,7 @@ from lacuna.wire import layout
 from lacuna.wire.errors import MalformedMessage
 from lacuna.wire.layout import Message
 from tests.forms import FORMS, compiled, interpreted
-from tests.wire.samples import MESSAGES, versions_of
+from tests.messages import MESSAGES, versions_of
 
 
 @pytest.fixture(scope="session", params=FORMS)

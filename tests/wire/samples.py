@@ -1,38 +1,20 @@
-"""Every message of lacuna.wire, and arbitrary values of each."""
+"""Arbitrary values of each message of lacuna.wire."""
 
 from __future__ import annotations
 
 import dataclasses
-import pkgutil
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 from hypothesis import strategies as st
 
 from lacuna.wire import kernel, peers
-from lacuna.wire import messages as package
-from lacuna.wire.layout import Field, Message, Struct
-
-
-def _found() -> dict[str, Message[Any]]:
-    generated = (
-        import_module(f"{package.__name__}.{each.name}")
-        for each in pkgutil.iter_modules(package.__path__)
-    )
-    modules = (*generated, peers)
-    return {
-        name: value
-        for module in modules
-        for name, value in vars(module).items()
-        if isinstance(value, Message)
-    }
-
+from lacuna.wire.layout import Field, Struct
+from tests.messages import MESSAGES
 
 OfKind = Callable[[int], st.SearchStrategy[Any]]
-MESSAGES = _found()
 #: Those that Kafka has.
 KAFKAS = {name: each for name, each in MESSAGES.items() if each.api_key not in peers.OWN_KEYS}
 #: Of the kinds that are integers: how many bits, and whether they have a sign.
@@ -44,11 +26,6 @@ BITS = {
     kernel.UINT32: (32, False),
     kernel.INT64: (64, True),
 }
-
-
-def versions_of(message: Message[Any]) -> range:
-    """Return all versions."""
-    return range(message.versions[0], message.versions[1] + 1)
 
 
 def bounds(kind: int) -> tuple[int, int]:

@@ -28,7 +28,8 @@ from lacuna.wire.messages.produce import PartitionProduceData, ProduceRequest, T
 from lacuna.wire.messages.topics import MetadataRequest, MetadataResponse, MetadataResponseTopic
 from lacuna.wire.messages.transactions import END_TXN_REQUEST, EndTxnRequest, EndTxnResponse
 from tests.golden import messages as golden
-from tests.wire.samples import KAFKAS, MESSAGES, in_kafkas_json, of_struct, versions_of
+from tests.messages import MESSAGES, versions_of
+from tests.wire.samples import KAFKAS, in_kafkas_json, of_struct
 
 Messages = dict[str, Message[Any]]
 few = settings(max_examples=2, deadline=None, suppress_health_check=list(HealthCheck))
