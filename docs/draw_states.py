@@ -82,7 +82,7 @@ def page() -> str:
         f"{transactions}\n\n## A classic consumer group\n\n{groups}\n\n"
         "## A client's connection\n\nAn event without an arrow cannot happen in that state, and raises an error "
         f"(`agent/connection_states.py`).\n\n{life}\n\n{actions(LIFE)}\n\n"
-        f"The second table says when the agent reads from the connection:\n\n{reading}\n\n{actions(READING)}\n"
+        f"A second state machine decides when the agent reads from the connection:\n\n{reading}\n\n{actions(READING)}\n"
     )
 
 
