@@ -22,15 +22,15 @@ _MARKS = {
 _WHAT = {
     "produce": "produces with each of its codecs, idempotent if it can, and reads the records back",
     "transactions": "commits and aborts transactions; read_committed returns only the committed ones",
-    "holes": "reads partitions whose start, middle, end or whole was aborted, with read_committed; its "
+    "holes": "reads partitions that were aborted at the start, in the middle, at the end or entirely, with read_committed; its "
     "position reaches the end offset, so lag is 0",
     "holes_inside": "starts in the middle of such partitions, including inside holes",
     "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
     "group": "two members share a topic's partitions; one leaves, and the other gets all of them",
-    "eos": "consumes, transforms and produces in transactions that include the offsets; one is aborted and repeated",
+    "eos": "consumes, transforms and produces in transactions that include the offsets; one transaction is aborted and repeated",
     "legacy": "uses message sets (magic 0 and 1), as clients before 0.11 do",
     "scram": "`eos` over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
-    "oauthbearer": "`eos` over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
+    "oauthbearer": "`eos` over TLS, with a token from an identity provider (SASL_SSL, OAUTHBEARER)",
 }
 _, _PROSE = Path(__file__).with_name("page.md").read_text().split(" -->\n\n", 1)
 #: What stands before the tables, and what stands after them.
