@@ -22,15 +22,16 @@ _MARKS = {
 _WHAT = {
     "produce": "produces with each of its codecs, idempotent if it can, and reads the records back",
     "transactions": "commits and aborts transactions; read_committed returns only the committed ones",
-    "holes": "reads partitions whose start, middle, end or whole was aborted, with read_committed; its "
-    "position reaches the end offset, so lag is 0",
+    "holes": "reads partitions that were aborted at the start, in the middle, at the end or entirely, with "
+    "read_committed; its position reaches the end offset, so lag is 0",
     "holes_inside": "starts in the middle of such partitions, including inside holes",
     "commit": "commits offsets, closes, and continues from them; lag is 0 after an aborted tail",
     "group": "two members share a topic's partitions; one leaves, and the other gets all of them",
-    "eos": "consumes, transforms and produces in transactions that include the offsets; one is aborted and repeated",
+    "eos": "consumes, transforms and produces in transactions that include the offsets; one transaction is "
+    "aborted and repeated",
     "legacy": "uses message sets (magic 0 and 1), as clients before 0.11 do",
     "scram": "`eos` over TLS, with a password (SASL_SSL, SCRAM-SHA-512)",
-    "oauthbearer": "`eos` over TLS, with a token of an identity provider (SASL_SSL, OAUTHBEARER)",
+    "oauthbearer": "`eos` over TLS, with a token from an identity provider (SASL_SSL, OAUTHBEARER)",
 }
 _, _PROSE = Path(__file__).with_name("page.md").read_text().split(" -->\n\n", 1)
 #: What stands before the tables, and what stands after them.
@@ -56,7 +57,7 @@ def page(made: dict[str, Any]) -> str:
 
 def _made(made: dict[str, str]) -> str:
     return (
-        f"Last run: {made['on']}, Lacuna {made['lacuna']} ({made['cluster']}) beside Apache Kafka "
+        f"Last run: {made['on']}, Lacuna {made['lacuna']} ({made['cluster']}), compared with Apache Kafka "
         f"{made['kafka']} (one node).\n"
     )
 
@@ -67,7 +68,7 @@ def _legend() -> str:
         "| scenario | the client |\n|---|---|\n"
         + rows
         + "\n✓ the same as on Kafka. **as Kafka**: fails, as it does on Kafka. – the client lacks this"
-        " feature. **✗** a different outcome than on Kafka. Small numbers refer to the notes below. "
+        " feature. **✗** an outcome that differs from Kafka's. Small numbers refer to the notes below. "
         "A ✓ with a note is correct on Lacuna but not on Kafka. Empty cells were not run.\n"
     )
 
@@ -77,7 +78,13 @@ def _ran(clients: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 def _matrix(clients: list[dict[str, Any]], notes: list[str]) -> str:
-    head = ["client", "version", "language", *(f"`{name}`" for name in _COLUMNS), "beside Kafka"]
+    head = [
+        "client",
+        "version",
+        "language",
+        *(f"`{name}`" for name in _COLUMNS),
+        "compared with Kafka",
+    ]
     lines = [_line(head), _line(["---"] * len(head))]
     for one in clients:
         cells = [_cell(one["cells"].get(name), notes) for name in _COLUMNS]
@@ -87,7 +94,7 @@ def _matrix(clients: list[dict[str, Any]], notes: list[str]) -> str:
 
 
 def _others(clients: list[dict[str, Any]], notes: list[str]) -> str:
-    lines = [_line(["what", "version", "beside Kafka", "scenarios"]), _line(["---"] * 4)]
+    lines = [_line(["what", "version", "compared with Kafka", "scenarios"]), _line(["---"] * 4)]
     for one in clients:
         said = ", ".join(f"{name} {_cell(cell, notes)}" for name, cell in one["cells"].items())
         name = one["name"] + _note(one.get("notes", ""), notes)

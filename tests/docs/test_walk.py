@@ -53,7 +53,7 @@ def test_readme_and_then_first_steps(cluster: Cluster, capsys: pytest.CaptureFix
     write, read = blocks("docs/start.md", "python")
     run(write, cluster)
     text = (ROOT / "docs/start.md").read_text(encoding="utf-8")
-    shown = re.search(r"^It prints\n\n((?:    .*\n)+)", text, re.MULTILINE)
+    shown = re.search(r"^The program prints:\n\n((?:    .*\n)+)", text, re.MULTILINE)
     assert shown is not None
     assert run(read, cluster).splitlines() == [line.strip() for line in shown[1].splitlines()]
 
