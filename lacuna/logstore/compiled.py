@@ -1,5 +1,5 @@
-"""Checks whether the compiled modules are compiled. Without a C compiler, the same sources run as Python, and are much
-slower.
+"""Checks whether the kernel's modules are compiled. Without a C compiler, the same sources run as Python, much more
+slowly.
 """
 
 from collections.abc import Sequence
