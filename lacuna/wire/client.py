@@ -1,4 +1,4 @@
-"""The client's side of a connection, without I/O: frames, the answers to them, and authentication by SASL.
+"""The client's side of a connection, without I/O: builds frames, parses the answers, and authenticates with SASL.
 
 A frame is a size (int32) and that many bytes: a header and a message. A connection carries one request at a time.
 """
@@ -36,7 +36,9 @@ class NoAnswerError(Exception):
 
 
 class SizeError(NoAnswerError):
-    """The size of the answer is impossible, or larger than allowed. Servers of other protocols usually cause this."""
+    """The size of the answer is impossible or larger than allowed. The usual cause is a server that speaks another
+    protocol.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__(f"its answer claims {size} bytes, which is not possible")
@@ -44,7 +46,7 @@ class SizeError(NoAnswerError):
 
 
 class MechanismNotEnabledError(SaslError):
-    """The server does not support the mechanism. `enabled` are its mechanisms."""
+    """The server does not support the mechanism. `enabled` lists the mechanisms that it supports."""
 
     def __init__(self, enabled: Sequence[str]) -> None:
         super().__init__("the server does not support the SASL mechanism")
@@ -60,7 +62,7 @@ class CredentialsRefusedError(SaslError):
 
 
 class ClientFrames:
-    """Frames the requests of one connection, and splits the received bytes into answers."""
+    """Frames the requests on one connection, and splits the received bytes into answers."""
 
     def __init__(self, client_id: bytes) -> None:
         self._client_id = client_id
@@ -89,9 +91,9 @@ class ClientFrames:
         return _SIZE.pack(len(payload)) + payload
 
     def take(self, part: Buffer) -> memoryview | None:
-        """Take the next `missing` bytes. Return the message of an answer once it is complete. Raises NoAnswerError.
+        """Take the next `missing` bytes. Return the message in an answer once it is complete. Raises NoAnswerError.
 
-        The message is a read-only view of the part.
+        The message is a read-only view of `part`.
         """
         self.awaits_size = not self.awaits_size
         if not self.awaits_size:
@@ -107,7 +109,7 @@ class ClientFrames:
 
 
 class Ask(Protocol):
-    """Send a request in a version of the message `form`. Return the response, a message `answer`."""
+    """Send a request in a version of the message `form`. Return the response, decoded as the message `answer`."""
 
     async def __call__(
         self, form: Message[Q], answer: Message[R], version: int, request: Q, /
@@ -115,7 +117,7 @@ class Ask(Protocol):
 
 
 async def authenticate(ask: Ask, credentials: Credentials) -> None:
-    """Exchange SASL's tokens on a new connection (KIP-152).
+    """Authenticate a new connection by exchanging SASL tokens (KIP-152).
 
     Raises SaslError and its subclasses, and the errors of `ask`.
     """

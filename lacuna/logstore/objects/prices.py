@@ -39,7 +39,7 @@ class Prices:
         if not isinstance(given, dict) or not _is_table(given, names):
             raise UserError(
                 f"{path} is not a table of prices: write a JSON object with some of "
-                f"{', '.join(names[1:])} as numbers that are not negative, and source as a string"
+                f"{', '.join(names[1:])} as numbers that are not negative, and optionally source as a string"
             )
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 

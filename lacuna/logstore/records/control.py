@@ -24,7 +24,7 @@ FILLER_PRODUCER_ID: Final = 0
 
 
 class ControlType(IntEnum):
-    """The types of control record that end a transaction. Kafka has others, in logs of its own."""
+    """The types of control record that end a transaction. Kafka has others, which occur only in its own logs."""
 
     ABORT = 0
     COMMIT = 1
@@ -49,7 +49,7 @@ class EndTxnMarker:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record that was read; `marker` is set if it ends a transaction. Otherwise, it must be skipped."""
+    """A control record as read from a batch. `marker` is set if it ends a transaction; if not, skip the record."""
 
     offset: int
     version: int
@@ -58,10 +58,10 @@ class ControlRecord:
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """Return the control record in `record`, which came in a batch with the control bit.
+    """Return the control record in `record`, which is from a batch with the control bit set.
 
     Raises InvalidRecordError if the key is null or shorter than four bytes, a version is negative, or an
-    end-of-transaction marker's value is shorter than six.
+    end-of-transaction marker's value is shorter than six bytes.
     """
     key = record.key
     if key is None or len(key) < _KEY.size:

@@ -13,7 +13,7 @@ The errors are those of Kafka 3.9 for Produce v0 to v2:
 
 The topic's own requirements (max.message.bytes, keys, timestamps) are checked in the batch that the set becomes.
 
-Kafka 3.9 differs as follows. It returns INVALID_RECORD for a set with several wrappers, or with messages beside a
+Kafka 3.9 differs as follows. It returns INVALID_RECORD for a set with several wrappers, or with messages next to a
 wrapper; Lacuna accepts these, as brokers up to 0.10 did. For a set without a whole message, it returns NONE and offset
 -1, and stores nothing. It returns INVALID_RECORD for zstd, and UNKNOWN_SERVER_ERROR for an unreadable wrapper.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def check_message_set(message_set: Buffer, max_bytes: int) -> Codec:
-    """Check a producer's message set for one partition. Return the first wrapper's codec, NONE without a wrapper.
+    """Check a producer's message set for one partition. Return the first wrapper's codec, or NONE without a wrapper.
 
     All wrappers together may decompress to `max_bytes`. Raises a RecordsError whose `kafka_error` is the error to send
     to the producer.

@@ -35,7 +35,7 @@ def write_message_set(
     timestamp_type: TimestampType = TimestampType.CREATE_TIME,
     append_time: int = NO_TIMESTAMP,
 ) -> bytes:
-    """Write `messages` as a set of `magic`: one entry each, or with a codec one wrapper around all.
+    """Write `messages` as a set of `magic`: as one entry each or, with a codec, as one wrapper around all of them.
 
     The wrapper's offset is the last message's. Inside, offsets are absolute in magic 0 and count from the first
     message's in magic 1. The wrapper's timestamp is the largest; with LogAppendTime, it is `append_time`, as is that of
