@@ -42,7 +42,7 @@ from lacuna.judge.producer import FAILURES, Persistence
 
 T = TypeVar("T")
 
-#: A workload records at most so many operations, and ends.
+#: The number of operations at which a workload ends.
 MOST_OPERATIONS: Final = 300_000
 ANSWER_BYTES: Final = 16 << 10
 
@@ -81,7 +81,7 @@ class World:
     random: Random
     now: Callable[[], float]
     now_ms: Callable[[], int]
-    #: How long a request is repeated before its outcome is unknown.
+    #: How long a request is repeated before its outcome counts as unknown, in seconds.
     patience: float
     chances: Chances = USUAL
     has_tv2: bool = False
@@ -362,7 +362,9 @@ class Sharer(Actor):
         return consumer.RELEASED if is_released else consumer.ACCEPTED
 
     async def drop(self) -> None:
-        """Leave the group, to rejoin as a new member. Brokers release what a member holds when its connection ends."""
+        """Leave the group, to rejoin as a new member. When a member's connection ends, brokers release the records that
+        it holds.
+        """
         if self._held:
             start = self.world.now()
             parts = [Settled(self._group, each.place, each.offset, "drop") for each in self._held]

@@ -122,7 +122,7 @@ class Producer:
 
 
 def zigzag(number: int) -> bytes:
-    """Return the varint of a number that is not negative."""
+    """Return the zigzag varint of a number that is not negative."""
     number <<= 1
     out = bytearray()
     while number > 0x7F:
@@ -320,7 +320,7 @@ def error_codes(answer: Any) -> Iterator[int]:
 
 
 class Client:
-    """The connections of one actor, and what it knows of leaders and coordinators."""
+    """The connections of one actor, and what the actor knows about leaders and coordinators."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers

@@ -176,7 +176,7 @@ def _name(facts: Facts, node: int) -> str:
 def _cycle(
     graph: Graph, component: frozenset[int], kinds: frozenset[str], rws: int
 ) -> list[tuple[int, Edge]]:
-    """Return the shortest cycle of edges of `kinds`. It begins with an rw edge if `rws` is not 0."""
+    """Return the shortest cycle that has only edges of `kinds`. It begins with an rw edge if `rws` is not 0."""
     best: list[tuple[int, Edge]] = []
     for start in component:
         for edge in graph[start]:
@@ -214,7 +214,7 @@ def _path(
 
 
 def _components(graph: Graph) -> Iterator[frozenset[int]]:
-    """Yield the strongly connected components, by Tarjan's algorithm without recursion."""
+    """Yield the strongly connected components, using Tarjan's algorithm without recursion."""
     numbers: dict[int, int] = {}
     lows: dict[int, int] = {}
     stack: list[int] = []

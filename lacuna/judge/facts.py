@@ -227,10 +227,10 @@ class Facts:
                     yield index, read
 
     def moment(self, index: int, offset: int) -> Moment:
-        """Return the moment of an operation."""
+        """Return the moment at which an operation saw or set an offset."""
         each = self.history[index]
         return Moment(each.start, each.end, offset, index)
 
     def has_failed(self, index: int) -> bool:
-        """Whether an operation certainly did not happen."""
+        """Whether an operation was certainly aborted or rejected."""
         return self.history[index].outcome == FAIL

@@ -142,7 +142,7 @@ class Producer:
         return await self._settle(attempt)
 
     async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return what `attempt` returns, and note whether the answer to an earlier one was lost."""
+        """Return what `attempt` returns, and note whether the answer to an earlier attempt was lost."""
         persistence = Persistence(self._client, self._seconds)
         try:
             return await persistence.persist(attempt)

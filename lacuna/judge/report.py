@@ -129,7 +129,7 @@ svg { width: 100%; height: auto; } text { font-size: 11px; fill: var(--soft); }
 
 
 def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown], title: str) -> str:
-    """Return the HTML of a verdict."""
+    """Return a verdict as an HTML page."""
     marked = {index for anomaly in anomalies for index in anomaly.operations}
     counts = Counter((each.kind, each.outcome) for each in history)
     rows = "".join(
@@ -205,7 +205,7 @@ def _timelines(history: History, marked: set[int]) -> Iterable[str]:
 
 
 def _timeline(rows: Sequence[tuple[int, Operation]], marked: set[int]) -> str:
-    """Return the SVG of the operations of one place."""
+    """Return the operations on one place as an SVG timeline."""
     if not rows:
         return ""
     rows = sorted(rows, key=lambda row: row[0] not in marked)[:_MOST_BARS]

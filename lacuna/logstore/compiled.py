@@ -12,7 +12,7 @@ from lacuna.logstore.records.build_kernel import SERVING
 
 @cache
 def interpreted(modules: tuple[str, ...] = SERVING) -> Sequence[str]:
-    """Return the modules, by default those of a server, that are not compiled."""
+    """Return which of the modules, by default those of a server, are not compiled."""
     return [each for each in modules if not _is_compiled(each)]
 
 

@@ -38,7 +38,7 @@ def exceptval(*_arguments: object, **_options: object) -> Callable[[T], T]:
 
 
 class _NoGil(nullcontext[None]):
-    """A block, or a decorator, without effect."""
+    """A context manager and decorator without effect."""
 
     def __call__(self, decorated: T) -> T:
         return decorated

@@ -1,6 +1,7 @@
 """The client's side of a connection, without I/O: builds frames, parses the answers, and authenticates with SASL.
 
-A frame is a size (int32) and that many bytes: a header and a message. A connection carries one request at a time.
+A frame is a size (int32), followed by a header and a message that have this size together. A connection carries one
+request at a time.
 """
 
 from collections.abc import Sequence

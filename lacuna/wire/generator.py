@@ -177,7 +177,8 @@ class Versions:
 class Part:
     """One class of a generated module: its name, and its fields as Kafka defines them.
 
-    `structs` maps a field that is a struct, or an array of them, to the name of its class."""
+    `structs` maps each field that is a struct or an array of structs to the name of the struct's class.
+    """
 
     name: str
     fields: Sequence[Definition]
@@ -280,7 +281,7 @@ def of_all_versions(
 
 
 def is_preview(request: Definition) -> bool:
-    """Whether the only version of a request was not released."""
+    """Whether a request has only one version, and that version has not been released."""
     valid = Versions.of(request["validVersions"])
     return valid.first == valid.last and bool(request.get("latestVersionUnstable"))
 
@@ -407,7 +408,7 @@ def annotation(part: Part, each: Definition) -> str:
 
 
 def default(part: Part, each: Definition) -> str:
-    """Return the source of a field's default, its value in versions that lack it."""
+    """Return the source of a field's default, which is the field's value in versions that lack it."""
     kind, given = each["type"], each.get("default", "")
     if given in ("null", None):
         return "None"

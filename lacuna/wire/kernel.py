@@ -5,8 +5,9 @@
 A plan describes the bytes of one struct at one version. It has a code for each field of a named tuple, in order.
 `lacuna.wire.layout` makes plans. Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for
 callers. Every length is compared with the remaining bytes before memory is allocated for it. An array of more than
-LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. Long arrays let
-other threads run from time to time, so a message may be read or written in a thread.
+LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. While the kernel
+reads or writes a long array, it lets other threads run from time to time, so a message may be read or written in a
+thread.
 """
 
 from __future__ import annotations
@@ -321,7 +322,7 @@ def _plan(codec: Codec, version: cython.int) -> Plan:
 
 
 def hasten(make: type, defaults: tuple) -> None:
-    """Let calls of a named tuple's class run in C, if the kernel is compiled; `defaults` has its fields' defaults."""
+    """Let calls to a named tuple's class run in C if the kernel is compiled. `defaults` has the fields' defaults."""
     if cython.compiled:
         make._defaults = defaults
         set_maker(make)  # noqa: F821 - kernel.pxd

@@ -114,7 +114,7 @@ class Field(In):
         return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int, is_flexible: bool) -> int:
-        """Return the kernel's code for the field, at a version that has it."""
+        """Return the kernel's code for the field in a version that has the field."""
         code = kernel.STRUCT if isinstance(self.kind, Struct) else self.kind
         if self.is_array:
             code |= kernel.ARRAY
@@ -196,11 +196,11 @@ class _Read(Protocol[M_co]):
 class Message(Generic[M]):
     """All versions of a request or a response.
 
-    `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes; it raises
-    MalformedMessage. A third argument limits the total number of elements in its arrays. `write(message, version)`
-    returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns the same
-    as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value
-    that does not fit. All three raise KeyError for an unknown version.
+    `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes, or raises
+    MalformedMessage. A third argument limits the total number of elements in the message's arrays. `write(message,
+    version)` returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns
+    the same as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a
+    value that does not fit. All three raise KeyError for an unknown version.
     """
 
     #: The kernel's own methods without a wrapper, because they are called for every request.

@@ -45,13 +45,13 @@ READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE = messages(
 
 
 class AskControlRequest(NamedTuple):
-    """An AgentQuestion of `control.proto`."""
+    """An AgentQuestion from `control.proto`."""
 
     question: Bytes = b""
 
 
 class AskControlResponse(NamedTuple):
-    """An AgentAnswer of `control.proto`, or an error with a message for the user."""
+    """An AgentAnswer from `control.proto`, or an error with a message for the user."""
 
     error_code: Int16 = 0
     error_message: String = ""

@@ -7,7 +7,7 @@
     "2025-06" = "…32 bytes in base64…"
     "2026-11" = "…"
 
-JSON with the same content is accepted too. No message contains any part of a key.
+JSON with the same content is also accepted. No message contains any part of a key.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class DirectoryStore:
-    """An `ObjectStore` below `root`, which is created. A forked child can use it too."""
+    """An `ObjectStore` below `root`, which is created if missing. A forked child process can also use the store."""
 
     read_gap = 0
     # A read from the page cache is so short that threads mostly wait for the interpreter's lock.
@@ -236,7 +236,7 @@ class DirectoryStore:
         return f"{self._root}/{name}"
 
     def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
-        """Walk depth first in key order; `above` is "" or ends with a slash."""
+        """Yield the objects below a directory in key order, depth first. `above` is "" or ends with a slash."""
         try:
             names = self._fs.names(self._path(above))
         except (FileNotFoundError, NotADirectoryError):

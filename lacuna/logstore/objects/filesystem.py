@@ -57,7 +57,9 @@ class FileSystem:
             return False
 
     def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock until `close`, or return at once if another process has it."""
+        """Take the file's advisory lock, and hold it until `close`. Return False at once if another process has the
+        lock.
+        """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -29,7 +29,7 @@ _PAGE_KEYS = 1000
 
 
 class MemoryStore(RangeReader):
-    """A `ConditionalStore` in this process's memory. `now_ms` returns the time at which an object is put."""
+    """A `ConditionalStore` in this process's memory. `now_ms` returns the time to record when an object is put."""
 
     read_gap = 0
     reads_at_once = 1

@@ -187,12 +187,12 @@ def _marks(part: object, heads: object) -> object:
 
 @cython.ccall
 def divide_runs(part: object, heads: object) -> object:
-    """Sort a part of the indexes 0, 1, … of ordered runs, and find where it is interrupted or another run begins.
+    """Sort some of the indexes of ordered runs, and divide them into groups of consecutive indexes of one run.
 
-    `part` has indexes, each at most once, in any order; run i has those from heads[i] to heads[i + 1] - 1. All are
-    array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place in that order; and
-    where consecutive indexes of one run begin in that order, followed by the length. Raises ValueError if an index is
-    in no run, or twice in `part`, or if `heads` is not in order.
+    `part` has the indexes, each at most once, in any order. Run i has the indexes from heads[i] to heads[i + 1] - 1.
+    All arguments are array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place
+    in that order; and the places in that order where a group begins, followed by the length. Raises ValueError if an
+    index is in no run, or twice in `part`, or if `heads` is not in order.
     """
     count: cython.Py_ssize_t = len(part)
     places = _marks(part, heads)

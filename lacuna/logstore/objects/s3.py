@@ -1,4 +1,4 @@
-"""Objects in an S3 bucket, at any endpoint that speaks S3, through boto3 (`s3_client`).
+"""Objects in a bucket of S3 or of any S3-compatible service, accessed through boto3 (`s3_client`).
 
 Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT if it gets no response. If the first PUT did
 arrive, the second one finds its object and fails with 412. So when a *repeated* PUT is rejected, the object is read
@@ -99,7 +99,7 @@ _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStre
 
 @dataclass(frozen=True, slots=True)
 class ServerSideEncryption:
-    """How S3 should encrypt objects: one of `SSE_KINDS`, and a KMS key, or "" for S3's own."""
+    """How S3 should encrypt objects: one of `SSE_KINDS`, and a KMS key ("" for S3's own key)."""
 
     kind: str
     kms_key_id: str = ""

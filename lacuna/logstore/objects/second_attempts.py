@@ -1,4 +1,4 @@
-"""Second attempts at requests that take long.
+"""Makes second attempts at requests that take too long.
 
 A few requests take many times as long as most because of a busy disk or a lost packet. A second attempt hardly ever has
 the same problem. So a request that takes longer than 95 % of the requests of its kind is *slow*, and is made again over
@@ -134,7 +134,7 @@ class SecondAttempts:
     def _decision(
         self, attempts: Sequence[Future[T]], worst: Outcome, deadline: float | None = None
     ) -> Future[T] | None:
-        """Wait for an attempt that decides the call, and return it, or None at the deadline."""
+        """Wait for an attempt that decides the call, and return it. Return None at the deadline."""
         while (best := self._best(attempts, worst)) is None:
             under_way = {each for each in attempts if not each.done()}
             timeout = None if deadline is None else max(deadline - perf_counter(), 0.0)

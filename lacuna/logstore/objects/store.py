@@ -138,7 +138,7 @@ class ObjectInfo:
 
 
 class RangeRead(NamedTuple):
-    """One read of an object: `size` bytes from `position` on, and the needed parts of them.
+    """One read of an object: `size` bytes from `position` on, and the parts of them that are needed.
 
     A part is (position in the object, size, position in the buffer). Parts lie within the range, in order and without
     overlap. A store may read or skip the bytes between them.
@@ -252,7 +252,7 @@ class StoreMetrics:
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     def dollars(self) -> float:
-        """Return the cost of the requests sent."""
+        """Return the cost in dollars of the requests sent so far."""
         sent = self.sent
         if sent.prices is None:
             return 0.0
@@ -306,7 +306,7 @@ class StoreMetrics:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Immutable objects by key.
+    """Immutable objects, each identified by a key.
 
     Every method may raise `StoreUnavailableError` and `StoreMisconfiguredError`.
     """
@@ -327,7 +327,7 @@ class ObjectStore(Protocol):
         """Make sure that the store can be reached and used. Called at start-up."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
-        """Create the object from the concatenated parts, atomically, and durably on return.
+        """Create the object from the concatenated parts. The write is atomic, and durable on return.
 
         Raises `ObjectExistsError` if the key is taken. After any other error, the whole object may exist, or may appear
         later because a request is still on its way.
@@ -362,7 +362,7 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix` and is greater than `start_after`, in key order.
 
-        They are fetched page by page. Objects created or deleted in the meantime may or may not be listed.
+        The listing is fetched page by page. Objects created or deleted in the meantime may or may not be listed.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
@@ -443,7 +443,7 @@ def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970; the default clock of stores that timestamp objects themselves."""
+    """Return the milliseconds since 1970. This is the default clock of stores that timestamp objects themselves."""
     return time.time_ns() // 1_000_000
 
 

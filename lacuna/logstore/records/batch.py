@@ -187,7 +187,7 @@ class RecordBatch:
         return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
-        """Return the records, in order of their offsets. `max_bytes` bounds the decompressed section.
+        """Return the records in offset order. `max_bytes` bounds the decompressed section.
 
         Raises InvalidRecordError if the records contradict the header, and the errors of `section`.
         """
@@ -196,7 +196,7 @@ class RecordBatch:
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, which bounds the Python objects in memory.
+        """Yield the records in lists of at most `most` records, which bounds the number of Python objects in memory.
 
         A record of 7 bytes takes hundreds of bytes as an object. Raises the errors of `records` at the first bad
         record.

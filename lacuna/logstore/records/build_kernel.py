@@ -129,7 +129,7 @@ def _say(line: str) -> None:
 
 
 def main(*modules: str) -> int:
-    """Compile these modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
+    """Compile the given modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
     if not has_compiler():
         _say(
             "no C compiler with Python's headers (python3-dev) found: the record kernel stays interpreted"

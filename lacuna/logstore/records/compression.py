@@ -96,7 +96,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """Return `data`, an uncompressed records section, in the framing of `codec`.
 
     `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), or None for its default. Raises ValueError for
-    a level that the codec does not have; snappy and no compression have none.
+    a level that the codec does not have. Without compression and with snappy, there are no levels.
     """
     check_level(codec, level)
     return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
@@ -120,9 +120,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has already read.
 
-    They cannot read LZ4 frames with linked blocks or a dictionary, and a Kafka broker rejects those too.
+    They cannot read LZ4 frames with linked blocks or a dictionary. A Kafka broker also rejects such frames.
     """
     if codec != Codec.LZ4:
         return

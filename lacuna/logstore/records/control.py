@@ -95,9 +95,9 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
 def filler(asked_offset: int, end_offset: int) -> bytes:
     """Return a batch that moves a client from `asked_offset` to `end_offset` and contains no visible record (S17).
 
-    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0, which never
-    exists, so that every client skips it. The batch begins at `asked_offset`, or later if that would need a
-    last_offset_delta above 2^31-1. Raises ValueError for an empty range.
+    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0. No such
+    transaction exists, so every client skips the record. The batch begins at `asked_offset`, or later if that would
+    need a last_offset_delta above 2^31-1. Raises ValueError for an empty range.
     """
     if not 0 <= asked_offset < end_offset:
         raise ValueError(f"there is nothing to fill in [{asked_offset}, {end_offset})")

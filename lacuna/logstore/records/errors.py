@@ -20,13 +20,13 @@ class KafkaErrorName(StrEnum):
 
 
 class RecordsError(Exception):
-    """Records that cannot be accepted unchanged; `kafka_error` is the producer's error."""
+    """Records that cannot be accepted unchanged. `kafka_error` is the error that the producer gets."""
 
     kafka_error: ClassVar[KafkaErrorName] = KafkaErrorName.CORRUPT_MESSAGE
 
 
 class TruncatedBatchError(RecordsError):
-    """The buffer ends inside a batch: read on until it holds `needed` bytes from `position`.
+    """The buffer ends inside a batch. Read on until the buffer holds `needed` bytes from `position`.
 
     `position` is relative to the buffer's start. `needed` is exact once the first 12 bytes of the batch (base_offset,
     batch_length) are there; until then, it is a minimum.

@@ -350,7 +350,7 @@ def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = 
 
     The first batch gets `base_offset`, and each later one the offset after the previous one. partition_leader_epoch
     becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or TruncatedBatchError with the position
-    in `buffer`; With `verify=False`, the CRC-32C is not checked.
+    in `buffer`. With `verify=False`, the CRC-32C is not checked.
     """
     return _walk(buffer, base_offset, True, verify)
 

@@ -301,7 +301,7 @@ class Rewriter:
             at = end
 
     def take(self) -> list:
-        """Return the finished batches, as bytes. Each is returned once."""
+        """Return the finished batches as bytes. Each batch is returned only once."""
         done = self.done
         self.done = []
         return done

@@ -6,10 +6,10 @@
 | another magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
 | larger than max.message.bytes, or decompresses beyond the bound | MESSAGE_TOO_LARGE |
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
-| base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
-  epoch with a producer id, a transaction without one, records that do not fit, a null key on a
+| base_offset not 0, a count that contradicts last_offset_delta, a control batch, a negative sequence or
+  epoch with a producer id, a transaction without a producer id, records that do not fit their batch, a null key on a
   compacted topic, a compressed record larger than max.decompressed.message.bytes | INVALID_RECORD |
-| undecompressible data, an LZ4 frame with linked blocks or a dictionary (in Kafka
+| undecompressible data, an LZ4 frame with linked blocks or a dictionary (Kafka returns
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
 """

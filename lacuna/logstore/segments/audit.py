@@ -152,7 +152,7 @@ class _Source:
     def get_each(
         self, key: str, ranges: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, bytearray | memoryview]]:
-        """Yield the position and bytes of each range; the next is read while the caller works on one."""
+        """Yield the position and bytes of each range. The next range is read while the caller works on this one."""
         if self._whole is not None:
             for position, size in ranges:
                 yield position, self.get(key, position, size)
@@ -313,7 +313,7 @@ class _SliceChecker:
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """Return as damage whatever in the batches of an undamaged block contradicts the footer."""
+        """Return the contradictions between the batches of an undamaged block and the footer, as damage."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []

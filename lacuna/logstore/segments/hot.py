@@ -1,7 +1,7 @@
 """Hot segments: small segments whose bytes the journal keeps, in the append of their commit (adr/0071).
 
 An agent writes its hot segments under its lease, too, but sets the bit HOT in the lease id, so that every reference to
-a segment shows where the segment's bytes are. Both kinds of segment share one series of sequences: an agent uses each
+a segment shows where the segment's bytes are. Both kinds of segment share their sequence numbers: an agent uses each
 number only once.
 """
 

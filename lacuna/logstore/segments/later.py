@@ -2,9 +2,8 @@
 
 A lease is written to the journal before its holder gets it. So an object under a lease that the journal does not have
 proves that the journal was longer. Each segment also contains the position up to which its writer knew the journal to
-be durable. Only the newest objects are examined: for each lease, those after the last segment that the journal knows,
-and those under the next few lease ids. The objects of hot segments are copies, which agents and jobs upload now and
-then.
+be durable. Only the newest objects are examined: those that follow each lease's last segment in the journal, and those
+under the next few lease ids. The objects of hot segments are copies, which agents and jobs upload now and then.
 """
 
 from collections.abc import Iterator, Mapping

@@ -80,8 +80,8 @@ class MergeOptions:
 
     `batch_size` limits the uncompressed size of a written batch, unless one record is larger. A block holds as many
     whole batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except a batch of one
-    record that is too large for readers to decompress. With None, each batch keeps its codec, and a coalesced batch
-    gets that of its first record. `compression_level` is the codec's own.
+    record that is too large for readers to decompress. If `codec` is None, each batch keeps its codec, and a coalesced
+    batch gets that of its first record. `compression_level` is the codec's own.
 
     Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (in ms: the time of the
     compaction plus delete.retention.ms), tombstones that have no horizon get this one, and every batch is searched for

@@ -57,7 +57,7 @@ class InvalidPathError(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentId:
-    """The lease under which a segment was written, and its number among that lease's segments, from 0 or 1 on.
+    """The lease under which a segment was written, and its number among that lease's segments, starting at 0 or 1.
 
     Printed as `<lease>-<sequence>` in hexadecimal, without leading zeros.
     """

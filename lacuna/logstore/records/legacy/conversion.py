@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
     """Return the records of a produced message set as one batch of magic 2 that is valid according to S11.
 
-    Offsets begin at 0, regardless of the set's. The timestamp type is CreateTime; messages of magic 0 get NO_TIMESTAMP.
-    There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is dropped, as in
-    Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed size of all
-    wrappers together. Raises the RecordsErrors listed in the table in `validation`.
+    Offsets begin at 0, regardless of the set's offsets. The timestamp type is CreateTime; messages of magic 0 get
+    NO_TIMESTAMP. There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is
+    dropped, as in Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed
+    size of all wrappers together. Raises the RecordsErrors listed in the table in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
@@ -44,11 +44,11 @@ def from_batches(
 ) -> bytes:
     """Return the records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
 
-    Offsets and holes are kept, and timestamps in magic 1. Headers, producers and control batches are dropped. A
-    compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
-    Records below `first_offset` are dropped, except those in a wrapper with others (clients skip them). zstd becomes
-    gzip, which every client can read and which is about as small. Kafka returns UNSUPPORTED_COMPRESSION_TYPE instead,
-    an error that clients of these versions do not know.
+    Offsets and holes are kept. Timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
+    A compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
+    Records below `first_offset` are dropped, except those that share a wrapper with other records; clients skip these.
+    zstd becomes gzip, which every client can read and which is about as small. Kafka returns
+    UNSUPPORTED_COMPRESSION_TYPE instead, an error that clients of these versions do not know.
 
     The result has at most `max_bytes`, in whole messages, but always includes the first message. `batches` is not read
     beyond that. `max_decompressed_bytes` bounds each batch. Raises the errors of `read_batches` and

@@ -247,8 +247,9 @@ class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
     `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None if the
-    records have their own timestamps. `left` is the number of records still to be written; `is_cut` is whether `plain`
-    stopped at a record without room. Raises InvalidRecordError if the records contradict the header in any way.
+    records have their own timestamps. `left` is the number of records still to be written; `is_cut` says whether
+    `plain` stopped at a record for which there was no room. Raises InvalidRecordError if the records contradict the
+    header in any way.
     """
 
     left = cython.declare(cython.longlong, visibility="readonly")
@@ -299,7 +300,7 @@ class RecordReader:
     ) -> memoryview:
         """Write the remaining records, except those below `first_offset`, as entries of at most `room` bytes.
 
-        With `may_exceed`, the first one is written regardless of its size.
+        With `may_exceed`, the first entry is written regardless of its size.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = self.left
@@ -391,7 +392,7 @@ class RecordReader:
         magic: cython.int,
         attributes: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the record that was read as an entry at `start`; return the position after it."""
+        """Write the current record as an entry at `start`. Return the position after the entry."""
         at: cython.Py_ssize_t = start + _TIMESTAMP_AT
         put_int(out, start, offset, 8)
         out[start + _CRC_END] = magic
@@ -474,7 +475,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes. Return the length, -1 for null."""
+        """Read a length and skip that number of bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()

@@ -1,8 +1,8 @@
 """The header checksum of LZ4 frames in message sets of magic 0, which is wrong by convention.
 
-Kafka's first LZ4 codec computed the checksum of the frame's descriptor over the frame's magic number too (KAFKA-3160).
-Magic 0 has kept this: its readers expect the wrong checksum or ignore it, and its writers must write it. From magic 1
-on, the checksum is right.
+Kafka's first LZ4 codec included the frame's magic number in the checksum of the frame's descriptor (KAFKA-3160). Magic
+0 has kept this: its readers expect the wrong checksum or ignore it, and its writers must write it. From magic 1 on, the
+checksum is right.
 """
 
 from __future__ import annotations

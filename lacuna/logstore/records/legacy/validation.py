@@ -4,11 +4,11 @@ The errors are those of Kafka 3.9 for Produce v0 to v2:
 
 | what is wrong | error |
 |---|---|
-| a size below the smallest message's, a wrong CRC-32, of a wrapper or inside | CORRUPT_MESSAGE |
+| a size below the smallest message's; a wrong CRC-32, also inside a wrapper | CORRUPT_MESSAGE |
 | wrappers that decompress beyond the bound | MESSAGE_TOO_LARGE |
 | a codec that message sets do not have | UNSUPPORTED_COMPRESSION_TYPE |
-| no whole message; another magic, or two in one set; key and value that do not fill the message; a
-  wrapper in a wrapper, without a value or unreadable | INVALID_RECORD |
+| no whole message; another magic, or two magics in one set; a key and value that do not fill the message; a
+  wrapper that is in another wrapper, has no value or is unreadable | INVALID_RECORD |
 | LogAppendTime set by the producer | INVALID_TIMESTAMP |
 
 The topic's own requirements (max.message.bytes, keys, timestamps) are checked in the batch that the set becomes.
