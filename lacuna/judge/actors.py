@@ -56,7 +56,7 @@ class Chances:
     """How often actors do something unusual."""
 
     aborted: float = 0.35
-    #: Batches whose connection is closed before the answer, and batches that are sent again after it.
+    #: How often a batch's connection is closed before the answer, and how often a batch is sent again after its answer.
     abandoned: float = 0.05
     repeated: float = 0.08
     overtaken: float = 0.05
@@ -64,7 +64,7 @@ class Chances:
     curious: float = 0.1
     #: How often a member of a share group holds its records for a while.
     slow: float = 0.2
-    #: How often a producer does not wait until the other one of its id has ended, and fences it.
+    #: How often a producer fences the other producer with its id instead of waiting until that one has ended.
     rude: float = 0.15
 
 
@@ -280,7 +280,7 @@ class Sharer(Actor):
         super().__init__(world, name)
         self._group, self._topic = group, topic
         self._member: Member | None = None
-        #: The records that it has not settled.
+        #: The records that the member has not settled.
         self._held: list[Acquired] = []
 
     async def step(self) -> None:

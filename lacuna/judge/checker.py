@@ -31,9 +31,9 @@ from lacuna.judge.history import (
     Write,
 )
 
-#: After this many anomalies of a kind, further ones are counted only.
+#: The number of anomalies of a kind after which further ones are only counted.
 MOST_OF_A_KIND: Final = 100
-#: How long a committed record may stay invisible, in seconds without a fault.
+#: How many seconds without a fault a committed record may stay invisible.
 VISIBLE_WITHIN: Final = 30.0
 
 

@@ -41,7 +41,7 @@ CLIENT_ID: Final = b"lacuna-judge"
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MOST_BYTES: Final = 64 << 20
-#: Errors of a partition or a coordinator that moves, loads or waits: the request had no effect, so it is sent again.
+#: Errors from a partition or coordinator that moves, loads or waits. The request had no effect, so it is sent again.
 RETRIED: Final = frozenset({3, 5, 6, 9, 14, 15, 16, 51, 56, 72, 74, 75, 76, 78, 88, 89})
 #: Errors after which the request may have had an effect.
 VAGUE: Final = frozenset({-1, 7, 13, 19, 20})
@@ -106,7 +106,7 @@ class Batch:
     next_offset: int
     producer_id: int
     is_transactional: bool
-    #: 0 for an abort, 1 for a commit, -1 if it is no control batch.
+    #: 0 for an abort, 1 for a commit, -1 if the batch is not a control batch.
     control: int
     records: Sequence[tuple[int, str]]
 

@@ -50,7 +50,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 
 _FETCH: Final = Api(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, 12)
-#: From this version on, a leader does not answer while its high watermark may be older than the one before (KIP-207).
+#: From this version on, a leader does not answer while its high watermark may be behind its predecessor's (KIP-207).
 _LIST_OFFSETS: Final = Api(wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, 6)
 _OFFSET_FETCH: Final = Api(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 8)
 _OFFSET_COMMIT: Final = Api(OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 9)

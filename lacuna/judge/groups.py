@@ -42,7 +42,7 @@ class _Offsets:
             for take in each.of(Take):
                 self.takes[take.group, take.place].append((index, take))
             for found in each.of(Found):
-                # An operation that commits offsets too found the old ones, before its commit was asked for.
+                # An operation that also commits offsets found the old ones before its commit was requested.
                 moment = facts.moment(index, found.offset)
                 if each.asked >= 0:
                     moment = Moment(moment.start, each.asked, moment.offset, index)

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-#: The outcomes: it happened, it did not, or nobody told. A transaction that is `ok` is committed.
+#: The outcomes: the operation happened, did not happen, or is in doubt. A transaction that is `ok` is committed.
 OK: Final = "ok"
 FAIL: Final = "fail"
 UNKNOWN: Final = "unknown"
 
-#: The kinds of operations. Of transactions, SERIAL ones exclude each other: each fences the one before.
+#: The kinds of operations. SERIAL transactions exclude each other: each fences the one before.
 TXN: Final = "txn"
 SERIAL: Final = "serial"
 #: A producer that a newer generation has fenced tries to write, or to commit.
@@ -30,7 +30,7 @@ INIT: Final = "init"
 READ: Final = "read"
 DIRTY: Final = "dirty"
 BOUNDS: Final = "bounds"
-#: Offsets of groups are committed outside of transactions, and found.
+#: Offsets of groups are committed outside transactions, and fetched.
 COMMIT: Final = "commit"
 FIND: Final = "find"
 #: Share groups: records are acquired, and settled (accepted, released, rejected).
@@ -38,7 +38,7 @@ ACQUIRE: Final = "acquire"
 SETTLE: Final = "settle"
 #: A reader got a batch with a wrong checksum.
 DAMAGED: Final = "damaged"
-#: A reader gets nothing, although the log goes on.
+#: A reader gets nothing, although the log continues.
 STUCK: Final = "stuck"
 #: A fault, or its end.
 FAULT: Final = "fault"

@@ -28,7 +28,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-#: The highest versions of a client of each protocol generation (KIP-890): TV1 adds partitions, TV2 need not.
+#: The highest versions that a client of each protocol generation uses (KIP-890). TV1 adds partitions; TV2 need not.
 _PRODUCE: Final = {each: Api(PRODUCE_REQUEST, PRODUCE_RESPONSE, 10 + each) for each in (1, 2)}
 _END_TXN: Final = {
     each: Api(wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE, 3 + each) for each in (1, 2)

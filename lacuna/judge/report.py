@@ -26,9 +26,9 @@ from lacuna.judge.history import (
     Write,
 )
 
-#: A timeline shows at most so many operations, those of anomalies first.
+#: The maximum number of operations in a timeline. Those that show anomalies are drawn first.
 _MOST_BARS: Final = 1_500
-#: The page explains so many anomalies of a kind; the others are counted.
+#: The number of anomalies of each kind that the page explains. The others are only counted.
 MOST_SHOWN: Final = 3
 _WIDTH: Final = 1100
 _LABEL: Final = 190

@@ -52,7 +52,7 @@ _SET: Final = 0
 _FEATURE: Final = "transaction.version"
 _TV2: Final = 2
 _SHARES: Final = "share.version"
-#: How long brokers may take to lead new topics, and a command of the user to end.
+#: How long brokers may take to lead new topics, and how long one of the user's commands may run.
 _READY_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 60.0
 _WHOLE_BYTES: Final = 1 << 20
@@ -171,7 +171,7 @@ class Workload:
                 ):
                     return
             if self._world.now() > deadline:
-                raise UserError("some topics have no leaders: check that the brokers run")
+                raise UserError("some topics have no leaders: check that the brokers are running")
             await asyncio.sleep(0.1)
 
     @property

@@ -24,9 +24,9 @@ R = TypeVar("R")
 
 _SIZE: Final = Struct(">i")
 _HEADER: Final = Struct(">hhih")
-#: Of the header of an answer.
+#: The size of the correlation id in an answer's header, in bytes.
 _CORRELATION_BYTES: Final = 4
-#: Of both messages of SASL: the first version with tokens in frames, and with the server's reasons (KIP-152).
+#: The version of both SASL messages: the first one with tokens in frames and the server's reasons (KIP-152).
 _SASL_VERSION: Final = 1
 _UNSUPPORTED_SASL_MECHANISM: Final = 33
 _API_VERSIONS_KEY: Final = 18
@@ -70,9 +70,9 @@ class ClientFrames:
         self._correlation_id = 0
         self._answer_header = _CORRELATION_BYTES
         self._most_bytes = 0
-        #: Whether the next part is a size, so that nothing of an answer has been taken.
+        #: Whether the next part is a size, which means that no part of an answer has been taken.
         self.awaits_size = True
-        #: The bytes of the next part: a size, or a frame of that size.
+        #: The number of bytes in the next part, which is a size or the rest of a frame.
         self.missing = _SIZE.size
 
     def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:

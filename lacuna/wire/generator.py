@@ -24,7 +24,7 @@ from typing import Any, Final
 
 KAFKA: Final = "4.4.0"
 BEFORE_KAFKA_4: Final = "3.9.1"
-#: The APIs of each module. Of two structs of one name in a module, that of the earlier API keeps it.
+#: The APIs of each module. If two structs in a module have the same name, the earlier API's struct keeps it.
 APIS: Final = {
     "client_quotas": ("AlterClientQuotas", "DescribeClientQuotas"),
     "cluster": (
@@ -142,7 +142,7 @@ _DEFAULTS: Final = {
     "records": "None",
     "buffers": "()",
 }
-#: What of a field's definition a class depends on.
+#: The parts of a field's definition on which a class depends.
 _OF_LAYOUT: Final = (
     "name",
     "type",

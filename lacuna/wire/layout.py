@@ -218,7 +218,7 @@ class Message(Generic[M]):
         is_exact: bool = False,
     ) -> None:
         """`versions` has the first and last version. With `is_exact`, bytes after the end make a message malformed."""
-        #: Its `errors` has the error codes of the message last written.
+        #: `codec.errors` has the error codes in the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
         self.body = struct_of(make)

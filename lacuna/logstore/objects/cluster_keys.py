@@ -79,7 +79,7 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
     table, current = values.get("keys"), values.get("current")
     if not isinstance(table, dict) or not table:
         raise StoreMisconfiguredError(
-            f"{where} has no table [keys]: add one with keys by their ids"
+            f"{where} has no table [keys]: add one that maps key ids to keys"
         )
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
     if not isinstance(current, str) or current not in keys:

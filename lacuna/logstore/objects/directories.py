@@ -93,10 +93,10 @@ def store_error(root: str, error: OSError) -> ObjectStoreError:
     """Return the error to raise for the store at `root`, with advice about `error`."""
     if error.errno == errno.ENOTDIR:
         return StoreMisconfiguredError(
-            f"{root} holds a file where a directory must be ({error}): move it away"
+            f"{root} holds a file where a directory must be ({error}): move the file away"
         )
     if error.errno in _NO_SPACE:
-        return StoreMisconfiguredError(f"no space left below {root}: free some ({error})")
+        return StoreMisconfiguredError(f"no space left below {root}: free some space ({error})")
     if error.errno in _REFUSED:
         return StoreMisconfiguredError(
             f"{root} cannot be used: give this user permission to write there ({error})"

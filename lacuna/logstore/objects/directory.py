@@ -201,7 +201,7 @@ class DirectoryStore:
         if not is_there:
             raise StoreMisconfiguredError(
                 f"{self._root} was deleted, emptied or replaced while it was open, so no more "
-                "objects are put there: stop everything that uses it, and restore the folder or "
+                "objects are stored there: stop everything that uses it, and restore the folder or "
                 "a backup before the next start"
             )
 

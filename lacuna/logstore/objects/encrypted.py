@@ -55,9 +55,9 @@ _AGE_SECONDS: Final = 1.0
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
-#: Reads that share a cell, or whose cells are adjacent, are one request of at most this many cells.
+#: Reads that share a cell, or whose cells are adjacent, become one request. This is its maximum number of cells.
 _MOST_JOINED: Final = 128
-#: With a store that gains from this many concurrent reads, threads do them.
+#: If a store gains from at least this number of concurrent reads, threads do them.
 _THREADED_FROM: Final = 4
 
 

@@ -45,9 +45,9 @@ class StoreKind:
     open: Callable[[SplitResult, Options], ObjectStore]
     #: Whether other processes find the objects.
     is_shared: bool = True
-    #: None if several machines cannot write to a store under a condition, as a journal must.
+    #: None if several machines cannot write to a store conditionally, which a journal requires.
     open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None
-    #: What may follow "?" in a URL, and which of it has the service encrypt objects.
+    #: The options that may follow "?" in a URL, and those of them that make the service encrypt objects.
     options: tuple[str, ...] = ()
     encrypting: frozenset[str] = frozenset()
     #: For stores in a folder of this machine: returns its path.

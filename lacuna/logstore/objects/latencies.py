@@ -5,13 +5,13 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-#: What is done, and the class of its size. Larger objects take longer, so each class is estimated by itself.
+#: The operation and its size class. Larger objects take longer, so each class has its own estimate.
 Kind: TypeAlias = tuple[str, int]
 
 #: A class is a power of two. Below 64 KiB, the size does not matter.
 _SMALL_BITS: Final = 16
 _KEPT: Final = 256
-#: Fewer durations say too little about the slowest twentieth.
+#: The minimum number of durations. Fewer say too little about the slowest twentieth.
 _NEEDED: Final = 64
 #: Sorting takes some 10 µs, so an estimate is used for this number of calls.
 _ESTIMATED_EVERY: Final = 16

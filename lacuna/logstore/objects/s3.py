@@ -78,7 +78,7 @@ _PAGE_KEYS = 1000
 #: After this time without an answer, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
-#: The additional time that a request may take for its bytes.
+#: The transfer rate from which the additional time for a request's bytes is computed.
 _SLOW_BYTES_S = 4 << 20
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
@@ -282,7 +282,7 @@ class S3Store(RangeReader):
             if len(failed) < len(names):
                 self._deletes_singly = True
                 log.warning(
-                    "%s rejects DeleteObjects, so each object is deleted by a separate request "
+                    "%s rejects DeleteObjects, so each object is deleted with a separate request "
                     "(%s)",
                     self._where,
                     refusal,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SCHEME: Final = "s3"
 _SSE: Final = "sse"
 _SSE_KEY: Final = "sse_kms_key_id"
-#: What services other than AWS are told if a URL names no region.
+#: The region sent to services other than AWS if a URL names none.
 _ANY_REGION: Final = "us-east-1"
 
 

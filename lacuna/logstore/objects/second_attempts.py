@@ -24,15 +24,15 @@ from lacuna.logstore.objects.latencies import Kind, Latencies
 
 T = TypeVar("T")
 
-#: Why there was another attempt.
+#: The reasons for another attempt.
 SLOW: Final = "slow"
 SILENT: Final = "silent"
 
 #: The attempts that each successful call allows. A store that is slow for all clients does not get every request twice.
 _SHARE: Final = 0.05
-#: The attempts at silent requests that are allowed at a time. Slow requests leave them untouched.
+#: The number of attempts at silent requests that are allowed at a time. Slow requests do not use them up.
 _RESERVE: Final = 10.0
-#: The attempts at slow requests that are allowed at a time, once calls have earned them.
+#: The number of attempts at slow requests that are allowed at a time, once successful calls have earned them.
 _SLOW_BURST: Final = 10.0
 #: No request is slow before this time. A store in the same room needs no second attempts.
 _SLOW_AFTER_LEAST_S: Final = 0.005
@@ -44,7 +44,7 @@ class Outcome(IntEnum):
     SUCCESS = 0
     #: Any other attempt would be answered in the same way.
     ANSWER = 1
-    #: The same, unless another attempt of the same call is the reason.
+    #: Any other attempt would be answered in the same way, unless another attempt of the same call caused this answer.
     REFUSAL = 2
     #: Another attempt may succeed.
     FAILURE = 3

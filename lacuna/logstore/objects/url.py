@@ -79,7 +79,7 @@ def open_conditional_store(url: str) -> ConditionalStore:
     kind, parts = _checked(url)
     if kind.open_for_journal is None:
         raise StoreMisconfiguredError(
-            f"{url!r} is a store without conditional writes from several machines: a journal in "
+            f"{url!r} is a store that several machines cannot write to conditionally: a journal in "
             f"the bucket needs {JOURNAL_FORMS}"
         )
     options = _options(kind, parts)

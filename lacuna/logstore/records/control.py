@@ -67,7 +67,7 @@ def read_control_record(record: Record) -> ControlRecord:
     if key is None or len(key) < _KEY.size:
         length = "null" if key is None else f"{len(key)} bytes"
         raise InvalidRecordError(
-            f"the key of the control record at offset {record.offset} is {length}; it needs 4 bytes"
+            f"the key of the control record at offset {record.offset} is {length}; it needs at least 4"
         )
     version, type_number = _KEY.unpack_from(key)
     if version < 0:

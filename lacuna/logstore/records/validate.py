@@ -138,7 +138,7 @@ def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
     if size > rules.max_message_bytes:
         raise BatchTooLargeError("the batch", size, rules.max_message_bytes)
     if size > len(data):
-        raise InvalidRecordError(f"the batch is cut off at {len(data)} of {size} bytes")
+        raise InvalidRecordError(f"the batch is cut off after {len(data)} of {size} bytes")
     if size < len(data):
         raise InvalidRecordError(
             f"there must be exactly one batch; {len(data) - size} bytes follow"

@@ -433,7 +433,7 @@ def _fault_of_records(batch: RecordBatch) -> str:
     else:
         count, newest = _read_sparse(batch)
         if count != header.record_count:
-            return f"batch: {count} records, not the {header.record_count} of its header"
+            return f"batch: {count} records, but its header states {header.record_count}"
         is_right = newest <= header.max_timestamp
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME or is_right:
         return ""

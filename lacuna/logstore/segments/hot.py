@@ -7,10 +7,10 @@ number only once.
 
 from typing import Final
 
-#: Set in the lease id of a hot segment's id.
+#: The bit that is set in the lease id of a hot segment.
 HOT: Final = 1 << 62
 
-#: The most bytes of one hot segment, whatever the agents' settings say.
+#: The maximum size of a hot segment in bytes, whatever the agents' settings say.
 MOST_HOT_BYTES: Final = 1 << 20
 
 

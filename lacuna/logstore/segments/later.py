@@ -27,7 +27,7 @@ from lacuna.logstore.segments.reader import open_segment
 
 #: The number of lease ids after the last one that are examined. That many leases in a row may have written nothing.
 _LEASES_AHEAD: Final = 16
-#: At most one page is listed for each lease, and the last few segments on it are read.
+#: At most one page is listed for each lease, and the last few segments on that page are read.
 _MOST_LISTED: Final = 1000
 _MOST_READ: Final = 3
 _AT_ONCE: Final = 8

@@ -97,7 +97,7 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
         )
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
-            f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal to "
+            f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal belongs to "
             f"{cluster_id}: name the prefix that belongs to this journal, or an empty one with a "
             "new journal"
         )
@@ -113,8 +113,8 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
     if not isinstance(store, EncryptedStore):
         if key_ids:
             raise StoreMisconfiguredError(
-                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with its "
-                "keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
+                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with the "
+                "cluster's keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
             )
         return
     keys = store.keys.now()
@@ -152,8 +152,8 @@ def decode_marker(text: bytes) -> ClusterMarker:
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's ({reason}), so "
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), so "
         "nothing was changed. If this prefix is Lacuna's, start again, since the store may have "
-        "returned a wrong answer once; if that does not help, restore the object from a backup. "
+        "returned a wrong answer just once; if that does not help, restore the object from a backup. "
         "Otherwise, name another prefix"
     )
