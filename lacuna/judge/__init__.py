@@ -1,5 +1,5 @@
-"""Judges any Kafka from outside: a workload against its brokers, and a pure checker of what they answered.
+"""Judges any Kafka from outside: runs a workload against its brokers, and checks their answers with a pure checker.
 
-`history` has the observations. `checker`, `groups` and `cycles` find the anomalies in them, and `report` shows each one
-by its smallest history. `workload` runs the clients, which are `actors` and `writers`.
+`history` defines the observations. `checker`, `groups` and `cycles` find the anomalies in them, and `report` shows the
+smallest history that proves each anomaly. `workload` runs the clients, which are defined in `actors` and `writers`.
 """

@@ -1,4 +1,4 @@
-"""What all clients of the workload share, and what those without a producer do and record."""
+"""The base class of all clients of the workload, and the clients without a producer."""
 
 import asyncio
 from collections import defaultdict
@@ -42,7 +42,7 @@ from lacuna.judge.producer import FAILURES, Persistence
 
 T = TypeVar("T")
 
-#: A workload records at most so many operations, and ends.
+#: The number of operations at which a workload ends.
 MOST_OPERATIONS: Final = 300_000
 ANSWER_BYTES: Final = 16 << 10
 
@@ -53,10 +53,10 @@ class Enough(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Chances:
-    """How often actors do what is not usual."""
+    """How often actors do something unusual."""
 
     aborted: float = 0.35
-    #: Batches whose connection is closed before the answer, and batches that are sent again after it.
+    #: How often a batch's connection is closed before the answer, and how often a batch is sent again after its answer.
     abandoned: float = 0.05
     repeated: float = 0.08
     overtaken: float = 0.05
@@ -64,7 +64,7 @@ class Chances:
     curious: float = 0.1
     #: How often a member of a share group holds its records for a while.
     slow: float = 0.2
-    #: How often a producer does not wait until the other one of its id has ended, and fences it.
+    #: How often a producer fences the other producer with its id instead of waiting until that one has ended.
     rude: float = 0.15
 
 
@@ -73,13 +73,15 @@ USUAL: Final = Chances()
 
 @dataclass(slots=True)
 class World:
-    """What all actors share: the cluster, the clock, the chance, the history, and the generations of producers."""
+    """What all actors share: the cluster, the clock, the source of randomness, the history, and the producers'
+    generations.
+    """
 
     brokers: Brokers
     random: Random
     now: Callable[[], float]
     now_ms: Callable[[], int]
-    #: How long a request is repeated before its outcome is unknown.
+    #: How long a request is repeated before its outcome counts as unknown, in seconds.
     patience: float
     chances: Chances = USUAL
     has_tv2: bool = False
@@ -91,7 +93,7 @@ class World:
     failures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
 
     def check_time(self) -> None:
-        """Raise Enough at the end."""
+        """Raise Enough if the workload's time is up or its history is full."""
         if self.now() >= self.until or len(self.history) >= self.most_operations:
             raise Enough
 
@@ -115,7 +117,7 @@ class Actor:
         session: str = "",
         asked: float = -1.0,
     ) -> None:
-        """Append an operation that ends now."""
+        """Append to the history an operation that ends now."""
         each = Operation(
             self.name, kind, start, self.world.now(), outcome, tuple(parts), session, asked
         )
@@ -127,11 +129,11 @@ class Actor:
         return f"{self.name}.{self._count}"
 
     async def patiently(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a request without effects until it is answered. Raises Refused, Vague and Lost."""
+        """Repeat a request that has no effects until it is answered. Raises Refused, Vague and Lost."""
         return await Persistence(self.client, self.world.patience).persist(attempt)
 
     async def ask(self, place: str, what: str) -> int:
-        """Ask for one end of a log, and record it. Raises Refused, Vague and Lost."""
+        """Request one end of a log, and record it. Raises Refused, Vague and Lost."""
         isolation = READ_COMMITTED if what == LSO else READ_UNCOMMITTED
         timestamp = consumer.EARLIEST if what == START else consumer.LATEST
         start = self.world.now()
@@ -142,7 +144,7 @@ class Actor:
         return offset
 
     async def run(self) -> None:
-        """Act until the workload ends. A failed step is counted, and the actor goes on."""
+        """Repeat `step` until the workload ends. A failed step is counted, and the actor continues."""
         try:
             while True:
                 self.world.check_time()
@@ -162,12 +164,12 @@ class Actor:
             self.client.close()
 
     async def step(self) -> None:
-        """Do the next thing. Raises Lost, Refused and Vague."""
+        """Perform the next action. Raises Lost, Refused and Vague."""
         raise NotImplementedError
 
 
 async def found(actor: Actor, group: str, place: str) -> int:
-    """Find the committed offset of a group, and record it."""
+    """Fetch the committed offset of a group, and record it."""
     start = actor.world.now()
     offset = await actor.patiently(lambda: consumer.found_offset(actor.client, group, place))
     actor.record(FIND, start, OK, [Found(group, place, offset)])
@@ -182,7 +184,7 @@ async def read_once(
     most_bytes: int = ANSWER_BYTES,
     wait_ms: int = 20,
 ) -> Read:
-    """Fetch once, and record it if it passed anything."""
+    """Send one Fetch, and record it if the position advanced."""
     start = actor.world.now()
     try:
         read = await actor.patiently(
@@ -199,7 +201,7 @@ async def read_once(
 
 
 class Reader(Actor):
-    """Follows all places under one isolation level, and begins anew somewhere now and then."""
+    """Reads all places onward under one isolation level, and now and then rereads a place from an earlier position."""
 
     def __init__(self, world: World, name: str, isolation: int, places: Sequence[str]) -> None:
         super().__init__(world, name)
@@ -220,9 +222,10 @@ class Reader(Actor):
 
 
 class Committer(Actor):
-    """Commits growing offsets of a group of its own, and finds them again.
+    """Commits growing offsets for its own group, and fetches them afterwards.
 
-    After a lost answer it takes a new group, since the lost request may still arrive and set the offset back.
+    After a lost answer, the actor changes to a new group, since the lost request may still arrive and set the offset
+    back.
     """
 
     def __init__(self, world: World, name: str, group: str, place: str) -> None:
@@ -255,7 +258,7 @@ class Committer(Actor):
 
 
 class Prober(Actor):
-    """Asks for the ends of the logs."""
+    """Requests the ends of the logs."""
 
     def __init__(self, world: World, name: str, places: Sequence[str]) -> None:
         super().__init__(world, name)
@@ -277,7 +280,7 @@ class Sharer(Actor):
         super().__init__(world, name)
         self._group, self._topic = group, topic
         self._member: Member | None = None
-        #: The records that it has not settled.
+        #: The records that the member has not settled.
         self._held: list[Acquired] = []
 
     async def step(self) -> None:
@@ -291,7 +294,7 @@ class Sharer(Actor):
             await self.drop()
 
     async def take(self, most: int) -> int:
-        """Acquire records once, and settle them. Return how many came."""
+        """Acquire records once, and settle them. Return the number of acquired records."""
         try:
             member = await self._joined()
             if not member.places:
@@ -359,7 +362,9 @@ class Sharer(Actor):
         return consumer.RELEASED if is_released else consumer.ACCEPTED
 
     async def drop(self) -> None:
-        """Leave, to begin anew as another member. Brokers release what a member holds when its connection ends."""
+        """Leave the group, to rejoin as a new member. When a member's connection ends, brokers release the records that
+        it holds.
+        """
         if self._held:
             start = self.world.now()
             parts = [Settled(self._group, each.place, each.offset, "drop") for each in self._held]

@@ -1,7 +1,7 @@
-"""Finds the anomalies of a history. It is pure: the same history has the same anomalies.
+"""Finds the anomalies in a history. The checker is pure: it finds the same anomalies in the same history.
 
-Each rule holds for Kafka under any fault and any timing; docs/judge.md says why. What has an unknown outcome may have
-happened or not: readers decide.
+Each rule holds for Kafka under any fault and any timing; docs/judge.md says why. An operation with an unknown outcome
+may or may not have happened: what readers saw decides.
 """
 
 from collections import Counter, defaultdict
@@ -31,14 +31,14 @@ from lacuna.judge.history import (
     Write,
 )
 
-#: After this many anomalies of a kind, further ones are counted only.
+#: The number of anomalies of a kind after which further ones are only counted.
 MOST_OF_A_KIND: Final = 100
-#: How long a committed record may stay invisible, in seconds without a fault.
+#: How many seconds without a fault a committed record may stay invisible.
 VISIBLE_WITHIN: Final = 30.0
 
 
 def judge(history: History, *, visible_within: float = VISIBLE_WITHIN) -> list[Anomaly]:
-    """Return the anomalies of a history, at most MOST_OF_A_KIND of each kind."""
+    """Return the anomalies in a history, at most MOST_OF_A_KIND of each kind."""
     facts = Facts(history)
     found: dict[tuple[str, str], Anomaly] = {}
     counts: Counter[str] = Counter()
@@ -65,27 +65,27 @@ def wrong_reads(facts: Facts) -> Iterator[Anomaly]:
             continue
         kind = facts.history[index].kind
         if kind in TRANSACTIONS and (committed := facts.seen.get(value)):
-            why = "its transaction was aborted, and read_committed returned it"
+            why = "its transaction was aborted, but read_committed returned it"
             yield about("aborted read", value, why, [index, committed.index])
         elif kind in (SEND, ZOMBIE):
-            why = "the broker rejected it, and readers found it all the same"
+            why = "the broker rejected it, but readers found it"
             yield about("rejected write", value, why, [index, sight.index])
 
 
 def early_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Records that read_committed returned before anybody had asked for the commit."""
+    """Records that read_committed returned before any client had requested the commit."""
     for value, sight in facts.seen.items():
         writer = facts.writers.get(value)
         if writer is None:
             continue
         each, reader = facts.history[writer[0]], facts.history[sight.index]
         if each.kind in TRANSACTIONS and each.outcome != FAIL and reader.end < each.asked:
-            why = "read_committed returned it before its commit was asked for"
+            why = "read_committed returned it before its commit was requested"
             yield about("uncommitted read", value, why, [writer[0], sight.index])
 
 
 def lost_writes(facts: Facts) -> Iterator[Anomaly]:
-    """Committed writes that readers passed without seeing them, and transactions of which they saw a part."""
+    """Committed writes that readers passed without seeing, and transactions that they saw only in part."""
     for index in facts.writing():
         each = facts.history[index]
         if each.outcome == FAIL:
@@ -101,7 +101,7 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
         elif each.outcome == OK:
             for write, reader in passed:
                 why = (
-                    f"it was acknowledged in {write.place}, and readers passed it without seeing it"
+                    f"it was acknowledged in {write.place}, but readers passed it without seeing it"
                 )
                 yield about("lost write", write.value, why, [index, reader])
 
@@ -109,12 +109,12 @@ def lost_writes(facts: Facts) -> Iterator[Anomaly]:
 def _torn(facts: Facts, index: int, seen: Write, passed: Sequence[tuple[Write, int]]) -> Anomaly:
     write, reader = passed[0]
     sight = facts.seen[seen.value]
-    why = f"readers saw {seen.value} of the transaction, and passed {write.value} without seeing it"
+    why = f"readers saw {seen.value} of the transaction, but passed {write.value} without seeing it"
     return about("torn transaction", write.value, why, [index, sight.index, reader], seen.value)
 
 
 def missed_reads(facts: Facts) -> Iterator[Anomaly]:
-    """Records that one reader saw, and that another one passed without seeing them."""
+    """Records that one reader saw, and that another reader passed without seeing."""
     for index, read in facts.reading():
         expected = facts.between(read.place, read.first, read.end)
         found = {offset for offset, _ in read.records}
@@ -122,7 +122,7 @@ def missed_reads(facts: Facts) -> Iterator[Anomaly]:
             continue
         offset = next(each for each in expected if each not in found)
         value = facts.truth[read.place][offset]
-        why = f"a reader passed offset {offset} of {read.place} without it, and another one saw it there"
+        why = f"a reader passed offset {offset} of {read.place} without it, but another one saw it there"
         yield about("missed read", value, why, [facts.seen[value].index, index])
 
 
@@ -142,12 +142,12 @@ def repeated_records(facts: Facts) -> Iterator[Anomaly]:
     for index, read in facts.reading():
         for (before, _), (offset, value) in pairwise(read.records):
             if offset <= before:
-                why = f"one answer has offset {offset} of {read.place} after {before}"
+                why = f"one answer has offset {offset} of {read.place} after offset {before}"
                 yield about("disordered read", value, why, [index])
 
 
 def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
-    """Offsets that were acknowledged and hold something else."""
+    """Offsets that were acknowledged for one record but hold another."""
     holders: dict[tuple[str, int], str] = {}
     for index in facts.writing():
         for write in facts.history[index].of(Write):
@@ -166,7 +166,7 @@ def false_acknowledgements(facts: Facts) -> Iterator[Anomaly]:
 
 
 def disorder(facts: Facts) -> Iterator[Anomaly]:
-    """Writes of one producer in another order, and writes before those that had been acknowledged earlier."""
+    """Writes stored out of their producer's order, and writes stored before others acknowledged earlier."""
     firm: defaultdict[str, list[Moment]] = defaultdict(list)
     later: defaultdict[str, list[Moment]] = defaultdict(list)
     lines: defaultdict[tuple[str, str], list[tuple[int, int, str]]] = defaultdict(list)
@@ -186,18 +186,18 @@ def disorder(facts: Facts) -> Iterator[Anomaly]:
     for (session, place), line in lines.items():
         for (one, before, first), (two, after, second) in pairwise(line):
             if session and after < before:
-                why = f"{session} sent it after {first}, and it is before it in {place}"
+                why = f"{session} sent it after {first}, but it is stored before {first} in {place}"
                 yield about("producer order", second, why, [one, two], first)
     for place, moments in firm.items():
         for old, new in regressions(moments, later[place]):
             first = values[old.index, place, old.offset]
             second = values[new.index, place, new.offset]
-            why = f"it was sent after {first} had been acknowledged, and is before it in {place}"
+            why = f"it was sent after {first} had been acknowledged, but is stored before {first} in {place}"
             yield about("real-time order", second, why, [old.index, new.index], first)
 
 
 def bounds_back(facts: Facts) -> Iterator[Anomaly]:
-    """Last stable offsets, high watermarks and log starts that went back, or that readers were ahead of."""
+    """Last stable offsets, high watermarks and log starts that moved backward, or fell behind the readers."""
     found: defaultdict[tuple[str, str], list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         for bound in each.of(Bound):
@@ -228,7 +228,7 @@ def _bound(kind: str, place: str, what: str, was: str, old: Moment, new: Moment)
 
 
 def early_stability(facts: Facts) -> Iterator[Anomaly]:
-    """Last stable offsets beyond a record whose transaction nobody had asked to end."""
+    """Last stable offsets beyond a record whose transaction no client had asked to end."""
     stable: defaultdict[str, list[Moment]] = defaultdict(list)
     written: defaultdict[str, list[Moment]] = defaultdict(list)
     for index, each in enumerate(facts.history):
@@ -264,12 +264,12 @@ def late_visibility(facts: Facts, within: float) -> Iterator[Anomaly]:
             start, offset, other = newest.get(write.place, (0.0, 0, 0))
             quiet = max([each.end, *(fault for fault in faults if fault < start)])
             if write.offset is not None and offset <= write.offset and start - quiet > within:
-                why = f"{start - quiet:.0f} s after it was committed, the lso of {write.place} is {offset}"
+                why = f"{start - quiet:.0f} s after it was committed, the lso of {write.place} was only {offset}"
                 yield about("late visibility", write.value, why, [index, other], write.place)
 
 
 def fences(facts: Facts) -> Iterator[Anomaly]:
-    """What a producer did after a newer one of its transactional id had begun."""
+    """Actions of a producer after a newer producer with its transactional id had begun."""
     begun: defaultdict[str, list[tuple[int, float, int]]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         if each.kind == INIT and each.outcome == OK:
@@ -285,7 +285,7 @@ def fences(facts: Facts) -> Iterator[Anomaly]:
         ]
         if newer:
             by = facts.history[newer[0]].session
-            why = f"{each.session} went on after {by} had fenced it"
+            why = f"{each.session} continued after {by} had fenced it"
             values = [write.value for write in each.of(Write)]
             yield about("not fenced", each.session, why, [newer[0], index], by, *values)
 
@@ -295,13 +295,13 @@ def _acted(each: Operation) -> float:
 
 
 def unreadable(facts: Facts) -> Iterator[Anomaly]:
-    """Batches with a wrong checksum, and positions from which readers never go on."""
+    """Batches that are cut off or have a wrong checksum, and positions that readers never get past."""
     for index, each in enumerate(facts.history):
         for read in each.of(Read) if each.kind == STUCK else ():
-            why = f"readers get nothing from offset {read.first} on, although the log goes on"
+            why = f"readers get nothing from offset {read.first} on, although the log continues"
             yield about("stuck reader", read.place, why, [index])
         if each.kind == DAMAGED:
-            why = "it got a record batch that is cut off, or has a wrong checksum"
+            why = "it received a record batch that is cut off or has a wrong checksum"
             yield Anomaly("damaged batch", each.process, why, (index,), frozenset())
 
 

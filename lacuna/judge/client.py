@@ -1,7 +1,8 @@
-"""A raw Kafka client: one request is one observation. It does not retry, cache or filter behind the judge's back.
+"""A raw Kafka client, in which each request is one observation: nothing is retried, cached or filtered without the
+judge's knowledge.
 
-Its record batches are written and read here, and not by the code that Lacuna stores them with, so that a bug of that
-code is not on both sides (ADR 79).
+This module writes and reads record batches with its own code, not the code with which Lacuna stores them. Otherwise, a
+bug in that code would affect both sides and go unnoticed (ADR 79).
 """
 
 import asyncio
@@ -40,7 +41,7 @@ CLIENT_ID: Final = b"lacuna-judge"
 GROUP: Final = 0
 TRANSACTION: Final = 1
 _MOST_BYTES: Final = 64 << 20
-#: Errors of a partition or a coordinator that moves, loads or waits: the request had no effect, so it is sent again.
+#: Errors from a partition or coordinator that moves, loads or waits. The request had no effect, so it is sent again.
 RETRIED: Final = frozenset({3, 5, 6, 9, 14, 15, 16, 51, 56, 72, 74, 75, 76, 78, 88, 89})
 #: Errors after which the request may have had an effect.
 VAGUE: Final = frozenset({-1, 7, 13, 19, 20})
@@ -72,7 +73,7 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The broker answered with an error that no repetition changes."""
+    """The broker answered with an error code."""
 
     def __init__(self, code: int, api_key: int) -> None:
         super().__init__(f"error {code} of API {api_key}")
@@ -85,7 +86,7 @@ class DamagedBatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Api(Generic[Q, R]):
-    """The messages of an API, and the highest version that is used."""
+    """The messages of an API, and the highest version that the judge uses."""
 
     request: Message[Q]
     response: Message[R]
@@ -105,14 +106,14 @@ class Batch:
     next_offset: int
     producer_id: int
     is_transactional: bool
-    #: 0 for an abort, 1 for a commit, -1 if it is no control batch.
+    #: 0 for an abort, 1 for a commit, -1 if the batch is not a control batch.
     control: int
     records: Sequence[tuple[int, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Producer:
-    """Who writes a batch: the id, the epoch and the first sequence."""
+    """The writer of a batch: the producer id, the epoch and the first sequence."""
 
     producer_id: int
     epoch: int
@@ -121,7 +122,7 @@ class Producer:
 
 
 def zigzag(number: int) -> bytes:
-    """Return the varint of a number that is not negative."""
+    """Return the zigzag varint of a number that is not negative."""
     number <<= 1
     out = bytearray()
     while number > 0x7F:
@@ -166,7 +167,7 @@ def _varint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def read_batches(buffer: bytes) -> Iterator[Batch]:
-    """Yield the whole batches of an answer. Raises DamagedBatch."""
+    """Yield the whole batches in an answer. Raises DamagedBatch."""
     view = memoryview(buffer)
     while len(view) >= _HEAD:
         base, length, _, magic, crc = _OUTER.unpack_from(view)
@@ -216,7 +217,7 @@ def _records(view: memoryview, base: int, count: int) -> list[tuple[int, bytes, 
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The bootstrap addresses of a cluster, the security of its connections, and how long an answer may take."""
+    """A cluster's bootstrap addresses, the security settings of its connections, and the time-out for an answer."""
 
     addresses: str
     security: ClientSecurity
@@ -308,7 +309,7 @@ class _Link:
 
 
 def error_codes(answer: Any) -> Iterator[int]:
-    """Yield the error codes of an answer and of everything in it."""
+    """Yield the error codes in an answer, at every level of nesting."""
     for name, value in zip(answer._fields, answer, strict=True):
         if name.endswith("error_code"):
             yield value
@@ -319,7 +320,7 @@ def error_codes(answer: Any) -> Iterator[int]:
 
 
 class Client:
-    """The connections of one actor, and what it knows of leaders and coordinators."""
+    """The connections of one actor, and what the actor knows about leaders and coordinators."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers
@@ -354,12 +355,12 @@ class Client:
         raise why
 
     async def ask(self, node: int, api: Api[Q, R], request: Q) -> R:
-        """Ask a node in the highest version that it and the judge know. Raises Lost and UserError."""
+        """Send a request to a node in the highest version that both sides know. Raises Lost and UserError."""
         link = await self.link(node)
         return await link.ask(api.request, api.response, self._version(link, api), request)
 
     async def done(self, node: int, api: Api[Q, R], request: Q) -> R:
-        """Ask a node. Raises Refused for an error anywhere in the answer; Lost and UserError."""
+        """Send a request to a node. Raises Refused for an error anywhere in the answer; also Lost and UserError."""
         answer = await self.ask(node, api, request)
         for code in filter(None, error_codes(answer)):
             raise Refused(code, api.request.api_key)
@@ -376,12 +377,12 @@ class Client:
         version = min(last, api.version, form.versions[1])
         if version < max(first, form.versions[0]):
             raise UserError(
-                f"the broker has versions {first} to {last} of API {form.api_key}, and {api.version} is needed"
+                f"the broker has versions {first} to {last} of API {form.api_key}, but version {api.version} is needed"
             )
         return version
 
     async def metadata(self, topics: Sequence[str]) -> wire.MetadataResponse:
-        """Ask for topics, and keep their leaders and the brokers' addresses."""
+        """Request the metadata of topics, and keep their leaders and the brokers' addresses."""
         request = wire.MetadataRequest(
             [wire.MetadataRequestTopic(name=name) for name in topics],
             allow_auto_topic_creation=False,
@@ -423,6 +424,6 @@ class Client:
         return each.node_id
 
     def forget(self) -> None:
-        """Look for leaders and coordinators anew."""
+        """Forget leaders and coordinators, so that they are looked up again."""
         self._leaders.clear()
         self._coordinators.clear()

@@ -1,4 +1,6 @@
-"""Readers, in one request each: records as Kafka's consumers filter them, ends of logs, offsets, share groups."""
+"""Functions that each read with one request: records as Kafka's consumers filter them, ends of logs, offsets, and the
+records of share groups.
+"""
 
 import asyncio
 from collections import deque
@@ -48,7 +50,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 
 _FETCH: Final = Api(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, 12)
-#: From this version on, a leader does not answer while its high watermark may be older than the one before (KIP-207).
+#: From this version on, a leader does not answer while its high watermark may be behind its predecessor's (KIP-207).
 _LIST_OFFSETS: Final = Api(wire.LIST_OFFSETS_REQUEST, wire.LIST_OFFSETS_RESPONSE, 6)
 _OFFSET_FETCH: Final = Api(OFFSET_FETCH_REQUEST, OFFSET_FETCH_RESPONSE, 8)
 _OFFSET_COMMIT: Final = Api(OFFSET_COMMIT_REQUEST, OFFSET_COMMIT_RESPONSE, 9)
@@ -64,7 +66,7 @@ GAP, ACCEPTED, RELEASED = 0, 1, 2
 def visible(
     batches: Sequence[Batch], aborted: Sequence[wire.AbortedTransaction]
 ) -> list[tuple[int, str]]:
-    """Return the records of batches without those of aborted transactions, as Kafka's consumers do."""
+    """Return the records in batches, except those of aborted transactions, as Kafka's consumers do."""
     waiting = deque(sorted(aborted, key=lambda each: each.first_offset))
     producers: set[int] = set()
     records: list[tuple[int, str]] = []
@@ -81,7 +83,7 @@ def visible(
 async def fetch(
     client: Client, place: str, offset: int, isolation: int, *, most_bytes: int, wait_ms: int
 ) -> Read:
-    """Read records from an offset on. Raises Refused and Lost."""
+    """Read the records that start at an offset. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = wire.FetchRequest(
         max_wait_ms=wait_ms,
@@ -118,7 +120,9 @@ async def bound(client: Client, place: str, isolation: int, timestamp: int = LAT
 
 
 async def found_offset(client: Client, group: str, place: str) -> int:
-    """Return the committed offset of a group, which no open transaction is about to change; 0 if there is none."""
+    """Return the committed offset of a group, provided that no open transaction may still change it; 0 if there is
+    none.
+    """
     name, index = name_and_index(place)
     request = OffsetFetchRequest(
         groups=[
@@ -135,7 +139,7 @@ async def found_offset(client: Client, group: str, place: str) -> int:
 
 
 async def commit_offset(client: Client, group: str, place: str, offset: int) -> None:
-    """Commit an offset of a group outside of transactions. Raises Refused and Lost."""
+    """Commit an offset of a group outside any transaction. Raises Refused and Lost."""
     name, index = name_and_index(place)
     request = OffsetCommitRequest(
         group,
@@ -148,7 +152,7 @@ async def commit_offset(client: Client, group: str, place: str, offset: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Acquired:
-    """A record that a member acquired, with the count of its deliveries. `value` is None for a gap."""
+    """A record that a member acquired, with its delivery count. `value` is None for a gap."""
 
     place: str
     offset: int
@@ -171,7 +175,7 @@ class Member:
     _next_beat: float = 0.0
 
     async def beat(self) -> None:
-        """Join the group, or stay in it. Raises Refused and Lost."""
+        """Send a heartbeat, which joins the group or keeps the membership. Raises Refused and Lost."""
         now = asyncio.get_running_loop().time()
         if now < self._next_beat:
             return
@@ -242,7 +246,7 @@ class Member:
         return acquired
 
     async def settle(self, place: str, how: Sequence[tuple[int, int]]) -> None:
-        """Acknowledge offsets of a place, each with its type. Raises Refused and Lost."""
+        """Acknowledge offsets of a place, each with its acknowledgement type. Raises Refused and Lost."""
         node = await self.client.leader(place)
         if node not in self._sessions:
             raise Lost("the leader has moved, so its locks are gone", is_unsent=True)

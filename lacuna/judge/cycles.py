@@ -1,16 +1,16 @@
 """Elle's search for cycles among transactions that append to lists and read them.
 
-Only serial transactions count: each fences the one before, so Kafka promises that they look as if they had run one
-after the other. Others may interleave in Kafka, and their cycles prove nothing. Versions of a list are ordered by
-offset. An edge leads to the transaction that must come later:
+The search considers only serial transactions. Each of them fences the one before, so Kafka promises that they look as
+if they had run one after the other. Other transactions may interleave in Kafka, so their cycles prove nothing. The
+versions of a list are ordered by offset. An edge leads to the transaction that must come later:
 
-    ww  it appended after the other's append
-    wr  it read what the other appended
-    rw  it appended what the other did not read yet
-    rt  it began after the other had ended
+    ww  the later one appended after the earlier one's append
+    wr  the later one read what the earlier one appended
+    rw  the later one appended what the earlier one had not read
+    rt  the later one began after the earlier one had ended
 
-The simplest cycle of a component gives the anomaly its name: G0 has ww edges, G1c wr edges too, G-single one rw edge,
-and G2 several. A name ends in -realtime if the cycle needs rt edges.
+The simplest cycle of a component gives the anomaly its name: G0 has only ww edges, G1c also has wr edges, G-single has
+one rw edge, and G2 has several. A name ends in -realtime if the cycle needs rt edges.
 """
 
 from bisect import bisect_right
@@ -56,7 +56,7 @@ def cycles(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _lists(facts: Facts, nodes: Sequence[int]) -> dict[str, list[tuple[int, int, str]]]:
-    """Return the appends of each list in the order of their offsets: offset, transaction, value."""
+    """Return the appends to each list in offset order, as (offset, transaction, value)."""
     lists: defaultdict[str, list[tuple[int, int, str]]] = defaultdict(list)
     for index in nodes:
         for write in facts.history[index].of(Write):
@@ -84,7 +84,7 @@ def _list_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _register_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
-    """Add the edges of group offsets: registers that only grow."""
+    """Add the edges that follow from group offsets, which are registers whose values only grow."""
     takes: defaultdict[tuple[str, str], list[tuple[int, int]]] = defaultdict(list)
     for index in nodes:
         for take in facts.history[index].of(Take):
@@ -108,7 +108,7 @@ def _register_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
 
 
 def _time_edges(facts: Facts, nodes: Sequence[int], graph: Graph) -> None:
-    """Add an edge to each transaction from those before it that no other one is between."""
+    """Add an edge to each transaction from every earlier one, unless another transaction lies between the two."""
     by_identity: defaultdict[str, list[int]] = defaultdict(list)
     for index in nodes:
         by_identity[facts.history[index].identity].append(index)
@@ -139,7 +139,7 @@ def _intermediate_reads(facts: Facts, nodes: Sequence[int]) -> Iterator[Anomaly]
             value = read.records[-1][1] if read.records else ""
             other, final = finals.get(value, (index, None))
             if final is not None and other != index:
-                why = f"a transaction read up to it, and not {final.value} of the same transaction"
+                why = f"a transaction read up to it, but not {final.value} of the same transaction"
                 yield about("G1b", value, why, [other, index], final.value)
 
 
@@ -176,7 +176,7 @@ def _name(facts: Facts, node: int) -> str:
 def _cycle(
     graph: Graph, component: frozenset[int], kinds: frozenset[str], rws: int
 ) -> list[tuple[int, Edge]]:
-    """Return the shortest cycle of edges of `kinds`. It begins with an rw edge if `rws` is not 0."""
+    """Return the shortest cycle that has only edges of `kinds`. It begins with an rw edge if `rws` is not 0."""
     best: list[tuple[int, Edge]] = []
     for start in component:
         for edge in graph[start]:
@@ -214,7 +214,7 @@ def _path(
 
 
 def _components(graph: Graph) -> Iterator[frozenset[int]]:
-    """Yield the strongly connected components, by Tarjan's algorithm without recursion."""
+    """Yield the strongly connected components, using Tarjan's algorithm without recursion."""
     numbers: dict[int, int] = {}
     lows: dict[int, int] = {}
     stack: list[int] = []

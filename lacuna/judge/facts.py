@@ -1,4 +1,4 @@
-"""A history, indexed for the rules that judge it: who wrote a value, who read it, and which reads passed an offset."""
+"""A history, indexed for the rules that judge it: who wrote or read a value, and which reads passed an offset."""
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
@@ -30,7 +30,9 @@ _COMMITTED_READS: Final = (READ, *TRANSACTIONS)
 
 @dataclass(frozen=True, slots=True)
 class Anomaly:
-    """What must not happen. `operations` are the indexes of those that show it, in parts that name one of `focus`."""
+    """Behavior that Kafka rules out. `operations` are the indexes of the operations that prove it, by those of their
+    parts that name an element of `focus`.
+    """
 
     kind: str
     subject: str
@@ -40,7 +42,7 @@ class Anomaly:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What is the same for the same anomaly in a part of the history."""
+        """The identity of the anomaly, which stays the same if only a part of the history is judged."""
         return self.kind, self.subject
 
 
@@ -61,7 +63,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An offset that the operation `index` saw or made, between two times."""
+    """An offset that the operation with this index saw or set, at some time from `start` to `end`."""
 
     start: float
     end: float
@@ -72,7 +74,7 @@ class Moment:
 def regressions(firm: Iterable[Moment], later: Iterable[Moment]) -> Iterator[tuple[Moment, Moment]]:
     """Yield pairs of a firm moment and a later one with a lower offset, which began after the firm one had ended.
 
-    Of the firm moments before a later one, it compares the one with the highest offset.
+    Each later moment is compared with the one that has the highest offset among the firm moments before it.
     """
     ended = sorted(firm, key=lambda each: each.end)
     best: Moment | None = None
@@ -87,7 +89,7 @@ def regressions(firm: Iterable[Moment], later: Iterable[Moment]) -> Iterator[tup
 
 
 class _Passes:
-    """The reads of one place, by what they passed."""
+    """The reads of one place, by the offsets that they passed."""
 
     def __init__(self, intervals: list[tuple[int, int, int]]) -> None:
         intervals.sort()
@@ -156,7 +158,10 @@ class Facts:
             self.truth[sight.place].setdefault(sight.offset, value)
 
     def _whole_ends(self) -> dict[str, int]:
-        """Return how far reads that began after all writes to a place had ended went, without a gap from 0 on."""
+        """Return, for each place, the end of the offsets that reads cover without a gap from 0 on.
+
+        Only reads that began after all writes to the place had ended are considered.
+        """
         written: dict[str, float] = {}
         for each in self.history:
             for write in each.of(Write):
@@ -176,7 +181,7 @@ class Facts:
         return ends
 
     def passing(self, write: Write) -> int | None:
-        """Return a read that would have returned the write if it were committed, or None if no read shows that."""
+        """Return a read that would have returned the write if it were committed, or None if there is none."""
         passes = self._passes.get(write.place)
         if passes is None:
             return None
@@ -186,12 +191,12 @@ class Facts:
         return passes.of(end - 1) if end else None
 
     def between(self, place: str, first: int, end: int) -> list[int]:
-        """Return the offsets of committed records of a range."""
+        """Return the offsets of the committed records in a range."""
         offsets = self._offsets.get(place, [])
         return offsets[bisect_left(offsets, first) : bisect_left(offsets, end)]
 
     def offset_of(self, write: Write) -> int | None:
-        """Return the offset of a write, from its answer or a reader."""
+        """Return the offset of a write, as reported by its answer or by a reader."""
         sight = self.glimpsed.get(write.value)
         if write.offset is not None or sight is None or sight.place != write.place:
             return write.offset
@@ -209,7 +214,7 @@ class Facts:
         return value in self.writers and not self.has_failed(self.writers[value][0])
 
     def writing(self, outcome: str = "") -> Iterator[int]:
-        """Yield the indexes of transactions and sends, of one outcome or all."""
+        """Yield the indexes of transactions and sends with one outcome, or with any."""
         for index, each in enumerate(self.history):
             if each.kind in WRITERS and outcome in ("", each.outcome):
                 yield index
@@ -222,10 +227,10 @@ class Facts:
                     yield index, read
 
     def moment(self, index: int, offset: int) -> Moment:
-        """Return the moment of an operation."""
+        """Return the moment at which an operation saw or set an offset."""
         each = self.history[index]
         return Moment(each.start, each.end, offset, index)
 
     def has_failed(self, index: int) -> bool:
-        """Whether an operation certainly did not happen."""
+        """Whether an operation was certainly aborted or rejected."""
         return self.history[index].outcome == FAIL

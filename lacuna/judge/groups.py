@@ -1,4 +1,6 @@
-"""The rules of groups: offsets go with the records of their transactions, and a shared record has one holder."""
+"""The rules for groups: offsets are committed together with the records of their transactions, and only one member at a
+time holds a shared record.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -31,7 +33,7 @@ def _anomaly(kind: str, key: _Key, why: str, *operations: int) -> Anomaly:
 
 
 class _Offsets:
-    """The offsets of each group that a history commits and finds."""
+    """The offsets of each group that the operations in a history commit and find."""
 
     def __init__(self, facts: Facts) -> None:
         self.takes: defaultdict[_Key, list[tuple[int, Take]]] = defaultdict(list)
@@ -40,20 +42,20 @@ class _Offsets:
             for take in each.of(Take):
                 self.takes[take.group, take.place].append((index, take))
             for found in each.of(Found):
-                # An operation that commits offsets too found the old ones, before its commit was asked for.
+                # An operation that also commits offsets found the old ones before its commit was requested.
                 moment = facts.moment(index, found.offset)
                 if each.asked >= 0:
                     moment = Moment(moment.start, each.asked, moment.offset, index)
                 self.found[found.group, found.place].append(moment)
 
     def settled(self, facts: Facts, key: _Key) -> list[Moment]:
-        """Return what was found after all commits of a group had ended."""
+        """Return the offsets that were found after all commits for the group had ended."""
         end = max((facts.history[index].end for index, _ in self.takes[key]), default=0.0)
         return [moment for moment in self.found[key] if moment.start >= end]
 
 
 def offsets_back(facts: Facts) -> Iterator[Anomaly]:
-    """Committed offsets that were found lower later, or that are lost."""
+    """Committed offsets that were later found to be lower, or that are lost."""
     offsets = _Offsets(facts)
     for key, found in offsets.found.items():
         taken = [
@@ -62,15 +64,17 @@ def offsets_back(facts: Facts) -> Iterator[Anomaly]:
             if facts.history[index].outcome == OK
         ]
         for old, new in regressions(taken, found):
-            why = f"offset {old.offset} was committed, and {new.offset} found later"
+            why = f"offset {old.offset} was committed, but offset {new.offset} was found later"
             yield _anomaly("lost offset", key, why, old.index, new.index)
         for old, new in regressions(found, found):
-            why = f"offset {old.offset} was found, and {new.offset} later"
+            why = f"offset {old.offset} was found, but offset {new.offset} later"
             yield _anomaly("offset back", key, why, old.index, new.index)
 
 
 def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
-    """Offsets that nobody committed, that were aborted, or that were found before anybody had asked for the commit."""
+    """Offsets that no client committed, that were aborted, or that were found before any client had requested the
+    commit.
+    """
     offsets = _Offsets(facts)
     for key, found in offsets.found.items():
         takes: defaultdict[int, list[int]] = defaultdict(list)
@@ -84,13 +88,13 @@ def wrong_offsets(facts: Facts) -> Iterator[Anomaly]:
                 why = f"offset {moment.offset} was found, but not committed"
                 yield _anomaly("phantom offset", key, why, moment.index)
             elif all(map(facts.has_failed, possible)):
-                why = f"offset {moment.offset} was found, and its transaction was aborted"
+                why = f"offset {moment.offset} was found, but its transaction was aborted"
                 yield _anomaly("aborted offset", key, why, *possible, moment.index)
             elif all(
                 facts.has_failed(index) or moment.end < facts.history[index].asked
                 for index in possible
             ):
-                why = f"offset {moment.offset} was found before its commit was asked for"
+                why = f"offset {moment.offset} was found before its commit was requested"
                 yield _anomaly("uncommitted offset", key, why, *possible, moment.index)
 
 
@@ -121,7 +125,7 @@ def torn_offsets(facts: Facts) -> Iterator[Anomaly]:
 
 
 def processing(facts: Facts) -> Iterator[Anomaly]:
-    """Records that an exactly-once loop has processed twice, or passed."""
+    """Records that an exactly-once loop has processed twice or skipped."""
     ranges: defaultdict[_Key, list[tuple[int, int, int]]] = defaultdict(list)
     for index, each in enumerate(facts.history):
         if each.kind != TXN or each.outcome == FAIL or not facts.is_visible(index):
@@ -138,7 +142,7 @@ def processing(facts: Facts) -> Iterator[Anomaly]:
             kind, why = "processed twice", "two committed transactions of the group consumed it"
             wrong = facts.between(place, first, end)
             if not wrong:
-                kind, why = "skipped input", "the group's committed transactions passed it"
+                kind, why = "skipped input", "the group's committed transactions skipped it"
                 wrong = facts.between(place, end, first)
             if wrong:
                 value = facts.truth[place][wrong[0]]
@@ -151,7 +155,7 @@ _Record = tuple[str, str, int]
 
 
 class _Share:
-    """The deliveries of each record of each share group, and what members did with it."""
+    """The deliveries of each record to each share group, and what members did with the record."""
 
     def __init__(self, facts: Facts) -> None:
         self.deliveries: defaultdict[_Record, list[tuple[int, Delivery]]] = defaultdict(list)
@@ -165,7 +169,7 @@ class _Share:
 
 
 def deliveries(facts: Facts) -> Iterator[Anomaly]:
-    """Records that were delivered after they had been accepted, or while another member had them."""
+    """Records that were delivered after they had been accepted, or while another member held them."""
     share = _Share(facts)
     history = facts.history
     for key, rows in share.deliveries.items():
@@ -184,7 +188,7 @@ def deliveries(facts: Facts) -> Iterator[Anomaly]:
             until = _held_until(facts, share.settled[key], one, first)
             for two, second in rows:
                 if history[one].end < history[two].start and history[two].end < until:
-                    why = f"{second.group} delivered it while another member had it"
+                    why = f"{second.group} delivered it while another member held it"
                     operations = [one, two, *(index for index, _ in share.settled[key])]
                     yield about("delivered twice", second.value, why, operations, record)
 
@@ -194,7 +198,8 @@ def _held_until(
 ) -> float:
     """Return the time until which a member certainly held a record, or 0 if that is not known.
 
-    A broker that restarts forgets its locks, so a lock counts only if the broker accepted what the member did with it.
+    A broker that restarts forgets its locks, so a lock was certainly held only if the broker accepted the member's next
+    acknowledgement of the record.
     """
     each = facts.history[index]
     later = [
@@ -220,7 +225,7 @@ def undelivered(facts: Facts) -> Iterator[Anomaly]:
 
 
 def _idle(facts: Facts) -> dict[_Key, int]:
-    """Return a place's last request without a record, if no lock of an earlier answer can still hold any."""
+    """Return each place's last request that got no record, if no lock from an earlier answer can still hold one."""
     busy: dict[_Key, float] = {}
     idle: dict[_Key, int] = {}
     acquiring = [index for index, each in enumerate(facts.history) if each.kind == ACQUIRE]

@@ -4,9 +4,9 @@
     r1 read 1.310-1.320 ok log/0[10,18)10:w2.3.0,17:w1.5.0
     p bounds 1.330-1.331 ok log/0.lso=18 log/0.hw=18
 
-A line has the process, the kind, the times in seconds, the outcome, the session (`ID#GENERATION`, which a newer
-generation fences) or nothing, and parts. A place is a topic and a partition. The middle time of a transaction is when
-its commit was asked for. Values are unique in a history.
+A line has the process, the kind, the times in seconds, the outcome, optionally the session (`ID#GENERATION`, which a
+newer generation fences), and parts. A place is a topic and a partition. The middle time of a transaction is when its
+commit was requested. Values are unique in a history.
 """
 
 import re
@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
-#: The outcomes: it happened, it did not, or nobody told. A transaction that is `ok` is committed.
+#: The outcomes: the operation happened, did not happen, or is in doubt. A transaction that is `ok` is committed.
 OK: Final = "ok"
 FAIL: Final = "fail"
 UNKNOWN: Final = "unknown"
 
-#: The kinds of operations. Of transactions, SERIAL ones exclude each other: each fences the one before.
+#: The kinds of operations. SERIAL transactions exclude each other: each fences the one before.
 TXN: Final = "txn"
 SERIAL: Final = "serial"
 #: A producer that a newer generation has fenced tries to write, or to commit.
@@ -30,7 +30,7 @@ INIT: Final = "init"
 READ: Final = "read"
 DIRTY: Final = "dirty"
 BOUNDS: Final = "bounds"
-#: Offsets of groups are committed outside of transactions, and found.
+#: Offsets of groups are committed outside transactions, and fetched.
 COMMIT: Final = "commit"
 FIND: Final = "find"
 #: Share groups: records are acquired, and settled (accepted, released, rejected).
@@ -38,7 +38,7 @@ ACQUIRE: Final = "acquire"
 SETTLE: Final = "settle"
 #: A reader got a batch with a wrong checksum.
 DAMAGED: Final = "damaged"
-#: A reader gets nothing, although the log goes on.
+#: A reader gets nothing, although the log continues.
 STUCK: Final = "stuck"
 #: A fault, or its end.
 FAULT: Final = "fault"
@@ -56,7 +56,7 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A record that was sent. `offset` is what the broker answered, or None."""
+    """A record that was sent. `offset` is the offset that the broker returned, or None."""
 
     place: str
     value: str
@@ -133,7 +133,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A place whose records a member of a share group asked for."""
+    """A place from which a member of a share group requested records."""
 
     group: str
     place: str
@@ -161,7 +161,7 @@ P = TypeVar("P", bound=Part)
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One observation. `asked` is when the commit of a transaction was asked for; `end` if it never was."""
+    """One observation. `asked` is when the commit of a transaction was requested, or `end` if it never was."""
 
     process: str
     kind: str
@@ -174,16 +174,16 @@ class Operation:
 
     @property
     def identity(self) -> str:
-        """The id of its session, without the generation."""
+        """The id of the operation's session, without the generation."""
         return self.session.partition("#")[0]
 
     @property
     def generation(self) -> int:
-        """The generation of its session."""
+        """The generation of the operation's session."""
         return int(self.session.partition("#")[2] or 0)
 
     def of(self, kind: type[P]) -> Iterator[P]:
-        """Yield its parts of one kind."""
+        """Yield the operation's parts of one kind."""
         return (each for each in self.parts if isinstance(each, kind))
 
     def __str__(self) -> str:
@@ -215,7 +215,7 @@ _NUMBERS: Final = frozenset({"offset", "first", "end", "count"})
 
 
 def parse(text: str) -> History:
-    """Return the operations of lines of text. Empty lines and those that begin with # are skipped.
+    """Return the operations that lines of text describe. Empty lines and those that begin with # are skipped.
 
     Raises HistoryError.
     """
@@ -224,7 +224,7 @@ def parse(text: str) -> History:
 
 
 def show(history: Iterable[Operation]) -> str:
-    """Return the lines of operations."""
+    """Return operations as lines of text."""
     return "".join(f"{each}\n" for each in history)
 
 

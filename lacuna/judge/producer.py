@@ -1,4 +1,4 @@
-"""Producers that do what clients do and hide nothing: each answer that gets lost leaves a trace in the outcome."""
+"""Producers that behave like clients but hide nothing: each lost answer leaves a trace in the outcome."""
 
 import asyncio
 from collections import defaultdict
@@ -28,7 +28,7 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-#: The highest versions of a client of each protocol generation (KIP-890): TV1 adds partitions, TV2 need not.
+#: The highest versions that a client of each protocol generation uses (KIP-890). TV1 adds partitions; TV2 need not.
 _PRODUCE: Final = {each: Api(PRODUCE_REQUEST, PRODUCE_RESPONSE, 10 + each) for each in (1, 2)}
 _END_TXN: Final = {
     each: Api(wire.END_TXN_REQUEST, wire.END_TXN_RESPONSE, 3 + each) for each in (1, 2)
@@ -52,7 +52,7 @@ _DUPLICATE_SEQUENCE: Final = 46
 
 
 class Vague(Exception):
-    """No answer told whether a request had its effect, until the time was up."""
+    """The time ran out before any answer showed whether a request had its effect."""
 
 
 FAILURES: Final = (Lost, Refused, Vague)
@@ -65,7 +65,7 @@ def name_and_index(place: str) -> tuple[str, int]:
 
 
 class Persistence:
-    """Repeats a request until it is answered, and remembers whether an earlier one of them may have had its effect."""
+    """Repeats a request until it is answered, and remembers whether an earlier attempt may have had its effect."""
 
     def __init__(self, client: Client, seconds: float) -> None:
         self._client = client
@@ -74,8 +74,8 @@ class Persistence:
         self.was_lost = False
 
     async def persist(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return what `attempt` returns. Raises Refused; Vague if the time is up and a request may have had an effect,
-        and Lost if none can have.
+        """Return what `attempt` returns, repeating it as needed. Raises Refused. When the time is up, raises Vague if
+        an attempt may have had an effect, and Lost if none can have.
         """
         deadline = asyncio.get_running_loop().time() + self._seconds
         pause = _PAUSE_SECONDS
@@ -100,10 +100,11 @@ class Persistence:
 
 
 class Producer:
-    """A producer of one generation: transactional with an id, else idempotent. `version` is 1 for TV1, 2 for TV2.
+    """A producer of one generation, transactional if it has an id, otherwise idempotent. `version` is 1 for TV1, 2 for
+    TV2.
 
-    `hurdle` is asked before each batch how often its request is sent and abandoned first, and whether the batch is
-    repeated after its answer: what lost answers make clients do.
+    `hurdle` is called before each batch. It returns how often the batch's request is first sent and abandoned, and
+    whether the batch is sent again after its answer. This is how clients behave when answers get lost.
     """
 
     def __init__(
@@ -132,7 +133,7 @@ class Producer:
     async def _coordinated(
         self, api: Api[Q, R], request: Q, key: str | None, kind: int = TRANSACTION
     ) -> R:
-        """Ask the coordinator of a key, or any node if `key` is None. Raises Refused, Vague and Lost."""
+        """Send a request to a key's coordinator, or to any node if `key` is None. Raises Refused, Vague and Lost."""
 
         async def attempt() -> R:
             node = -1 if key is None else await self._client.coordinator(kind, key)
@@ -141,7 +142,7 @@ class Producer:
         return await self._settle(attempt)
 
     async def _settle(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Return what `attempt` returns, and note whether the answer to an earlier one was lost."""
+        """Return what `attempt` returns, and note whether the answer to an earlier attempt was lost."""
         persistence = Persistence(self._client, self._seconds)
         try:
             return await persistence.persist(attempt)
@@ -153,7 +154,7 @@ class Producer:
             self.is_doubtful |= persistence.was_lost
 
     async def begin(self) -> None:
-        """Get a producer id and an epoch, which fence earlier producers of the id. Raises Refused, Vague and Lost."""
+        """Get a producer id and an epoch, which fence the id's earlier producers. Raises Refused, Vague and Lost."""
         request = wire.InitProducerIdRequest(self.identity, TRANSACTION_TIMEOUT_MS)
         answer = await self._coordinated(_INIT, request, self.identity)
         self._producer_id, self._epoch = answer.producer_id, answer.producer_epoch
@@ -162,7 +163,8 @@ class Producer:
         self.is_doubtful = False
 
     async def send(self, place: str, values: Sequence[str]) -> list[int | None]:
-        """Append a batch. Return the offset of its first record as each answer told it; None if one did not tell.
+        """Append a batch. Return the offset of its first record according to each answer, None for an answer without an
+        offset.
 
         Raises Refused, Vague and Lost.
         """
@@ -215,7 +217,7 @@ class Producer:
         await self._coordinated(_ADD_PARTITIONS, request, self.identity)
 
     async def commit_offset(self, group: str, place: str, offset: int) -> None:
-        """Commit an offset of a group in the transaction. Raises Refused, Vague and Lost."""
+        """Commit an offset of a group as part of the transaction. Raises Refused, Vague and Lost."""
         assert self.identity is not None
         if self.version == 1 and group not in self._added:
             added = wire.AddOffsetsToTxnRequest(
@@ -238,7 +240,7 @@ class Producer:
         await self._coordinated(_TXN_OFFSETS[self.version], request, group, kafka.GROUP)
 
     async def end(self, *, commits: bool) -> None:
-        """Commit or abort. Raises Refused, Vague and Lost: then the producer must begin anew."""
+        """Commit or abort the transaction. Raises Refused, Vague and Lost, after which the producer must begin anew."""
         assert self.identity is not None
         request = wire.EndTxnRequest(self.identity, self._producer_id, self._epoch, commits)
         answer = await self._coordinated(_END_TXN[self.version], request, self.identity)

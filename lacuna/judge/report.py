@@ -1,7 +1,7 @@
-"""What a verdict shows: the smallest history of each anomaly, and a page with a timeline for each place.
+"""Presents a verdict: the smallest history that proves each anomaly, and a page with a timeline for each place.
 
 The page is one file without scripts. A timeline has a row for each process, and a bar for each operation that touches
-the place; those of an anomaly are marked.
+the place. The bars of operations that show an anomaly are marked.
 """
 
 from collections import Counter, defaultdict
@@ -26,9 +26,9 @@ from lacuna.judge.history import (
     Write,
 )
 
-#: A timeline shows at most so many operations, those of anomalies first.
+#: The maximum number of operations in a timeline. Those that show anomalies are drawn first.
 _MOST_BARS: Final = 1_500
-#: The page explains so many anomalies of a kind; the others are counted.
+#: The number of anomalies of each kind that the page explains. The others are only counted.
 MOST_SHOWN: Final = 3
 _WIDTH: Final = 1100
 _LABEL: Final = 190
@@ -38,7 +38,7 @@ _MOST_TITLE: Final = 600
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """An anomaly with the smallest history that shows it."""
+    """An anomaly with the smallest history that proves it."""
 
     anomaly: Anomaly
     history: History
@@ -58,7 +58,7 @@ def explained(
 
 
 def smallest(history: History, anomaly: Anomaly, visible_within: float = VISIBLE_WITHIN) -> History:
-    """Return the operations that show an anomaly, in the parts that matter. Nothing of them can be left out."""
+    """Return the operations that prove an anomaly, reduced to the parts that matter. No single one can be left out."""
 
     def shows(candidate: History) -> bool:
         found = judge(candidate, visible_within=visible_within)
@@ -97,7 +97,7 @@ def _trimmed(each: Operation, focus: frozenset[str]) -> Operation:
 
 
 def _part_in(part: Part, focus: frozenset[str]) -> Part | None:
-    """Return a part, with the records that matter, or None if it does not matter."""
+    """Return a part with only the records that matter, or None if the part does not matter."""
     if isinstance(part, Read):
         records = tuple(row for row in part.records if row[1] in focus)
         return replace(part, records=records)
@@ -129,7 +129,7 @@ svg { width: 100%; height: auto; } text { font-size: 11px; fill: var(--soft); }
 
 
 def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown], title: str) -> str:
-    """Return the HTML of a verdict."""
+    """Return a verdict as an HTML page."""
     marked = {index for anomaly in anomalies for index in anomaly.operations}
     counts = Counter((each.kind, each.outcome) for each in history)
     rows = "".join(
@@ -142,15 +142,16 @@ def page(history: History, anomalies: Sequence[Anomaly], shown: Sequence[Shown],
         f"<style>{_STYLE}</style><h1>{escape(title)}</h1>"
         f'<p class="verdict">{escape(verdict)}</p>'
         + "".join(_section(history, each) for each in shown)
-        + "<h2>Timelines</h2><p>Blue is committed or answered, amber aborted or rejected, grey of unknown outcome. "
-        "Operations of an anomaly have a red edge; faults are behind the bars.</p>"
+        + "<h2>Timelines</h2><p>Blue marks committed or answered operations, amber aborted or rejected ones, "
+        "and grey ones of unknown outcome. Operations that show an anomaly have a red edge; faults are drawn behind "
+        "the bars.</p>"
         + "".join(_timelines(history, marked))
         + f"<h2>Operations</h2><table><tr><th>kind<th>outcome<th>count</tr>{rows}</table></html>\n"
     )
 
 
 def verdict_of(anomalies: Sequence[Anomaly]) -> str:
-    """Return one line for all anomalies."""
+    """Return a one-line summary of all anomalies."""
     if not anomalies:
         return "no anomaly"
     counts = Counter(each.kind for each in anomalies)
@@ -177,7 +178,7 @@ def _section(history: History, shown: Shown) -> str:
 
 
 def touched(each: Operation) -> set[str]:
-    """Return the places of an operation."""
+    """Return the places that an operation touches."""
     return {part.place for part in each.parts}
 
 
@@ -204,7 +205,7 @@ def _timelines(history: History, marked: set[int]) -> Iterable[str]:
 
 
 def _timeline(rows: Sequence[tuple[int, Operation]], marked: set[int]) -> str:
-    """Return the SVG of the operations of one place."""
+    """Return the operations on one place as an SVG timeline."""
     if not rows:
         return ""
     rows = sorted(rows, key=lambda row: row[0] not in marked)[:_MOST_BARS]

@@ -1,4 +1,6 @@
-"""The workload: topics of its own, actors for a time, faults by commands of the user, and a last look at everything."""
+"""The workload: creates its own topics, runs actors for a time, injects faults with the user's commands, and reads
+everything at the end.
+"""
 
 import asyncio
 import time
@@ -50,7 +52,7 @@ _SET: Final = 0
 _FEATURE: Final = "transaction.version"
 _TV2: Final = 2
 _SHARES: Final = "share.version"
-#: How long brokers may take to lead new topics, and a command of the user to end.
+#: How long brokers may take to lead new topics, and how long one of the user's commands may run.
 _READY_SECONDS: Final = 60.0
 _COMMAND_SECONDS: Final = 60.0
 _WHOLE_BYTES: Final = 1 << 20
@@ -59,7 +61,9 @@ _MOST_SHARED: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the workload does. `faults` are pairs of commands: a fault, and what ends it half an `interval` later."""
+    """What the workload does. `faults` are pairs of commands: one causes a fault, and one ends it half an `interval`
+    later.
+    """
 
     seconds: float
     name: str
@@ -73,7 +77,7 @@ class Plan:
 
 
 class Workload:
-    """A run of a plan. `history` has what was observed, also if the run fails."""
+    """A run of a plan. `history` has what was observed, even if the run fails."""
 
     def __init__(
         self, brokers: Brokers, plan: Plan, random: Random, say: Callable[[str], None]
@@ -98,12 +102,12 @@ class Workload:
 
     @property
     def history(self) -> History:
-        """What was observed so far."""
+        """What has been observed so far."""
         return self._world.history
 
     @property
     def failures(self) -> dict[str, int]:
-        """How often steps failed, by the reason."""
+        """How often steps failed, by reason."""
         return dict(self._world.failures)
 
     def _places(self, *topics: str) -> list[str]:
@@ -114,7 +118,7 @@ class Workload:
         ]
 
     async def run(self) -> None:
-        """Create the topics, run the actors, look at everything a last time, and delete the topics.
+        """Create the topics, run the actors, read everything one last time, and delete the topics.
 
         Raises UserError if the cluster cannot be judged.
         """
@@ -167,7 +171,7 @@ class Workload:
                 ):
                     return
             if self._world.now() > deadline:
-                raise UserError("some topics have no leaders: check that the brokers run")
+                raise UserError("some topics have no leaders: check that the brokers are running")
             await asyncio.sleep(0.1)
 
     @property
@@ -175,7 +179,9 @@ class Workload:
         return f"{self._plan.name}-shared"
 
     async def _configure_group(self) -> None:
-        """Let the share group read committed records from the start. Without the right to, it is left out."""
+        """Let the share group read committed records from the start. Without permission to do so, leave share groups
+        out.
+        """
         configs = [
             AlterableConfig("share.auto.offset.reset", _SET, "earliest"),
             AlterableConfig("share.isolation.level", _SET, "read_committed"),
@@ -249,7 +255,7 @@ class Workload:
             await faults
 
     async def _inflict(self, ended: asyncio.Event) -> None:
-        """Harm the cluster until the actors have ended. The last fault is healed as the others are."""
+        """Inject faults into the cluster until the actors have ended. The last fault is ended like the others."""
         for fault, heal in cycle(self._plan.faults):
             if await _is_set(ended, self._plan.interval / 2):
                 return
@@ -259,7 +265,9 @@ class Workload:
                 await self._command(heal)
 
     async def _command(self, line: str) -> None:
-        """Run a command of the user. One that fails or takes too long is reported, and changes nothing else."""
+        """Run one of the user's commands. A command that fails or takes too long is reported, with no other
+        consequence.
+        """
         start = self._world.now()
         process = await asyncio.create_subprocess_shell(
             line,
@@ -271,7 +279,7 @@ class Workload:
             async with asyncio.timeout(_COMMAND_SECONDS):
                 code = await process.wait()
             if code:
-                self._say(f"`{line}` ended with {code}")
+                self._say(f"`{line}` exited with status {code}")
         except TimeoutError:
             process.kill()
             await process.wait()
@@ -280,7 +288,7 @@ class Workload:
             Actor(self._world, "hook").record(FAULT, start, OK)
 
     async def _look(self) -> None:
-        """End what is open, wait until everything is decided, and read all of it under both isolation levels."""
+        """End open transactions, wait until all are decided, and read everything under both isolation levels."""
         await self._await_leaders()
         self._world.patience = _READY_SECONDS
         auditor = Prober(self._world, "auditor", self._places(*_TOPICS))
@@ -322,7 +330,9 @@ class Workload:
                 position = read.end
 
     async def _drain(self, sharer: Sharer) -> None:
-        """Take all records of the share group. If some do not come, locks of lost answers may still hold them."""
+        """Acquire all records of the share group. Records that are missing may still be locked because an answer was
+        lost.
+        """
         seconds = max(
             (part.seconds for each in self.history for part in each.of(Delivery)), default=0.0
         )
@@ -348,7 +358,7 @@ class Workload:
 
 
 async def _is_set(event: asyncio.Event, seconds: float) -> bool:
-    """Wait for an event, and return whether it came in time."""
+    """Wait for an event, and return whether it was set in time."""
     try:
         async with asyncio.timeout(seconds):
             return await event.wait()

@@ -1,4 +1,4 @@
-"""The actors with a producer: transactions, idempotent batches, exactly-once loops, and lists."""
+"""The actors with a producer, which write transactions, idempotent batches, exactly-once loops, and lists."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from lacuna.judge.producer import FAILURES, Producer, Vague
 
 
 class Writing(Actor):
-    """An actor with a producer. Producers of the same id fence each other."""
+    """An actor with a producer. Producers with the same id fence each other."""
 
     def __init__(self, world: World, name: str, identity: str | None, version: int) -> None:
         super().__init__(world, name)
@@ -42,12 +42,12 @@ class Writing(Actor):
         return int(random.random() < chances.abandoned), random.random() < chances.repeated
 
     def turn(self) -> AbstractAsyncContextManager[object]:
-        """Return what waits for the other producers of the id, or, now and then, for nothing."""
+        """Return a context that waits for the other producers with the id or, now and then, does not wait."""
         is_rude = self.world.random.random() < self.world.chances.rude
         return nullcontext() if is_rude else self.world.turns[f"{self.identity} acts"]
 
     async def begin(self) -> Producer:
-        """Return a new producer, which fences the earlier ones of its id. Raises Refused, Vague and Lost."""
+        """Return a new producer, which fences the earlier ones with its id. Raises Refused, Vague and Lost."""
         world = self.world
         label = self.identity or self.name
         producer = Producer(
@@ -74,7 +74,7 @@ class Writing(Actor):
         return producer
 
     async def producer(self) -> Producer:
-        """Return the producer, or a new one after one whose requests may still be under way."""
+        """Return the producer, or a new one if requests of the current one may still be under way."""
         if self._producer is None or self._producer.is_doubtful:
             return await self.begin()
         return self._producer
@@ -116,7 +116,7 @@ class Writing(Actor):
         return outcome == OK
 
     async def give_up(self, producer: Producer, kind: str, start: float, parts: list[Part]) -> None:
-        """Abort what failed. Nobody has asked for the commit, so it cannot be committed."""
+        """Abort a failed transaction. It cannot be committed, since its commit was never requested."""
         await self.end(producer, kind, start, parts, commits=False)
         self._producer = None
 
@@ -155,7 +155,7 @@ class Writer(Writing):
     async def _be_overtaken(
         self, producer: Producer, session: str, start: float, parts: list[Part]
     ) -> None:
-        """Begin a newer producer of the same id, and let the older one go on as if it did not know."""
+        """Begin a newer producer with the same id, and let the older one continue as if unaware of it."""
         successor = Writing(self.world, self.name, self.identity, self.version)
         self._producer = None
         try:
@@ -183,7 +183,7 @@ class Writer(Writing):
 
 
 class Sender(Writing):
-    """Writes without transactions, idempotently."""
+    """Writes idempotent batches without transactions."""
 
     def __init__(self, world: World, name: str, places: Sequence[str]) -> None:
         super().__init__(world, name, None, 1)
@@ -207,7 +207,7 @@ class Sender(Writing):
 
 
 class Loop(Writing):
-    """Consumes, processes and produces exactly once: the offset of the input is committed with the output.
+    """Consumes, processes and produces exactly once, by committing the input's offset together with the output.
 
     Two loops share each input, and fence each other.
     """
@@ -262,9 +262,10 @@ class Loop(Writing):
 
 
 class Lister(Writing):
-    """Appends to lists and reads them, in transactions that exclude each other: each begins by fencing the one before.
+    """Appends to lists and reads them, in transactions that exclude each other because each begins by fencing the one
+    before.
 
-    What it reads between the fence and its commit can be changed by nobody else, if it commits.
+    If a transaction commits, no other one can have changed what it read between the fencing and the commit.
     """
 
     def __init__(
@@ -304,7 +305,7 @@ class Lister(Writing):
         await self.end(producer, SERIAL, start, parts, commits=commits)
 
     async def _read(self, place: str) -> Read:
-        """Read a list up to its last stable offset. Earlier reads of it are a part of the answer."""
+        """Read a list up to its last stable offset. The answer includes what earlier reads of the list returned."""
         end = await self.patiently(lambda: consumer.bound(self.client, place, READ_COMMITTED))
         while self._position[place] < end:
             self.world.check_time()

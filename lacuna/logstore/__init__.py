@@ -1,1 +1,3 @@
-"""The contents of the bucket: record batches, segments and the object store. Bytes in, values out."""
+"""The contents of the bucket: record batches, segments and the object store. The modules turn bytes into values and
+back.
+"""

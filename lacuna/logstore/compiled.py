@@ -1,5 +1,5 @@
-"""Checks whether the compiled modules are compiled. Without a C compiler, the same sources run as Python, and are much
-slower.
+"""Checks whether the kernel's modules are compiled. Without a C compiler, the same sources run as Python, much more
+slowly.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from lacuna.logstore.records.build_kernel import SERVING
 
 @cache
 def interpreted(modules: tuple[str, ...] = SERVING) -> Sequence[str]:
-    """Return the modules, by default those of a server, that are not compiled."""
+    """Return which of the modules, by default those of a server, are not compiled."""
     return [each for each in modules if not _is_compiled(each)]
 
 

@@ -1,7 +1,7 @@
 """Stand-ins for names of `cython`, for kernel modules that run as Python without Cython installed.
 
-Compiled modules import nothing, since these names belong to the compiler. In Python, the decorators change nothing, and
-a cast returns its number, because the sources mask every number that has to wrap.
+Compiled modules do not import these names, since the compiler provides them. In Python, the decorators change nothing,
+and a cast returns its number, because the sources mask every number that has to wrap.
 """
 
 from collections.abc import Callable
@@ -38,7 +38,7 @@ def exceptval(*_arguments: object, **_options: object) -> Callable[[T], T]:
 
 
 class _NoGil(nullcontext[None]):
-    """A block, or a decorator, without effect."""
+    """A context manager and decorator without effect."""
 
     def __call__(self, decorated: T) -> T:
         return decorated

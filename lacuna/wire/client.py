@@ -1,6 +1,7 @@
-"""The client's side of a connection, without I/O: frames, the answers to them, and authentication by SASL.
+"""The client's side of a connection, without I/O: builds frames, parses the answers, and authenticates with SASL.
 
-A frame is a size (int32) and that many bytes: a header and a message. A connection carries one request at a time.
+A frame is a size (int32), followed by a header and a message that have this size together. A connection carries one
+request at a time.
 """
 
 from collections.abc import Sequence
@@ -23,9 +24,9 @@ R = TypeVar("R")
 
 _SIZE: Final = Struct(">i")
 _HEADER: Final = Struct(">hhih")
-#: Of the header of an answer.
+#: The size of the correlation id in an answer's header, in bytes.
 _CORRELATION_BYTES: Final = 4
-#: Of both messages of SASL: the first version with tokens in frames, and with the server's reasons (KIP-152).
+#: The version of both SASL messages: the first one with tokens in frames and the server's reasons (KIP-152).
 _SASL_VERSION: Final = 1
 _UNSUPPORTED_SASL_MECHANISM: Final = 33
 _API_VERSIONS_KEY: Final = 18
@@ -36,7 +37,9 @@ class NoAnswerError(Exception):
 
 
 class SizeError(NoAnswerError):
-    """The size of the answer is impossible, or larger than allowed. Servers of other protocols usually cause this."""
+    """The size of the answer is impossible or larger than allowed. The usual cause is a server that speaks another
+    protocol.
+    """
 
     def __init__(self, size: int) -> None:
         super().__init__(f"its answer claims {size} bytes, which is not possible")
@@ -44,7 +47,7 @@ class SizeError(NoAnswerError):
 
 
 class MechanismNotEnabledError(SaslError):
-    """The server does not support the mechanism. `enabled` are its mechanisms."""
+    """The server does not support the mechanism. `enabled` lists the mechanisms that it supports."""
 
     def __init__(self, enabled: Sequence[str]) -> None:
         super().__init__("the server does not support the SASL mechanism")
@@ -60,16 +63,16 @@ class CredentialsRefusedError(SaslError):
 
 
 class ClientFrames:
-    """Frames the requests of one connection, and splits the received bytes into answers."""
+    """Frames the requests on one connection, and splits the received bytes into answers."""
 
     def __init__(self, client_id: bytes) -> None:
         self._client_id = client_id
         self._correlation_id = 0
         self._answer_header = _CORRELATION_BYTES
         self._most_bytes = 0
-        #: Whether the next part is a size, so that nothing of an answer has been taken.
+        #: Whether the next part is a size, which means that no part of an answer has been taken.
         self.awaits_size = True
-        #: The bytes of the next part: a size, or a frame of that size.
+        #: The number of bytes in the next part, which is a size or the rest of a frame.
         self.missing = _SIZE.size
 
     def request(self, form: Message[Q], version: int, request: Q, most_bytes: int) -> bytes:
@@ -89,9 +92,9 @@ class ClientFrames:
         return _SIZE.pack(len(payload)) + payload
 
     def take(self, part: Buffer) -> memoryview | None:
-        """Take the next `missing` bytes. Return the message of an answer once it is complete. Raises NoAnswerError.
+        """Take the next `missing` bytes. Return the message in an answer once it is complete. Raises NoAnswerError.
 
-        The message is a read-only view of the part.
+        The message is a read-only view of `part`.
         """
         self.awaits_size = not self.awaits_size
         if not self.awaits_size:
@@ -107,7 +110,7 @@ class ClientFrames:
 
 
 class Ask(Protocol):
-    """Send a request in a version of the message `form`. Return the response, a message `answer`."""
+    """Send a request in a version of the message `form`. Return the response, decoded as the message `answer`."""
 
     async def __call__(
         self, form: Message[Q], answer: Message[R], version: int, request: Q, /
@@ -115,7 +118,7 @@ class Ask(Protocol):
 
 
 async def authenticate(ask: Ask, credentials: Credentials) -> None:
-    """Exchange SASL's tokens on a new connection (KIP-152).
+    """Authenticate a new connection by exchanging SASL tokens (KIP-152).
 
     Raises SaslError and its subclasses, and the errors of `ask`.
     """

@@ -2,10 +2,11 @@
 
 The jar of kafka-clients holds a JSON file for each message (github.com/apache/kafka, clients/src/main/resources,
 Apache-2.0). Versions that KAFKA no longer has come from BEFORE_KAFKA_4, the last release that had them; a field that
-exists only in them keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
+exists only in these versions keeps its place among the fields. Maven downloads the jars, and ruff formats the output.
 
 To generate the messages of another API, add its name to APIS and run this module. RECORDS has the kinds of records in
-Kafka's internal topics, each with a definition of its key and of its value. Their `api_key` is the version of the key.
+Kafka's internal topics. Each has definitions of its key and its value. In these definitions, `api_key` is the version
+of the key.
 """
 
 import json
@@ -23,7 +24,7 @@ from typing import Any, Final
 
 KAFKA: Final = "4.4.0"
 BEFORE_KAFKA_4: Final = "3.9.1"
-#: The APIs of each module. Of two structs of one name in a module, that of the earlier API keeps it.
+#: The APIs of each module. If two structs in a module have the same name, the earlier API's struct keeps it.
 APIS: Final = {
     "client_quotas": ("AlterClientQuotas", "DescribeClientQuotas"),
     "cluster": (
@@ -141,7 +142,7 @@ _DEFAULTS: Final = {
     "records": "None",
     "buffers": "()",
 }
-#: What of a field's definition a class depends on.
+#: The parts of a field's definition on which a class depends.
 _OF_LAYOUT: Final = (
     "name",
     "type",
@@ -176,7 +177,8 @@ class Versions:
 class Part:
     """One class of a generated module: its name, and its fields as Kafka defines them.
 
-    `structs` maps a field that is a struct, or an array of them, to the name of its class."""
+    `structs` maps each field that is a struct or an array of structs to the name of the struct's class.
+    """
 
     name: str
     fields: Sequence[Definition]
@@ -190,10 +192,10 @@ class Module:
     parts: list[Part] = field(default_factory=list)
 
     def add(self, name: str, fields: Sequence[Definition], commons: Definition, owner: str) -> str:
-        """Add a struct and the structs inside it, and return the name of its class.
+        """Add a struct and the structs inside it, and return the name of the struct's class.
 
-        `commons` has the message's shared structs, by name. If a different struct already has the name, it is prefixed
-        with `owner`, the message's name.
+        `commons` has the message's shared structs, by name. If a different struct already has the name, the new name is
+        prefixed with `owner`, the message's name.
         """
         structs = {
             each["name"]: self.add(
@@ -219,7 +221,7 @@ def snake(name: str) -> str:
 
 
 def attribute(each: Definition) -> str:
-    """Return a field's name in Python. One that would hide a method of tuples, such as `index`, gets an underscore."""
+    """Return a field's Python name. A name that would hide a method of tuples, such as `index`, gets an underscore."""
     name = snake(each["name"])
     return f"{name}_" if name in dir(tuple) else name
 
@@ -230,7 +232,7 @@ def element(kind: str) -> str:
 
 
 def is_same(part: Part, fields: Sequence[Definition], structs: Mapping[str, str]) -> bool:
-    """Whether a part has the layout of these fields, however they are described."""
+    """Whether a part has the same layout as these fields, regardless of their descriptions."""
     return part.structs == structs and _layout(part.fields) == _layout(fields)
 
 
@@ -266,7 +268,7 @@ def definition(jar: zipfile.ZipFile, name: str) -> Definition:
 def of_all_versions(
     new: zipfile.ZipFile, old: zipfile.ZipFile, api: str
 ) -> tuple[Definition, Definition]:
-    """Return the request and the response of an API, with the versions that only the old release has."""
+    """Return the request and the response of an API, including versions that only the old release has."""
     request, response = (definition(new, f"{api}{kind}") for kind in ("Request", "Response"))
     try:
         before = definition(old, f"{api}Request")
@@ -279,7 +281,7 @@ def of_all_versions(
 
 
 def is_preview(request: Definition) -> bool:
-    """Whether the only version of a request was not released."""
+    """Whether a request has only one version, and that version has not been released."""
     valid = Versions.of(request["validVersions"])
     return valid.first == valid.last and bool(request.get("latestVersionUnstable"))
 
@@ -297,7 +299,7 @@ def joined(new: Definition, old: Definition) -> Definition:
 
 
 def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[Definition]:
-    """Return the fields of `new`, with each field that only `old` has inserted at its place there."""
+    """Return the fields of `new`, and insert each field that only `old` has at the place that it has in `old`."""
     found = list(new)
     place = 0
     for each in old:
@@ -315,7 +317,7 @@ def joined_fields(new: Sequence[Definition], old: Sequence[Definition]) -> list[
 
 
 def of_valid_versions(message: Definition) -> Definition:
-    """Return a message without what only versions before its first valid one have."""
+    """Return a message without what exists only in versions before its first valid version."""
     first = Versions.of(message["validVersions"]).first
     return {**message, "fields": _since(first, message["fields"])}
 
@@ -340,7 +342,7 @@ def _is_used(first: int, versions: str) -> bool:
 
 
 def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
-    """Return a response's fields with their records as buffers, so that they are written without a copy."""
+    """Return a response's fields, with records as buffers so that they are written without being copied."""
     return [
         each
         | ({"type": "buffers"} if each["type"] == "records" else {})
@@ -350,7 +352,7 @@ def with_buffers(fields: Sequence[Definition]) -> list[Definition]:
 
 
 def module_text(title: str, bodies: Iterable[str]) -> str:
-    """Return the source of a module, not formatted yet."""
+    """Return the unformatted source of a module."""
     body = "\n\n".join(bodies)
     return (
         f'"""{title}. Written by lacuna.wire.generator, not by hand."""\n{imports(body)}\n{body}\n'
@@ -358,7 +360,7 @@ def module_text(title: str, bodies: Iterable[str]) -> str:
 
 
 def body_text(apis: Sequence[tuple[Definition, Definition]]) -> str:
-    """Return the classes and messages of requests with their responses, or of a record's key and value."""
+    """Return the classes and messages for requests and their responses, or for a record's key and value."""
     module = Module()
     for message in chain.from_iterable(apis):
         commons = {each["name"]: each["fields"] for each in message.get("commonStructs", ())}
@@ -406,7 +408,7 @@ def annotation(part: Part, each: Definition) -> str:
 
 
 def default(part: Part, each: Definition) -> str:
-    """Return the source of a field's default, its value in versions that lack it."""
+    """Return the source of a field's default, which is the field's value in versions that lack it."""
     kind, given = each["type"], each.get("default", "")
     if given in ("null", None):
         return "None"
@@ -422,7 +424,10 @@ def default(part: Part, each: Definition) -> str:
 
 
 def message_texts(request: Definition, response: Definition) -> list[str]:
-    """Return the statements that make the messages of their classes: one for both if they have the same versions."""
+    """Return the statements that create a request's and a response's messages from their classes.
+
+    There is a single statement if both have the same versions.
+    """
     asked, answered = message_arguments(request), message_arguments(response)
     names = [snake(each["name"]).upper() for each in (request, response)]
     exact = ", is_exact=True" if request["name"] in EXACT else ""
@@ -444,7 +449,7 @@ def message_arguments(message: Definition) -> str:
 
 
 def arguments(part: Part, each: Definition) -> Iterator[str]:
-    """Yield the arguments of `In` for a field. Raises ValueError if it may be null only up to some version."""
+    """Yield the arguments of `In` for a field. Raises ValueError if the field may be null only up to some version."""
     versions = Versions.of(each.get("versions", "0+"))
     if versions.first:
         yield f"since={versions.first}"
@@ -463,7 +468,7 @@ def arguments(part: Part, each: Definition) -> Iterator[str]:
 
 
 def write(jars: Iterable[Path], folder: Path) -> None:
-    """Write formatted files for APIS to `folder`; `jars` has those of KAFKA and BEFORE_KAFKA_4."""
+    """Write formatted files for APIS to `folder`. `jars` has the jars of KAFKA and BEFORE_KAFKA_4."""
     new, old = (zipfile.ZipFile(jar) for jar in jars)
     with new, old:
         for module, apis in APIS.items():
@@ -477,7 +482,7 @@ def write(jars: Iterable[Path], folder: Path) -> None:
 
 
 def write_records(jars: Mapping[str, Path], file: Path) -> None:
-    """Write a formatted file with all RECORDS; `jars` has KAFKA's, by the names there."""
+    """Write a formatted file with all RECORDS. `jars` has KAFKA's jars, by the names used in RECORDS."""
     bodies = []
     for name, kinds in RECORDS.items():
         with zipfile.ZipFile(jars[name]) as jar:

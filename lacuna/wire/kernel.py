@@ -1,12 +1,13 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False, warn.unreachable=False
-"""Reads and writes messages by their plans.
+"""Reads and writes messages according to plans.
 
-A plan describes the bytes of one struct at one version: it has a code for each field of a named tuple, in order.
-`lacuna.wire.layout` makes plans. This source is compiled by Cython, or interpreted by Python; `kernel.pyi` has the
-types for callers. Every length is compared with the remaining bytes before memory is allocated for it. An array of more
-than LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. Long arrays
-let other threads run from time to time, so a message may be read or written in a thread.
+A plan describes the bytes of one struct at one version. It has a code for each field of a named tuple, in order.
+`lacuna.wire.layout` makes plans. Cython compiles this module, or Python interprets it; `kernel.pyi` has the types for
+callers. Every length is compared with the remaining bytes before memory is allocated for it. An array of more than
+LONGEST_ARRAY elements and a struct of more than MOST_TAGS tagged fields are malformed, as in Kafka. While the kernel
+reads or writes a long array, it lets other threads run from time to time, so a message may be read or written in a
+thread.
 """
 
 from __future__ import annotations
@@ -43,16 +44,20 @@ NULLABLE = 32
 COMPACT = 64
 
 SIZES = bytes((0, 1, 1, 2, 2, 4, 4, 8, 8, 16))
-"""Bytes of each kind that has a fixed size."""
+"""The size in bytes of each kind that has a fixed size."""
 LONGEST_STRING = 0x7FFF
-"""Bytes, in every version: what the length of a string that is not compact can say."""
+"""The maximum number of bytes in a string, in every version. It is the largest length that a non-compact string can
+state.
+"""
 
 LONGEST_ARRAY = 1_000_000
-"""Elements of one array that is read."""
+"""The maximum number of elements in one array of a message that is read."""
 MOST_ELEMENTS = 2 * LONGEST_ARRAY
-"""Elements of all arrays of a message that is read."""
+"""The maximum number of elements in all arrays of a message that is read."""
 MOST_TAGS = 10_000
-"""Tagged fields of a struct that is read, or of a request's header; each counts as an element too."""
+"""The maximum number of tagged fields in a struct that is read, or in a request's header. Each also counts as an
+element.
+"""
 
 _ERROR_CODE = "error_code"
 _KIND = cython.declare(cython.int, 15)
@@ -90,10 +95,10 @@ class Plan:
     """How one struct is read and written at one version.
 
     All sequences have one entry for each field of the named tuple `make`. `codes` has ABSENT for fields that the
-    version lacks and for tagged ones, `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
-    that is a struct or an array of structs, otherwise None. `least` has the smallest number of bytes of one element of
-    the field. `tags` maps a tag to its field's index, `error_at` is the index of an error code, or -1. `steps` is for
-    the interpreted form (see _steps).
+    version lacks and for tagged fields; `tag_codes` has the codes of the tagged fields. `inner` has the plan of a field
+    that is a struct or an array of structs, otherwise None. `least` has the smallest number of bytes that one element
+    of the field can take. `tags` maps each tag to its field's index. `error_at` is the index of the error code, or -1
+    if there is none. `steps` is for the interpreted form (see _steps).
     """
 
     make: object
@@ -139,9 +144,9 @@ class Plan:
 @cython.final
 @cython.cclass
 class _Source:
-    """The bytes of a message, and the position of the next one to read.
+    """The bytes of a message, and the position of the next byte to read.
 
-    `elements` counts the array elements and tagged fields read; `most` are allowed.
+    `elements` counts the array elements and tagged fields read so far; at most `most` are allowed.
     """
 
     body: object
@@ -165,9 +170,9 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """A buffer that grows as it is written. `parts` has the buffers to send before it, or is None.
+    """A buffer that grows as it is written. `parts` has the buffers to send before this one, or is None.
 
-    `errors` has the written error codes other than 0, or is None without any.
+    `errors` has the written error codes other than 0, or is None if there are none.
     """
 
     parts: list
@@ -195,9 +200,9 @@ class _Target:
 @cython.final
 @cython.cclass
 class Encoded:
-    """Already encoded elements: the value of an array's field, in place of a sequence.
+    """Already encoded elements, which can be the value of an array field in place of a sequence.
 
-    There are `count` of them, in the `buffers`, which have `size` bytes.
+    There are `count` elements in `buffers`, which have `size` bytes in all.
     """
 
     count = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -216,8 +221,9 @@ class Codec:
     """Reads and writes all versions of one message.
 
     `plan_of(version)` makes a version's plan. It is called once for each version, and raises an error for an unknown
-    one. `is_exact`: no bytes may follow the end of the message. `elements` is the number of array elements in the
-    message last read. `errors` has the error codes other than 0 of the message last written, or is None without any.
+    one. With `is_exact`, no bytes may follow the end of the message. `elements` is the number of array elements in the
+    message last read. `errors` has the error codes other than 0 in the message last written, or is None if there are
+    none.
     """
 
     elements = cython.declare(cython.Py_ssize_t, visibility="public")
@@ -240,7 +246,7 @@ class Codec:
     ) -> object:
         """Read the message at the beginning of `body`, which is contiguous. Raises MalformedMessage.
 
-        Its arrays may have at most `most` elements in all.
+        The message's arrays may have at most `most` elements in all.
         """
         plan: Plan = _plan(self, version)
         source: _Source = _Source(body, most)
@@ -264,9 +270,9 @@ class Codec:
     def add_elements(
         self, before: object, elements: object, version: cython.int, path: tuple
     ) -> Encoded:
-        """Write elements of the array that `path`, a sequence of field names, leads to.
+        """Write elements of the array to which `path`, a sequence of field names, leads.
 
-        Return them after those `before`, if any.
+        Return the elements, appended to those in `before` if it is given.
         """
         encoded: Encoded = Encoded() if before is None else before
         plan: Plan = _plan(self, version)
@@ -287,7 +293,7 @@ class Codec:
 
 @cython.cfunc
 def _written(codec: Codec, message: object, version: cython.int) -> tuple:
-    """Write to the buffer of the last message if it is free: making another would take as long as a few fields."""
+    """Write a message, to the previous message's buffer if that is free: a new buffer takes as long as a few fields."""
     target: _Target = codec.spare
     codec.spare = None
     # When interpreted, another thread might run between these two lines.
@@ -316,7 +322,7 @@ def _plan(codec: Codec, version: cython.int) -> Plan:
 
 
 def hasten(make: type, defaults: tuple) -> None:
-    """Let calls of a named tuple's class run in C, if the kernel is compiled; `defaults` has its fields' defaults."""
+    """Let calls to a named tuple's class run in C if the kernel is compiled. `defaults` has the fields' defaults."""
     if cython.compiled:
         make._defaults = defaults
         set_maker(make)  # noqa: F821 - kernel.pxd
@@ -330,10 +336,10 @@ def cut(
 ) -> tuple[list, cython.Py_ssize_t]:
     """Copy the framed requests at the beginning of `data`, and return them and their end.
 
-    It ends before a frame that is incomplete or has more than `most` bytes, and before an unusual one: its version is
-    not in `header_versions` (by api key << 16 | version), its header has tagged fields, or clients do not send such
-    frames. `make` is a named tuple of the api key, the version, the correlation id, the client id, the header's
-    version, the body as a view, and the frame's size in bytes.
+    Cutting ends before a frame that is incomplete or has more than `most` bytes, and before an unusual frame. A
+    frame is unusual if its version is not in `header_versions` (by api key << 16 | version), if its header has tagged
+    fields, or if clients do not send such frames. `make` is a named tuple of the api key, the version, the correlation
+    id, the client id, the header's version, the body as a view, and the frame's size in bytes.
     """
     frames: list = []
     at: cython.Py_ssize_t = 0
@@ -391,7 +397,7 @@ def _copied(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> 
 
 @cython.cfunc
 def _text(source: _Source, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
-    """Decode a text. What is not UTF-8 becomes U+FFFD, as in Kafka: some clients send metadata of any bytes."""
+    """Decode a string. Invalid UTF-8 becomes U+FFFD, as in Kafka, since some clients send any bytes as metadata."""
     if cython.compiled:
         return PyUnicode_DecodeUTF8(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, source.data + at), size, b"replace"
@@ -482,7 +488,7 @@ def _read_text(plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Sour
 def _read_length(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, source: _Source
 ) -> cython.longlong:
-    """Read the length of a string, bytes or an array; -1 for an allowed null."""
+    """Read the length of a string, bytes or an array. The length is -1 for a null, if null is allowed."""
     length: cython.longlong
     if code & _COMPACT:
         length = _read_uvarint(source) - 1
@@ -601,7 +607,7 @@ def _too_many_tags(count: cython.Py_ssize_t) -> object:
 
 
 def after_tags(data: memoryview, position: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Return the position after the tagged fields at `position`, none of which is known. Raises MalformedMessage."""
+    """Return the position after the tagged fields at `position`, all of which are unknown. Raises MalformedMessage."""
     source: _Source = _Source(data)
     size: cython.longlong
     source.at = position
@@ -728,7 +734,7 @@ def _write_text(
 def _write_buffers(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, buffers: object, target: _Target
 ) -> cython.int:
-    """Add the bytes written so far, and then the buffers, to the parts of the message."""
+    """Add first the bytes written so far and then the buffers to the parts of the message."""
     size: cython.Py_ssize_t = 0
     for buffer in buffers:
         size += len(buffer)
@@ -743,7 +749,7 @@ def _write_buffers(
 
 @cython.cfunc
 def _taken(target: _Target) -> bytes:
-    """Remove the bytes written so far, and return them."""
+    """Remove and return the bytes written so far."""
     if cython.compiled:
         taken = PyBytes_FromStringAndSize(  # noqa: F821 - kernel.pxd
             cython.cast(cython.p_char, target.data), target.at
@@ -817,7 +823,7 @@ def _write_elements(
 def _write_encoded(
     plan: Plan, i: cython.Py_ssize_t, code: cython.int, encoded: Encoded, target: _Target
 ) -> cython.int:
-    """Add the bytes written so far, and then the elements, to the parts of the message."""
+    """Add first the bytes written so far and then the elements to the parts of the message."""
     _write_length(plan, i, code, encoded.count, target)
     if target.parts is None:
         target.parts = []
@@ -888,7 +894,7 @@ def _write_uvarint(value: cython.longlong, target: _Target) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _make_room(target: _Target, size: cython.Py_ssize_t) -> cython.int:
-    """Make room for `size` more bytes. The buffer at least doubles."""
+    """Make room for `size` more bytes. The size of the buffer at least doubles."""
     room: cython.Py_ssize_t = max(2 * target.room, target.at + size)
     data: cython.p_uchar = cython.cast(cython.p_uchar, PyMem_Realloc(target.data, room))  # noqa: F821
     if data == cython.NULL:
@@ -905,7 +911,7 @@ if not cython.compiled:
     def _steps(codes: bytes) -> tuple:
         """Return (first field, end, code, struct) for each run of numbers, and for each other field that is present.
 
-        A run is read and written by one call of its struct. The struct of other fields, and of ids, is None.
+        A run is read and written by one call to its struct. For other fields, and for ids, the struct is None.
         """
         steps: list = []
         for i, code in enumerate(codes):

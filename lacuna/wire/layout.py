@@ -10,9 +10,9 @@
         HeartbeatRequest, HeartbeatResponse, api_key=12, versions=(0, 4), first_flexible=4
     )
 
-The annotations of a named tuple are its layout: its fields in the order of the wire, each with its kind and the
-versions that have it. Type checkers see only the Python type. A field that a version lacks is read as the tuple's
-default and not written. A plan for lacuna.wire.kernel is made once for each version that is used.
+The annotations of a named tuple define its layout: the fields in the order in which they are sent, each with its kind
+and the versions that have it. Type checkers see only the Python type. If a version lacks a field, the field is read as
+the tuple's default and is not written. A plan for lacuna.wire.kernel is made once for each version that is used.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,8 +63,8 @@ _ARRAY_LENGTH: Final = 4
 class In:
     """The versions that have a field: `since` to `until`, including both; None means no end.
 
-    If the field may be null, it may be so from version `null_since` on, by default in all that have it. With a `tag`,
-    it is a tagged field (KIP-482).
+    A field that may be null may be so from version `null_since` on, by default in all versions that have the field.
+    With a `tag`, it is a tagged field (KIP-482).
     """
 
     since: int = 0
@@ -77,7 +77,7 @@ class In:
 class Field(In):
     """One field of a struct. `kind` is one of the kernel's kinds, or the Struct that the field holds.
 
-    The rest is as in `In`, but `null_since` is None if no version allows null.
+    The other attributes are those of `In`, except that `null_since` is None if no version allows null.
     """
 
     kind: "int | Struct"
@@ -85,7 +85,7 @@ class Field(In):
 
     @classmethod
     def of(cls, hint: Any) -> "Field":
-        """Return the field that has the annotation `hint`."""
+        """Return the field with the annotation `hint`."""
         kind: int | Struct | None = None
         limits, is_array, may_be_null = In(), False, False
         while kind is None:
@@ -114,7 +114,7 @@ class Field(In):
         return self.since <= version and (self.until is None or version <= self.until)
 
     def code(self, version: int, is_flexible: bool) -> int:
-        """Return the kernel's code for the field, at a version that has it."""
+        """Return the kernel's code for the field in a version that has the field."""
         code = kernel.STRUCT if isinstance(self.kind, Struct) else self.kind
         if self.is_array:
             code |= kernel.ARRAY
@@ -196,11 +196,11 @@ class _Read(Protocol[M_co]):
 class Message(Generic[M]):
     """All versions of a request or a response.
 
-    `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes; it raises
-    MalformedMessage. A third argument bounds the elements of its arrays in all. `write(message, version)` returns the
-    bytes of a message, without fields that the version lacks. `buffers(message, version)` returns the same as a
-    sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a value that
-    does not fit. All three raise KeyError for an unknown version.
+    `read(body, version)` returns the message at the beginning of `body`, a contiguous view of bytes, or raises
+    MalformedMessage. A third argument limits the total number of elements in the message's arrays. `write(message,
+    version)` returns the bytes of a message, without fields that the version lacks. `buffers(message, version)` returns
+    the same as a sequence of buffers, without copying records. Both raise OverflowError, TypeError or ValueError for a
+    value that does not fit. All three raise KeyError for an unknown version.
     """
 
     #: The kernel's own methods without a wrapper, because they are called for every request.
@@ -217,8 +217,8 @@ class Message(Generic[M]):
         first_flexible: int | None,
         is_exact: bool = False,
     ) -> None:
-        """`versions` has the first and the last; with `is_exact`, bytes after the end make a message malformed."""
-        #: Its `errors` has the error codes of the message last written.
+        """`versions` has the first and last version. With `is_exact`, bytes after the end make a message malformed."""
+        #: `codec.errors` has the error codes in the message last written.
         self.codec = codec = kernel.Codec(self._plan, versions[1], is_exact)
         self.is_exact = is_exact
         self.body = struct_of(make)
@@ -249,6 +249,6 @@ def messages(
     first_flexible: int | None,
     is_exact: bool = False,
 ) -> tuple[Message[M], Message[R]]:
-    """Return the request and the response of an API; the request is as exact as `is_exact` says."""
+    """Return the request and the response of an API. `is_exact` applies only to the request."""
     same: Any = {"api_key": api_key, "versions": versions, "first_flexible": first_flexible}
     return Message(request, is_exact=is_exact, **same), Message(response, **same)

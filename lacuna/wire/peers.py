@@ -1,4 +1,4 @@
-"""Messages of Lacuna's own, in the protocol of Kafka's messages: those between agents, and those of Lacuna's tools."""
+"""Lacuna's own messages, in the format of Kafka's: those between agents, and those that Lacuna's tools send."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ OWN_KEYS: Final = frozenset({READ_CHUNK_KEY, ASK_CONTROL_KEY})
 
 
 class ReadChunkRequest(NamedTuple):
-    """`size` bytes from `position` on of the segment `sequence` of a lease, in the cluster's bucket.
+    """A request for `size` bytes from `position` on of the segment `sequence` of a lease, in the cluster's bucket.
 
     `peer_secret` is the secret that the control plane has sent to its agents.
     """
@@ -29,7 +29,7 @@ class ReadChunkRequest(NamedTuple):
 
 
 class ReadChunkResponse(NamedTuple):
-    """The bytes, or an error and no bytes."""
+    """The requested bytes, or an error and no bytes."""
 
     error_code: Int16 = 0
     data: Buffers | None = None
@@ -45,13 +45,13 @@ READ_CHUNK_REQUEST, READ_CHUNK_RESPONSE = messages(
 
 
 class AskControlRequest(NamedTuple):
-    """An AgentQuestion of `control.proto`."""
+    """An AgentQuestion from `control.proto`."""
 
     question: Bytes = b""
 
 
 class AskControlResponse(NamedTuple):
-    """An AgentAnswer of `control.proto`, or an error with a message for the user."""
+    """An AgentAnswer from `control.proto`, or an error with a message for the user."""
 
     error_code: Int16 = 0
     error_message: String = ""

@@ -113,7 +113,7 @@ def test_the_exit_code_tells_the_verdict(tmp_path: Path) -> None:
     code, text = run("--read", str(file), "--html", str(html))
     assert code == 1
     assert text.startswith(
-        "aborted read: a: its transaction was aborted, and read_committed returned it\n"
+        "aborted read: a: its transaction was aborted, but read_committed returned it\n"
     )
     assert html.read_text().startswith("<!doctype html>")
     code, text = run("--read", str(file), "--json")

@@ -194,7 +194,7 @@ def test_a_journal_in_the_bucket_is_encrypted_too(
             ["up", "--encryption-keys=keys", "--encryption-key-command=print"],
             "both name the keys: leave one of them out",
         ),
-        (["up", "--encryption-key-command=false"], "the command for the cluster's keys ended with code 1"),
+        (["up", "--encryption-key-command=false"], "the command for the cluster's keys exited with status 1"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_work(refused: Refusal, arguments: list[str], message: str) -> None:

@@ -1,4 +1,4 @@
-"""The object store: one Protocol over S3, a directory and memory.
+"""The object store: one Protocol, with implementations for S3, a directory and memory.
 
 `S3Store` is imported from `lacuna.logstore.objects.s3`, or opened by `open_store`: boto3 is slow to
 import.

@@ -4,10 +4,10 @@
     cell   = prefix (48) | AES-256-GCM of its bytes | tag (16)
     prefix = magic (6) | version (1) | flags (1: 1 in the last cell) | key id (16, filled up with zeros) | salt (24)
 
-The salt is random, the same in all cells of an object, and new for each put. An object's key is derived from the
-cluster's key, the salt and the object's name (HKDF-SHA256), so it is used for only one object. The nonce of a cell is
-its number, and its prefix is authenticated too. This detects a changed byte, a misplaced cell, an object under another
-name, and a truncated object. The size of an object follows from its stored size.
+The salt is random. All cells of an object have the same salt, and each put uses a new one. An object's key is derived
+from the cluster's key, the salt and the object's name (HKDF-SHA256), so it is used for only one object. The nonce of a
+cell is its number, and the prefix of the cell is authenticated as well. This detects a changed byte, a misplaced cell,
+an object under another name, and a truncated object. The size of an object follows from its stored size.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _damaged(key: str, number: int, reason: str) -> DamagedObjectError:
 
 @lru_cache(maxsize=256)
 def _cipher(cluster_key: bytes, salt: bytes, key: str) -> AESGCM:
-    """Return the cipher of one object; those of the last used objects are cached."""
+    """Return the cipher for one object. The ciphers of recently used objects are cached."""
     aead, derive = _primitives()
     return aead(derive(cluster_key, salt, _PURPOSE + key.encode()))
 

@@ -1,4 +1,4 @@
-"""The keys with which a cluster's objects are encrypted: from a file, or printed by a command.
+"""The keys with which a cluster's objects are encrypted. A file holds them, or a command prints them.
 
     current = "2026-11"                # the id of the key for new objects
     plaintext = "refuse"               # or "read": also read objects that are not encrypted
@@ -7,7 +7,7 @@
     "2025-06" = "…32 bytes in base64…"
     "2026-11" = "…"
 
-JSON with the same content is accepted too. No message contains any part of a key.
+JSON with the same content is also accepted. No message contains any part of a key.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ class KeySource(Protocol):
     """The source of a cluster's keys. Thread-safe."""
 
     def now(self, age: float = 0.0) -> ClusterKeys:
-        """Return the keys as they are now, or were at most `age` seconds ago."""
+        """Return the current keys, which may be up to `age` seconds old."""
 
     def key(self, key_id: str) -> bytes:
         """Return the key with this id. Raises `StoreMisconfiguredError` if there is none."""
 
 
 def parse_keys(text: str, where: str) -> ClusterKeys:
-    """Parse keys; messages call their source `where`. Raises `StoreMisconfiguredError`."""
+    """Parse keys; error messages call their source `where`. Raises `StoreMisconfiguredError`."""
     try:
         values: Any = json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
@@ -79,7 +79,7 @@ def parse_keys(text: str, where: str) -> ClusterKeys:
     table, current = values.get("keys"), values.get("current")
     if not isinstance(table, dict) or not table:
         raise StoreMisconfiguredError(
-            f"{where} has no table [keys]: add one with keys by their ids"
+            f"{where} has no table [keys]: add one that maps key ids to keys"
         )
     keys = {key_id: _key(key_id, value, where) for key_id, value in table.items()}
     if not isinstance(current, str) or current not in keys:
@@ -111,17 +111,17 @@ def _key(key_id: str, value: object, where: str) -> bytes:
 
 
 def _is_open_to_others(file: os.stat_result) -> bool:
-    """Whether other users may access the file. As in PostgreSQL, a group may read root's files, as in Kubernetes
-    secrets.
+    """Whether other users may access the file. As in PostgreSQL, a group may read a file owned by root, which
+    Kubernetes secrets need.
     """
     others = 0o037 if file.st_uid == 0 else 0o077
     return bool(file.st_mode & others)
 
 
 class KeyFile:
-    """The keys in a file, which is read again after a change.
+    """The keys in a file, which is reread after it changes.
 
-    If that fails, the earlier keys stay in use and a warning gives the reason. Raises `StoreMisconfiguredError`.
+    If rereading fails, the earlier keys stay in use and a warning gives the reason. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, path: str, clock: Callable[[], float] = monotonic) -> None:
@@ -148,7 +148,7 @@ class KeyFile:
                     self._seen, self._keys = self._read()
             except StoreMisconfiguredError as error:
                 if self._seen is not None:
-                    log.warning("the keys that were read before stay in use: %s", error)
+                    log.warning("the keys that were read earlier stay in use: %s", error)
                 self._seen = None
             return self._keys
 
@@ -183,7 +183,7 @@ class KeyFile:
 class KeyCommand:
     """The keys that a command prints.
 
-    It runs at once, and again when an object names an unknown key. Raises `StoreMisconfiguredError`.
+    The command runs immediately, and again when an object refers to an unknown key. Raises `StoreMisconfiguredError`.
     """
 
     def __init__(self, command: str, clock: Callable[[], float] = monotonic) -> None:
@@ -220,13 +220,13 @@ class KeyCommand:
             raise StoreMisconfiguredError(f"{_COMMAND} could not be run: {reason}") from None
         if done.returncode:
             raise StoreMisconfiguredError(
-                f"{_COMMAND} ended with code {done.returncode}: see its standard error"
+                f"{_COMMAND} exited with status {done.returncode}: see its standard error"
             )
         return parse_keys(printed, f"what {_COMMAND} prints")
 
 
 def find_key(keys: ClusterKeys, key_id: str, where: str) -> bytes:
-    """Return the key with this id; messages call its source `where`. Raises `KeyMissingError`."""
+    """Return the key with this id; error messages call its source `where`. Raises `KeyMissingError`."""
     if key_id not in keys.keys:
         raise KeyMissingError(
             f"an object is encrypted with key {key_id!r}, but {where} has only "

@@ -1,8 +1,9 @@
-"""Objects that change conditionally: created only if they do not exist, replaced only if they have not changed.
+"""Conditional writes of objects: an object is created only if it does not exist, and replaced only if it has not
+changed.
 
-A journal in the bucket needs both conditions, and S3 answers both failures with 412 (`If-None-Match: *`, `If-Match:
-<ETag>`). A retry of an unanswered request may be rejected because of its own first attempt. So a caller writes bytes
-that no other writer writes, and compares them with what it finds.
+A journal in the bucket needs both conditions (in S3, `If-None-Match: *` and `If-Match: <ETag>`). S3 responds with 412
+if either of them fails. A retry of an unanswered request may be rejected because its own first attempt succeeded. So a
+caller writes bytes that no other writer writes, and compares them with what it finds.
 """
 
 from dataclasses import dataclass
@@ -31,10 +32,10 @@ class VersionedObject:
 
 @runtime_checkable
 class ConditionalStore(ObjectStore, Protocol):
-    """A store in which some objects change. Each call is one request, as far as the store allows it.
+    """A store in which some objects change. Each call is one request where the store allows that.
 
-    Every method may raise `StoreUnavailableError`, also if another request for the object was under way, and
-    `StoreMisconfiguredError`. After `StoreUnavailableError`, the object may have been written, or may be later.
+    Every method may raise `StoreMisconfiguredError` and `StoreUnavailableError`, the latter also if another request for
+    the object was under way. After `StoreUnavailableError`, the object may have been written, or may be written later.
     """
 
     def load(self, key: str) -> VersionedObject:

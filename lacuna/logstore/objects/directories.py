@@ -1,4 +1,4 @@
-"""Creates directories below a store's root so that they survive a crash, and says what the file system's errors mean.
+"""Creates directories below a store's root so that they survive a crash, and explains the file system's errors.
 
 A name survives a crash only if its directory was synced. So the directories of a key are created from the top down, and
 the parent of each is synced before anything is put below it. Each store does this once for a directory, even if it
@@ -21,7 +21,9 @@ _KNOWN = 1024
 
 
 class DurableDirectories:
-    """Directories whose whole path is known to survive a crash. Two threads may sync one, which is harmless."""
+    """Directories whose whole path is known to survive a crash. Two threads may sync the same directory, which is
+    harmless.
+    """
 
     def __init__(self, file_system: FileSystem, root: str) -> None:
         self._fs = file_system
@@ -29,7 +31,9 @@ class DurableDirectories:
         self._known: set[str] = set()
 
     def ensure_root(self) -> None:
-        """Create the store's own directory, and the missing ones above it. Existing ones above count as durable."""
+        """Create the store's own directory and the missing ones above it. Existing directories above it are assumed to
+        be durable.
+        """
         if self._exists(self._root):
             # if this process may not open the parent, it cannot have created the root in it
             with suppress(PermissionError):
@@ -78,7 +82,7 @@ class DurableDirectories:
 
 
 NOT_THERE = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-"""What the file system says of an object that does not exist, whatever its key."""
+"""The file system's errors for an object that does not exist, whatever its key."""
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP})
@@ -86,13 +90,13 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def store_error(root: str, error: OSError) -> ObjectStoreError:
-    """Return the error of the store at `root`, which says what to do about `error`."""
+    """Return the error to raise for the store at `root`, with advice about `error`."""
     if error.errno == errno.ENOTDIR:
         return StoreMisconfiguredError(
-            f"{root} holds a file where a directory must be ({error}): move it away"
+            f"{root} holds a file where a directory must be ({error}): move the file away"
         )
     if error.errno in _NO_SPACE:
-        return StoreMisconfiguredError(f"no space left below {root}: free some ({error})")
+        return StoreMisconfiguredError(f"no space left below {root}: free some space ({error})")
     if error.errno in _REFUSED:
         return StoreMisconfiguredError(
             f"{root} cannot be used: give this user permission to write there ({error})"

@@ -1,4 +1,4 @@
-"""Objects below one directory, each a file of its own; the store of `lacuna up --data DIR`.
+"""Objects below one directory, each in its own file: the store that `lacuna up --data DIR` uses.
 
 An object becomes visible whole and durable, or not at all:
 
@@ -48,7 +48,7 @@ _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class DirectoryStore:
-    """An `ObjectStore` below `root`, which is created. A forked child can use it too."""
+    """An `ObjectStore` below `root`, which is created if missing. A forked child process can also use the store."""
 
     read_gap = 0
     # A read from the page cache is so short that threads mostly wait for the interpreter's lock.
@@ -65,7 +65,7 @@ class DirectoryStore:
             self._temporary = TemporaryFiles(self._fs, self._path(".tmp"))
 
     def check(self) -> None:
-        """Lock, write, sync, link and remove a temporary file, as a put would."""
+        """Lock, write, sync, link and remove a temporary file, as a put does."""
         with self._errors():
             file = self._temporary.create()
             try:
@@ -107,7 +107,7 @@ class DirectoryStore:
         return self.get(key, position, min(size, available))
 
     def get_into(self, reads: Sequence[RangeRead], buffer: WritableBuffer) -> Outcomes:
-        """Read all in one call of the file system. Consecutive reads of one object share an open file."""
+        """Do all reads in one call to the file system. Consecutive reads of one object share an open file."""
         if not reads:
             return []
         asked = Reads.of(reads)
@@ -159,7 +159,7 @@ class DirectoryStore:
             self._temporary.close()
 
     def _outcomes(self, reads: Reads, counts: Sequence[int]) -> Outcomes:
-        """Turn the bytes that were read of each range into the outcomes of the reads."""
+        """Turn the number of bytes read for each range into the outcomes of the reads."""
         outcomes: Outcomes = [None] * len(reads)
         if counts == reads.sizes:
             self.metrics.count_get(sum(reads.sizes), len(reads))
@@ -193,18 +193,20 @@ class DirectoryStore:
             )
 
     def _check_folder(self) -> None:
-        """Raise StoreMisconfiguredError if the folder is not the one that was opened, since its objects are gone."""
+        """Raise StoreMisconfiguredError if the folder is no longer the one that was opened, since its objects are then
+        gone.
+        """
         with self._errors():
             is_there = self._temporary.are_there()
         if not is_there:
             raise StoreMisconfiguredError(
                 f"{self._root} was deleted, emptied or replaced while it was open, so no more "
-                "objects are put there: stop everything that uses it, and restore the folder or "
+                "objects are stored there: stop everything that uses it, and restore the folder or "
                 "a backup before the next start"
             )
 
     def _create(self, directory: str, target: str, parts: Sequence[Part]) -> bool:
-        """Create a file, durable on return. Return False if there is one, whose name is durable then too."""
+        """Create a file, durable on return. Return False if it exists already; its name is then durable as well."""
         file = self._temporary.create()
         try:
             self._fs.write(file.fd, parts)
@@ -234,7 +236,7 @@ class DirectoryStore:
         return f"{self._root}/{name}"
 
     def _walk(self, above: str, prefix: str, start_after: str) -> Iterator[ObjectInfo]:
-        """Walk depth first in key order; `above` is "" or ends with a slash."""
+        """Yield the objects below a directory in key order, depth first. `above` is "" or ends with a slash."""
         try:
             names = self._fs.names(self._path(above))
         except (FileNotFoundError, NotADirectoryError):
@@ -258,7 +260,7 @@ class DirectoryStore:
 
     @contextmanager
     def _errors(self, key: str | None = None) -> Iterator[None]:
-        """Turn the errors of the file system into those of a store, which may be about the object of a key."""
+        """Turn the file system's errors into a store's errors, about the object under `key` if one is given."""
         try:
             yield
         except OSError as error:

@@ -1,9 +1,10 @@
 """Encrypts the objects of any other store (`cells` describes the format).
 
-A range is read as the cells that contain it, with one request, and each cell is checked before any of it is returned.
-Sizes and positions are those of the plaintext. `metrics` counts these too, whereas the inner store counts stored bytes.
+To read a range, the store reads the cells that contain it with one request, and checks each cell before it returns any
+of its bytes. Sizes and positions are those of the plaintext. `metrics` also counts plaintext bytes, whereas the inner
+store counts stored bytes.
 
-While the keys allow plaintext, a request for an object's first bytes finds out whether it is encrypted.
+While the keys allow plaintext, the store requests an object's first bytes to find out whether the object is encrypted.
 """
 
 from __future__ import annotations
@@ -54,15 +55,15 @@ _AGE_SECONDS: Final = 1.0
 _PAGE_KEYS: Final = 1000
 _BEGINNING: Final = 8
 _KNOWN_KINDS: Final = 10_000
-#: Reads that share a cell, or whose cells are adjacent, are one request of at most this many cells.
+#: Reads that share a cell, or whose cells are adjacent, become one request. This is its maximum number of cells.
 _MOST_JOINED: Final = 128
-#: With a store that gains from this many concurrent reads, threads do them.
+#: If a store gains from at least this number of concurrent reads, threads do them.
 _THREADED_FROM: Final = 4
 
 
 @dataclass(slots=True)
 class _Joined:
-    """Reads of one object, by their indexes, in one request for the cells from `first` to `last`."""
+    """Reads of one object that share one request, for the cells from `first` to `last`. `reads` has their indexes."""
 
     key: str
     first: int
@@ -71,7 +72,7 @@ class _Joined:
 
 
 class EncryptedStore(RangeReader, Generic[Inner]):
-    """An `ObjectStore` in `inner`. Objects under the keys `plain` are not encrypted.
+    """An `ObjectStore` that keeps its objects, encrypted, in `inner`. Objects under the keys `plain` are not encrypted.
 
     `random_bytes` returns salts. Methods also raise `DamagedObjectError`, and `StoreMisconfiguredError` if a key is
     missing.
@@ -97,7 +98,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         self._kinds: OrderedDict[str, bool] = OrderedDict()
 
     def around(self, inner: ObjectStore) -> EncryptedStore[ObjectStore]:
-        """Return a store that encrypts the same objects in another one."""
+        """Return a store that encrypts the same objects in another inner store."""
         return EncryptedStore(inner, self.keys, plain=self._plain, random_bytes=self._random_bytes)
 
     def check(self) -> None:
@@ -175,7 +176,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return unseal_all(key, stored, self.keys.key)
 
     def _range(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` bytes from `position` on, fewer if the object ends, possibly none."""
+        """Read `size` bytes from `position` on. Return fewer, possibly none, if the object ends sooner."""
         check_range(key, position, size)
         first = position // CELL_SIZE
         try:
@@ -188,9 +189,9 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return bytearray(memoryview(data)[begin : begin + size])
 
     def _cells(self, key: str, first: int, last: int) -> bytearray:
-        """Read the cells `first` to `last` of an object, or as many as it has, and decrypt them.
+        """Read the cells `first` to `last` of an object, or as many of them as exist, and decrypt them.
 
-        Raises `ShortReadError` if it ends before the first of them.
+        Raises `ShortReadError` if the object ends before the first of these cells.
         """
         count = last - first + 1
         if self._is_plain(key):
@@ -207,7 +208,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
     def _hand_out(
         self, read: RangeRead, data: bytearray, position: int, buffer: WritableBuffer
     ) -> ObjectStoreError | None:
-        """Copy the parts of a read from the cells that begin at `position`. Return the error if there are too few."""
+        """Copy the parts of a read from the cells that begin at `position`. Return an error if bytes are missing."""
         begin = read.position - position
         if (there := len(data) - begin) < read.size:
             return ShortReadError(read.key, read.position, read.size, max(there, 0))
@@ -218,7 +219,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return None
 
     def _is_plain(self, key: str) -> bool:
-        """Whether an object is unencrypted and may be. Raises `ObjectNotFoundError` if it finds no object."""
+        """Whether an object is unencrypted and allowed to be. Raises `ObjectNotFoundError` if it does not exist."""
         if key in self._plain:
             return True
         if not self.keys.now(_AGE_SECONDS).reads_plaintext:
@@ -237,7 +238,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
         return known
 
     def _is_plain_if_there(self, key: str) -> bool:
-        """Whether a listed object is unencrypted and may be. It may have been deleted since."""
+        """Whether a listed object, which may have been deleted since, is unencrypted and allowed to be."""
         try:
             return self._is_plain(key)
         except ObjectStoreError:
@@ -255,7 +256,7 @@ class EncryptedStore(RangeReader, Generic[Inner]):
 
 
 class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
-    """An `EncryptedStore` for a `ConditionalStore`. An ETag is that of the stored bytes."""
+    """An `EncryptedStore` for a `ConditionalStore`. ETags are those of the stored bytes."""
 
     def load(self, key: str) -> VersionedObject:
         found = self.inner.load(key)
@@ -280,7 +281,7 @@ class EncryptedConditionalStore(EncryptedStore[ConditionalStore]):
 
 
 def _join(reads: Sequence[RangeRead]) -> Iterator[_Joined]:
-    """Join consecutive reads of one object and adjacent cells into one request."""
+    """Join consecutive reads of adjacent cells of one object into one request."""
     joined: _Joined | None = None
     for at, read in enumerate(reads):
         first, last = read.position // CELL_SIZE, (read.position + read.size - 1) // CELL_SIZE

@@ -1,7 +1,7 @@
-"""The system calls of the directory store, in one class.
+"""The directory store's system calls, in one class.
 
-Tests replace it by a file system that loses unsynced data, as a power cut does. So the methods make the same
-distinction as POSIX: the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
+Tests replace it by a file system that loses unsynced data, as a power cut does. So the methods distinguish, as POSIX
+does, between the bytes of a file (`fsync`) and the names in a directory (`fsync_directory`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lacuna.logstore.objects.reading import read_files
 from lacuna.logstore.objects.store import Part, Reads, WritableBuffer
 
 _IOV_MAX = 1024
-"""The most buffers that one writev takes on Linux; POSIX lets each system set a limit."""
+"""The maximum number of buffers that one writev takes on Linux; POSIX lets each system set its own limit."""
 
 
 def sync(path: str | os.PathLike[str]) -> None:
@@ -57,7 +57,9 @@ class FileSystem:
             return False
 
     def lock(self, fd: int) -> bool:
-        """Take the file's advisory lock until `close`, or return at once if another process has it."""
+        """Take the file's advisory lock, and hold it until `close`. Return False at once if another process has the
+        lock.
+        """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -83,7 +85,8 @@ class FileSystem:
     def read_ranges(
         self, paths: list[str], firsts: array[int], reads: Reads, buffer: WritableBuffer
     ) -> Sequence[int]:
-        """Read the parts of `reads` into `buffer`: those from firsts[i] to firsts[i + 1] - 1 are of the file paths[i].
+        """Read the parts of `reads` into `buffer`. Parts firsts[i] to firsts[i + 1] - 1 are read from the file
+        paths[i].
 
         Return for each part the number of bytes read, or -errno.
         """
@@ -98,7 +101,7 @@ class FileSystem:
         os.close(fd)
 
     def link(self, source: str, target: str) -> None:
-        """Give a file a second name, atomically. Raises `FileExistsError` if that is taken."""
+        """Give a file a second name, atomically. Raises `FileExistsError` if that name is taken."""
         os.link(source, target)
 
     def unlink(self, path: str) -> None:
@@ -110,7 +113,7 @@ class FileSystem:
         os.mkdir(path)
 
     def fsync_directory(self, path: str) -> None:
-        """Make the names in a directory durable, but not those above or below it."""
+        """Make the names in a directory durable, but not those in the directories above or below it."""
         sync(path)
 
     def info(self, path: str) -> FileInfo:
@@ -122,7 +125,7 @@ class FileSystem:
         return _info(os.fstat(fd))
 
     def names(self, path: str) -> list[tuple[str, bool]]:
-        """Return the names in a directory, each with whether it is a directory itself, in any order."""
+        """Return the names in a directory in any order, each with a flag that says whether it is a directory."""
         with os.scandir(path) as entries:
             return [(entry.name, entry.is_dir()) for entry in entries]
 

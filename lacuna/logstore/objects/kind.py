@@ -1,4 +1,4 @@
-"""The row of a kind of object store. Everything that depends on the location of objects is in it.
+"""The description of a kind of object store, which contains everything that depends on the location of objects.
 
 A new kind needs a module with its store and its `StoreKind`, and an entry in `KINDS` (url.py).
 """
@@ -15,15 +15,15 @@ from lacuna.logstore.objects.store import ObjectStore
 Options: TypeAlias = Mapping[str, str]
 
 KEYS_OPTION: Final = "encryption_keys"
-"""The option that names the cluster's keys, for each kind whose objects may be encrypted (url.py)."""
+"""The option that says where the cluster's keys are, for each kind whose objects may be encrypted (url.py)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OtherClients:
-    """How other libraries access the stores of a kind, for writing exported files.
+    """How other libraries access stores of a kind, for writing exported files.
 
-    `arrow` returns pyarrow's file system for the options of a URL. `catalog` has pyiceberg's name of each option that
-    it needs.
+    `arrow` returns pyarrow's file system for a URL's options. `catalog` has pyiceberg's name for each option that
+    pyiceberg needs.
     """
 
     arrow: Callable[[Options], Any]
@@ -32,7 +32,7 @@ class OtherClients:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreKind:
-    """A kind of object store, by the scheme of its URLs.
+    """A kind of object store, identified by the scheme of its URLs.
 
     `form` shows users how to write its URLs. `is_store` returns whether a URL of the scheme names a store. `open` and
     `open_for_journal` create a store from a URL and its options. They raise StoreMisconfiguredError and send no
@@ -45,9 +45,9 @@ class StoreKind:
     open: Callable[[SplitResult, Options], ObjectStore]
     #: Whether other processes find the objects.
     is_shared: bool = True
-    #: None if several machines cannot write to a store under a condition, as a journal must.
+    #: None if several machines cannot write to a store conditionally, which a journal requires.
     open_for_journal: Callable[[SplitResult, Options], ConditionalStore] | None = None
-    #: What may follow "?" in a URL, and which of it has the service encrypt objects.
+    #: The options that may follow "?" in a URL, and those of them that make the service encrypt objects.
     options: tuple[str, ...] = ()
     encrypting: frozenset[str] = frozenset()
     #: For stores in a folder of this machine: returns its path.

@@ -1,43 +1,44 @@
-"""How long the recent requests of each kind took."""
+"""Records how long recent requests of each kind took."""
 
 import threading
 from collections import deque
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-#: What is done, and the class of its size. Larger objects take longer, so each class is estimated by itself.
+#: The operation and its size class. Larger objects take longer, so each class has its own estimate.
 Kind: TypeAlias = tuple[str, int]
 
 #: A class is a power of two. Below 64 KiB, the size does not matter.
 _SMALL_BITS: Final = 16
 _KEPT: Final = 256
-#: Fewer durations say too little about the slowest twentieth.
+#: The minimum number of durations. Fewer say too little about the slowest twentieth.
 _NEEDED: Final = 64
 #: Sorting takes some 10 µs, so an estimate is used for this number of calls.
 _ESTIMATED_EVERY: Final = 16
 
 
 def request_kind(operation: str, size: int) -> Kind:
-    """Return the kind of an operation on `size` bytes, or on an unknown number if `size` is 0."""
+    """Return the kind of an operation on `size` bytes, or on an unknown number of bytes if `size` is 0."""
     return operation, (max(size - 1, 0) >> _SMALL_BITS).bit_length() + (size > 0)
 
 
 class Latencies:
-    """The 95th percentile of the last durations of each kind, in seconds. Thread-safe."""
+    """The 95th percentile of the most recent durations of each kind, in seconds. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._kinds: dict[Kind, _Durations] = {}
 
     def percentile_95(self, kind: Kind) -> float | None:
-        """Return the duration that one call in twenty exceeds, or None if there were too few calls to know it."""
+        """Return the duration that one call in twenty exceeds, or None if there were too few calls to estimate it."""
         known = self._kinds.get(kind)
         return None if known is None else known.percentile_95
 
     def add(self, kind: Kind, seconds: float) -> None:
         """Record the duration of a call.
 
-        It may have been shortened by a second attempt after the 95th percentile: the estimate stays the same.
+        A second attempt may have shortened it, but starts only after the 95th percentile, so the estimate stays the
+        same.
         """
         with self._lock:
             self._kinds.setdefault(kind, _Durations()).add(seconds)

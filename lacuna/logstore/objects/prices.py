@@ -1,4 +1,4 @@
-"""The prices of an object store for requests and storage: those of its kind, which a file may override."""
+"""The prices of an object store's requests and storage. The kind of store sets them, and a file may override them."""
 
 import json
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ DELETE: Final = "DELETE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prices:
-    """Prices in dollars, per thousand requests and per GiB and month; `source` says where they come from."""
+    """Prices in dollars, per thousand requests and per GiB-month; `source` says where they come from."""
 
     source: str
     put_per_1000: float = 0.0
@@ -27,9 +27,9 @@ class Prices:
 
     @classmethod
     def load(cls, path: Path, usual: "Prices | None") -> "Prices":
-        """The prices `usual`, or Amazon's, with those that the JSON file at `path` names replaced.
+        """The prices `usual`, or Amazon's if it is None, except those that the JSON file at `path` overrides.
 
-        Raises UserError if the file cannot be read or has other names or values.
+        Raises UserError if the file cannot be read or has invalid names or values.
         """
         try:
             given = json.loads(path.read_text())
@@ -39,12 +39,12 @@ class Prices:
         if not isinstance(given, dict) or not _is_table(given, names):
             raise UserError(
                 f"{path} is not a table of prices: write a JSON object with some of "
-                f"{', '.join(names[1:])} as numbers not below 0, and a text as source"
+                f"{', '.join(names[1:])} as numbers that are not negative, and optionally source as a string"
             )
         return replace(usual or AMAZON_S3, **{"source": str(path), **given})
 
     def of(self, counts: Mapping[str, int]) -> float:
-        """Return the cost in dollars of these numbers of requests by kind (PUT, GET, LIST, DELETE)."""
+        """Return the cost in dollars of requests, given their number for each kind (PUT, GET, LIST, DELETE)."""
         by_kind = {
             PUT: self.put_per_1000,
             GET: self.get_per_1000,

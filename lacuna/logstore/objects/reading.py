@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""Many ranges of many objects at once, from their order to their bytes: compiled by Cython, or run as Python.
+"""Sorts, groups and reads many ranges of many objects at once. Cython compiles this module, or it runs as Python.
 
 The compiled form runs without the interpreter's lock. A loop in Python would wait for that lock between any two system
-calls, which is most of the time of a read of objects of some ten kilobytes.
+calls. This takes most of the time of a read if objects have some ten kilobytes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ except ModuleNotFoundError:
 if not cython.compiled:
 
     def _read_file(path: str, ranges: list[tuple[int, int, int]], buffer: memoryview) -> list[int]:
-        """Do for one file what `lacuna_read_files` does."""
+        """Do what `lacuna_read_files` does, for one file."""
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
@@ -45,9 +45,9 @@ if not cython.compiled:
 
 @cython.ccall
 def grow(buffer: object, size: cython.Py_ssize_t) -> object:
-    """Make an empty bytearray `size` bytes long, with undefined content, and return it.
+    """Extend an empty bytearray to `size` bytes with undefined content, and return it.
 
-    Clearing the memory first would take up to a quarter of the time of the read.
+    Clearing the memory first would take up to a quarter of the read's time.
     """
     if cython.compiled:
         PyByteArray_Resize(buffer, size)  # noqa: F821 - declared in reading.pxd
@@ -58,7 +58,8 @@ def grow(buffer: object, size: cython.Py_ssize_t) -> object:
 
 @cython.ccall
 def take(column: object, indexes: object) -> object:
-    """Return the values of an array("q") or array("B") with these indexes, an array("q"), in their order.
+    """Return the values of an array("q") or array("B") at the given indexes, an array("q"), in the order of the
+    indexes.
 
     Raises IndexError for an index that the column does not have.
     """
@@ -112,7 +113,7 @@ def _merge(
     out: cython.longlong[::1],
     width: cython.Py_ssize_t,
 ) -> cython.void:
-    """Merge each pair of adjacent parts of `width` indexes, which are in order, into one part of `out`."""
+    """Merge each pair of adjacent sorted parts of `width` indexes into one part of `out`."""
     count: cython.Py_ssize_t = order.shape[0]
     begin: cython.Py_ssize_t = 0
     while begin < count:
@@ -135,7 +136,7 @@ def _merge(
 
 @cython.ccall
 def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
-    """Return the indexes of ranges in the order of their ids, their other ids, and their positions.
+    """Return the indexes of ranges sorted by their first id, their second id, and their position.
 
     All columns and the result are array("q"). Raises ValueError if they have different lengths.
     """
@@ -167,7 +168,7 @@ def sort_ranges(ids: object, more_ids: object, positions: object) -> object:
 
 @cython.cfunc
 def _marks(part: object, heads: object) -> object:
-    """Return a 1 for each index in `part`, and a 0 for each other one in the runs. Raises the errors of
+    """Return a 1 for each index in `part`, and a 0 for each other index in the runs. Raises the errors of
     `divide_runs`.
     """
     index_of: cython.longlong[::1] = memoryview(part)
@@ -186,12 +187,12 @@ def _marks(part: object, heads: object) -> object:
 
 @cython.ccall
 def divide_runs(part: object, heads: object) -> object:
-    """Sort a part of the indexes 0, 1, … of ordered runs, and find where it is interrupted or another run begins.
+    """Sort some of the indexes of ordered runs, and divide them into groups of consecutive indexes of one run.
 
-    `part` has indexes, each at most once, in any order; run i has those from heads[i] to heads[i + 1] - 1. All are
-    array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place in that order; and
-    where consecutive indexes of one run begin in that order, followed by the length. Raises ValueError if an index is
-    in no run, or twice in `part`, or if `heads` is not in order.
+    `part` has the indexes, each at most once, in any order. Run i has the indexes from heads[i] to heads[i + 1] - 1.
+    All arguments are array("q"). Returns the indexes of `part` in ascending order; for each index of `part`, its place
+    in that order; and the places in that order where a group begins, followed by the length. Raises ValueError if an
+    index is in no run, or twice in `part`, or if `heads` is not in order.
     """
     count: cython.Py_ssize_t = len(part)
     places = _marks(part, heads)
@@ -237,13 +238,13 @@ def group_ranges(
     most: cython.longlong,
     chunk: cython.longlong = 0x7FFFFFFFFFFFFFFF,
 ) -> object:
-    """Put ranges of objects into the order of the indexes in `order`, and group those to read together.
+    """Put ranges of objects into the order of the indexes in `order`, and group those that are to be read together.
 
     Ranges belong to one object if both ids are the same. Consecutive ranges share a group if they belong to one object,
-    with 0 to `gap` bytes between them. A group spans at most `most` bytes, unless it is one range, and its ranges begin
-    in one chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five columns: where
-    each group begins, followed by the number of ranges; how many bytes each group spans; and the positions, sizes and
-    starts in the new order. Raises ValueError if a column is too short, or an index is invalid.
+    with 0 to `gap` bytes between them. A group spans at most `most` bytes, unless it has only one range. All its ranges
+    begin in the same chunk of `chunk` bytes (at least 1) of their object. All columns are array("q"). Returns five
+    columns: where each group begins, followed by the number of ranges; how many bytes each group spans; and the
+    positions, sizes and starts in the new order. Raises ValueError if a column is too short, or an index is invalid.
     """
     count: cython.Py_ssize_t = len(order)
     known: cython.Py_ssize_t = len(positions)
@@ -308,7 +309,7 @@ def read_files(
     starts: object,
     buffer: object,
 ) -> object:
-    """Read the ranges firsts[i] to firsts[i + 1] - 1 of the file paths[i], for each i, into a writable buffer.
+    """For each i, read the ranges firsts[i] to firsts[i + 1] - 1 from the file paths[i] into a writable buffer.
 
     Range k is `sizes[k]` bytes from `positions[k]` on, and goes to starts[k] in `buffer`. All arguments except the
     first and last are array("q"). Returns an array("q") with the number of bytes read for each range, or -errno. Raises

@@ -1,10 +1,9 @@
-"""Objects in an S3 bucket, at any endpoint that speaks S3, through boto3 (`s3_client`).
+"""Objects in a bucket of S3 or of any S3-compatible service, accessed through boto3 (`s3_client`).
 
-Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT whose answer it did not get;
-if the first one did arrive, the second one finds its object and is answered 412. So when a
-*repeated* PUT is refused, the object is read back: if it equals what was to be written, the put
-has succeeded. A PUT that was refused at its first attempt is always `ObjectExistsError`, whatever
-the object holds.
+Create-if-absent is a PUT with `If-None-Match: *`. boto3 repeats a PUT if it gets no response. If the first PUT did
+arrive, the second one finds its object and fails with 412. So when a *repeated* PUT is rejected, the object is read
+back: if it equals the bytes to be written, the put has succeeded. A PUT that is rejected at its first attempt always
+raises `ObjectExistsError`, whatever the object holds.
 """
 
 import logging
@@ -66,9 +65,9 @@ log = logging.getLogger("lacuna.objects")
 T = TypeVar("T")
 
 READS_AT_ONCE = 32
-"""A request mostly waits, so that many at a time are faster."""
+"""A request spends most of its time waiting, so concurrent requests are faster."""
 READ_GAP = 128 * 1024
-"""The bytes that a small machine's network carries in the time that one more request takes (adr/0021)."""
+"""The number of bytes that a small machine's network transfers in the time that one more request takes (adr/0021)."""
 
 SSE_KINDS = ("AES256", "aws:kms", "aws:kms:dsse")
 
@@ -79,7 +78,7 @@ _PAGE_KEYS = 1000
 #: After this time without an answer, a request is made again over a new connection. A journal's lease is three seconds.
 _ANSWER_S = 1.0
 _IMPATIENT_ANSWER_S = 0.5
-#: The additional time that a request may take for its bytes.
+#: The transfer rate from which the additional time for a request's bytes is computed.
 _SLOW_BYTES_S = 4 << 20
 _CREDENTIAL_CODES = frozenset(
     {"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "AuthFailure"}
@@ -100,7 +99,7 @@ _STREAM_ERRORS = (HTTPError, IncompleteReadError, ReadTimeoutError, ResponseStre
 
 @dataclass(frozen=True, slots=True)
 class ServerSideEncryption:
-    """How S3 should encrypt objects: one of `SSE_KINDS`, and a KMS key, or "" for S3's own."""
+    """How S3 should encrypt objects: one of `SSE_KINDS`, and a KMS key ("" for S3's own key)."""
 
     kind: str
     kms_key_id: str = ""
@@ -114,13 +113,13 @@ class ServerSideEncryption:
 class S3Store(RangeReader):
     """A `ConditionalStore` under `prefix` of `bucket`.
 
-    `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment,
-    profile, instance) unless given. `read_gap` is in bytes: how far apart two ranges may be to be read at once.
-    Every PUT asks for `encryption`; if the service does not confirm it, that is `StoreMisconfiguredError`, although the
-    object is there.
-    With `is_impatient`, a request is sent once and fails after three seconds without an answer: its caller repeats it.
-    What is not answered after a second, or half a second with `is_impatient`, is also sent over a new connection.
-    GETs, and PUTs that create an object, are also sent again when they take longer than 95 % of their kind.
+    `endpoint` is None for AWS. Credentials and region come from boto3's usual chain (environment, profile, instance)
+    unless given. `read_gap` is the largest gap, in bytes, between two ranges that one request reads. Every PUT asks for
+    `encryption`. If the service does not confirm it, `StoreMisconfiguredError` is raised, although the object has been
+    written. With `is_impatient`, a request is sent once and fails after three seconds without a response, so that its
+    caller can repeat it. A request without a response after a second, or half a second with `is_impatient`, is also
+    sent over a new connection. GETs, and PUTs that create an object, are also sent again if they take longer than 95 %
+    of the requests of their kind.
     """
 
     reads_at_once = READS_AT_ONCE
@@ -182,7 +181,7 @@ class S3Store(RangeReader):
             raise error.failures[_NEVER_THERE] from error
 
     def create_bucket(self) -> None:
-        """Create the bucket unless it already belongs to this account; for tests and temporary endpoints."""
+        """Create the bucket, unless this account already owns it. This is for tests and temporary endpoints."""
         try:
             with self._errors(""):
                 self._client.create_bucket(Bucket=self._bucket)
@@ -283,7 +282,7 @@ class S3Store(RangeReader):
             if len(failed) < len(names):
                 self._deletes_singly = True
                 log.warning(
-                    "%s rejects DeleteObjects, so each object is deleted by a separate request "
+                    "%s rejects DeleteObjects, so each object is deleted with a separate request "
                     "(%s)",
                     self._where,
                     refusal,
@@ -333,7 +332,7 @@ class S3Store(RangeReader):
             ) from error
 
     def _not_deleted(self, name: str, code: str, message: str) -> ObjectStoreError:
-        """Return the error of a key that DeleteObjects reports as failed."""
+        """Return the error for a key whose deletion DeleteObjects reports as failed."""
         failed = f"{self._where} did not delete {name!r}: {message} ({code})"
         if code in _FORBIDDEN_CODES:
             return StoreMisconfiguredError(
@@ -393,7 +392,7 @@ class S3Store(RangeReader):
     def _read_with_etag(self, key: str, size: int = 0, **arguments: str) -> tuple[bytearray, str]:
         """Read an object or a range of it, of about `size` bytes if the size is known.
 
-        boto3 repeats failed requests, but not one whose body broke off.
+        boto3 repeats failed requests, but not a request whose response body broke off.
         """
         name = self._name(key)
 
@@ -413,13 +412,13 @@ class S3Store(RangeReader):
             except _BrokenOffError as error:
                 if attempts == _READ_ATTEMPTS:
                     raise StoreUnavailableError(
-                        f"{self._where} broke off reading {key!r} {attempts} times: {error}"
+                        f"{self._where} aborted the read of {key!r} {attempts} times: {error}"
                     ) from error
 
     def _ask(
         self, operation: str, request: Callable[[Any], T], size: int = 0, *, hedged: bool = False
     ) -> T:
-        """Make a request that carries `size` bytes, and again if there is no answer in time."""
+        """Send a request that transfers `size` bytes, and send it again if there is no response in time."""
         ended = self._attempts.call(
             Request(
                 lambda: request(self._client),
@@ -437,7 +436,9 @@ class S3Store(RangeReader):
         return ended.attempt.result()
 
     def _client_anew(self) -> Any:
-        """Return the client of second attempts, with new connections, since those of the other one may all be dead."""
+        """Return the client for second attempts. It has new connections, since all those of the first client may be
+        dead.
+        """
         with self._second_client_lock:
             if self._second_client is None:
                 self._second_client = self._opened_client()
@@ -445,7 +446,7 @@ class S3Store(RangeReader):
             return self._second_client
 
     def _settle_refusal(self, key: str, body: bytes, refusal: "_RefusedError") -> None:
-        """Return if an earlier attempt of this client created the object. Otherwise, raise the error."""
+        """Return if an earlier attempt by this client created the object. Otherwise, raise an error."""
         try:
             if refusal.repeated and self._read(key) == body:
                 return
@@ -458,7 +459,7 @@ class S3Store(RangeReader):
 
     @contextmanager
     def _errors(self, key: str) -> Iterator[None]:
-        """Convert boto3's errors to those of a store."""
+        """Convert boto3's errors to a store's errors."""
         try:
             yield
         except ClientError as error:
@@ -509,18 +510,18 @@ class S3Store(RangeReader):
 
 @dataclass(eq=False)
 class _RefusedError(Exception):
-    """A conditional PUT was answered 412 (the key is taken) or 409 (another PUT is under way)."""
+    """A conditional PUT failed with 412 (the key is taken) or 409 (another PUT is under way)."""
 
     is_conflict: bool
     repeated: bool
 
 
 class _RangeBeyondEndError(Exception):
-    """A GET was answered 416."""
+    """A GET failed with 416."""
 
 
 class _BrokenOffError(Exception):
-    """An answer ended before its end."""
+    """A response ended before all of its body had arrived."""
 
 
 def _list(client: Any, arguments: dict[str, Any]) -> Any:
@@ -528,13 +529,15 @@ def _list(client: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _answered(error: ClientError) -> tuple[str, int]:
-    """Return the code and the status of an answer: "" and 0 where it has none."""
+    """Return the error code and HTTP status of a response: "" and 0 where it has none."""
     metadata = error.response.get("ResponseMetadata", {})
     return error.response.get("Error", {}).get("Code", ""), metadata.get("HTTPStatusCode", 0)
 
 
 def _outcome(error: BaseException) -> Outcome:
-    """Return what a failed attempt means: whether the service has answered, and whether it would answer others so."""
+    """Return what a failed attempt means: whether the service responded, and whether other attempts would get the same
+    response.
+    """
     if not isinstance(error, ClientError):
         return Outcome.FAILURE
     _, status = _answered(error)
@@ -548,7 +551,7 @@ def _close_afterwards(request: Any, **_: object) -> None:
 
 
 def _is_about_the_request(refusal: StoreMisconfiguredError) -> bool:
-    """Return whether a service does not support the request in the form that boto3 sends."""
+    """Return whether the service rejects the request because it does not support the form that boto3 sends."""
     error = refusal.__cause__
     if not isinstance(error, ClientError):
         return False

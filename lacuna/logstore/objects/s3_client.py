@@ -1,4 +1,4 @@
-"""Creates boto3's clients for S3, with their time-outs, retries and headers.
+"""Creates boto3 clients for S3, with their time-outs, retries and headers.
 
 boto3's extra checksums are off. Batches, blocks and footers already carry CRC-32C, and another checksum over every byte
 costs more CPU than the request.
@@ -16,7 +16,9 @@ from botocore.loaders import Loader, create_loader
 from botocore.session import Session
 
 CONNECTIONS: Final = 64
-"""A client keeps at most this many open. Calls beyond that open one more each and close it afterwards."""
+"""The maximum number of connections that a client keeps open. Each call beyond that opens another connection and closes
+it afterwards.
+"""
 
 _ATTEMPTS = 4
 _CONNECT_TIMEOUT_S: Final = 5
@@ -32,7 +34,7 @@ def s3_clients(
     secret_access_key: str | None,
     is_impatient: bool,
 ) -> Callable[[], Any]:
-    """Return a function that creates clients. They share credentials, and each has its own connections.
+    """Return a function that creates clients. The clients share credentials, but each has its own connections.
 
     `S3Store` describes the arguments. The function raises BotoCoreError and ValueError.
     """
@@ -56,7 +58,9 @@ def s3_clients(
 
 
 def _session() -> Any:
-    """Return a session that shares the description of S3 with all others: reading it takes a tenth of a second."""
+    """Return a session that shares its description of S3 with all other sessions, since reading it takes a tenth of a
+    second.
+    """
     session = Session()
     made = boto3.Session(botocore_session=session)
     # boto3 adds its folder to the loader of each session, so the shared one is registered only afterwards.

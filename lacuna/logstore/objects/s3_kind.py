@@ -1,4 +1,4 @@
-"""Buckets of S3 and of services that speak it, by URL: s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
+"""Buckets in S3 and S3-compatible services, identified by URLs: s3://BUCKET/PREFIX?endpoint=URL&region=NAME.
 
 Credentials are never in the URL: they come from boto3's usual chain.
 """
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 _SCHEME: Final = "s3"
 _SSE: Final = "sse"
 _SSE_KEY: Final = "sse_kms_key_id"
-#: What services other than AWS are told if a URL names no region.
+#: The region sent to services other than AWS if a URL names none.
 _ANY_REGION: Final = "us-east-1"
 
 
 def bucket_url(bucket: str, **options: str | None) -> str:
-    """Return the URL of BUCKET or BUCKET/PREFIX with these options, omitting empty ones."""
+    """Return the URL for BUCKET or BUCKET/PREFIX with these options, omitting empty ones."""
     given = urlencode({name: value for name, value in options.items() if value}, safe=":/")
     return f"{_SCHEME}://{quote(bucket.removeprefix(f'{_SCHEME}://'))}" + f"?{given}" * bool(given)
 
@@ -51,7 +51,7 @@ def _open(parts: SplitResult, options: Options, *, is_impatient: bool = False) -
 
 
 def _open_for_journal(parts: SplitResult, options: Options) -> "S3Store":
-    """Open a bucket whose requests are sent only once and fail after seconds."""
+    """Open a bucket whose requests are sent only once and fail after a few seconds."""
     return _open(parts, options, is_impatient=True)
 
 

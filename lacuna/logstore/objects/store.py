@@ -4,7 +4,7 @@ An object is written once, whole, and never changes. A store is synchronous and 
 at once; an agent calls it from a thread pool.
 
 Keys are ``/``-separated components of ``A-Z a-z 0-9 . _ = -``. No component begins with a dot, so that a directory
-store can keep its own files beside the objects.
+store can keep its own files next to the objects.
 """
 
 import re
@@ -24,7 +24,7 @@ Part: TypeAlias = bytes | bytearray | memoryview
 WritableBuffer: TypeAlias = bytearray | memoryview
 
 MAX_KEY_SIZE = 900
-"""Bytes. S3 allows 1,024 for the bucket's prefix and the key together."""
+"""In bytes. S3 allows 1,024 for the bucket's prefix and the key together."""
 
 #: How S3 bills each operation.
 _BILLED_AS: Final = {"put": PUT, "get": GET, "head": GET, "list": LIST, "delete": DELETE}
@@ -42,11 +42,11 @@ class ObjectStoreError(Exception):
 
 
 class InvalidKeyError(ObjectStoreError, ValueError):
-    """A key or prefix that not every store can hold, because of a bug in the caller. No client can cause it."""
+    """A key or prefix that not every store can hold. Only a bug in the caller causes this error, never a client."""
 
 
 class KeyedError(ObjectStoreError):
-    """What is wrong with the object under one key."""
+    """A problem with the object under one key."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -57,7 +57,7 @@ class ObjectExistsError(KeyedError):
     """`put` found an object under this key, so it wrote nothing."""
 
     def __str__(self) -> str:
-        return f"object {self.key!r} exists already and objects are never overwritten"
+        return f"object {self.key!r} already exists, and objects are never overwritten"
 
 
 class ObjectNotFoundError(KeyedError):
@@ -105,7 +105,7 @@ class DamagedObjectError(ObjectStoreError):
 
 
 class NotDeletedError(ObjectStoreError):
-    """Some of the objects were not deleted; all others are gone. `failures` has the error of each remaining key."""
+    """Some of the objects were not deleted; all others are gone. `failures` has the error for each remaining key."""
 
     def __init__(self, failures: Mapping[str, ObjectStoreError]) -> None:
         super().__init__(failures)
@@ -121,16 +121,16 @@ class StoreUnavailableError(ObjectStoreError):
 
 
 class StoreMisconfiguredError(ObjectStoreError):
-    """The store rejects requests until an operator changes something; the message says what."""
+    """The store rejects requests until an operator changes something. The message says what to change."""
 
 
 class BucketMissingError(StoreMisconfiguredError):
-    """There is no such bucket."""
+    """The bucket does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """One object of a listing: `size` in bytes, `modified_ms` since 1970 by the store's clock."""
+    """One object in a listing: `size` is in bytes, `modified_ms` in ms since 1970 by the store's clock."""
 
     key: str
     size: int
@@ -138,7 +138,7 @@ class ObjectInfo:
 
 
 class RangeRead(NamedTuple):
-    """One read of an object: `size` bytes from `position` on, and the needed parts of them.
+    """One read of an object: `size` bytes from `position` on, and the parts of them that are needed.
 
     A part is (position in the object, size, position in the buffer). Parts lie within the range, in order and without
     overlap. A store may read or skip the bytes between them.
@@ -151,7 +151,7 @@ class RangeRead(NamedTuple):
 
 
 class Reads(Sequence[RangeRead]):
-    """Reads of objects as columns, since there may be many small ones.
+    """Reads of objects, kept as columns because there may be many small reads.
 
     Read i belongs to keys[i], spans `spans[i]` bytes, and has the parts with index firsts[i] to firsts[i + 1] - 1. The
     parts are in `positions`, `sizes` and `starts`, as in a `RangeRead`.
@@ -177,7 +177,7 @@ class Reads(Sequence[RangeRead]):
 
     @classmethod
     def of(cls, reads: Sequence[RangeRead]) -> "Reads":
-        """Return the same reads as columns."""
+        """Return reads as columns."""
         if isinstance(reads, Reads):
             return reads
         parts = [part for read in reads for part in read.parts]
@@ -211,13 +211,12 @@ class Reads(Sequence[RangeRead]):
 class StoreMetrics:
     """Counters of a store's operations since it was opened. Thread-safe.
 
-    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded.
-    `bytes_written` and `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read`
-    that lay between the parts of a `RangeRead`, so that nobody wanted them. `connections_in_use` carry a
-    request now, and at most `connections_kept` stay open without one. `second_attempts` counts requests
-    that were made again, by operation and reason (`second_attempts.SLOW`, `SILENT`). `prices` is None for a
-    store whose requests cost nothing. If the store encrypts what is in another one, `sent` are the metrics of that
-    one, else these.
+    `puts`, `gets`, `deletes` (keys), `lists` (pages) and `sizes` count calls that succeeded. `bytes_written` and
+    `bytes_read` count payload bytes; `bytes_between` counts those of `bytes_read` that lay between the parts of a
+    `RangeRead` and were not needed. `connections_in_use` is the number of connections that carry a request now; at most
+    `connections_kept` stay open without a request. `second_attempts` counts requests that were made again, by operation
+    and reason (`second_attempts.SLOW`, `SILENT`). `prices` is None for a store whose requests cost nothing. `sent` is
+    the metrics of the inner store if this store encrypts the objects of another, otherwise this object itself.
     """
 
     def __init__(
@@ -244,16 +243,16 @@ class StoreMetrics:
         self._clock_ahead_ms: float | None = None
 
     def dated(self, now_ms: int) -> None:
-        """Record the time in the service's answer."""
+        """Record the time stated in the service's response."""
         self._clock_ahead_ms = now_ms - time.monotonic() * 1000
 
     def clock_ms(self) -> int:
-        """Return the current time of the service's clock, according to its last answer; 0 if unknown."""
+        """Return the current time on the service's clock, computed from its last response; 0 if unknown."""
         ahead_ms = self._clock_ahead_ms
         return 0 if ahead_ms is None else int(ahead_ms + time.monotonic() * 1000)
 
     def dollars(self) -> float:
-        """Return the cost of the requests sent."""
+        """Return the cost in dollars of the requests sent so far."""
         sent = self.sent
         if sent.prices is None:
             return 0.0
@@ -265,7 +264,7 @@ class StoreMetrics:
 
     @contextmanager
     def connection(self) -> Iterator[None]:
-        """Count a connection as in use during the block."""
+        """Count a connection as in use while the block runs."""
         with self._lock:
             self.connections_in_use += 1
         try:
@@ -307,7 +306,7 @@ class StoreMetrics:
 
 @runtime_checkable
 class ObjectStore(Protocol):
-    """Immutable objects by key.
+    """Immutable objects, each identified by a key.
 
     Every method may raise `StoreUnavailableError` and `StoreMisconfiguredError`.
     """
@@ -318,20 +317,20 @@ class ObjectStore(Protocol):
 
     @property
     def reads_at_once(self) -> int:
-        """The number of concurrent `get`s that makes reading faster; more only slow each other down."""
+        """The number of concurrent `get`s up to which reading gets faster; more of them only slow each other down."""
 
     @property
     def metrics(self) -> StoreMetrics:
         """The counters of this store."""
 
     def check(self) -> None:
-        """Make sure that the store can be reached and used; for start-up."""
+        """Make sure that the store can be reached and used. Called at start-up."""
 
     def put(self, key: str, parts: Sequence[Part]) -> None:
-        """Create the object from the concatenated parts, all or nothing, durable on return.
+        """Create the object from the concatenated parts. The write is atomic, and durable on return.
 
         Raises `ObjectExistsError` if the key is taken. After any other error, the whole object may exist, or may appear
-        later (from a request still on its way).
+        later because a request is still on its way.
         """
 
     def get(self, key: str, position: int, size: int) -> bytearray:
@@ -341,7 +340,7 @@ class ObjectStore(Protocol):
         """
 
     def get_up_to(self, key: str, position: int, size: int) -> bytearray:
-        """Read `size` (at least 1) bytes from `position` on, or fewer if the object ends, in one request.
+        """Read `size` (at least 1) bytes from `position` on, or fewer if the object ends sooner, in one request.
 
         Raises `ObjectNotFoundError`, and `ShortReadError` if the object ends at `position` or before.
         """
@@ -349,9 +348,9 @@ class ObjectStore(Protocol):
     def get_into(
         self, reads: Sequence[RangeRead], buffer: WritableBuffer
     ) -> list[ObjectStoreError | None]:
-        """Do many reads into `buffer`. Return the error of each, or None, so that one can fail independently.
+        """Do many reads into `buffer`. Return for each its error or None, so that reads can fail independently.
 
-        The error is the one that `get` would raise. The parts of that read are then undefined in the buffer.
+        The error is the one that `get` would raise. The parts of a failed read are undefined in the buffer.
         """
 
     def get_all(self, key: str) -> bytearray:
@@ -363,13 +362,13 @@ class ObjectStore(Protocol):
     def list(self, prefix: str = "", start_after: str = "") -> Iterator[ObjectInfo]:
         """Yield the objects whose key starts with `prefix` and is greater than `start_after`, in key order.
 
-        They are fetched page by page. Objects created or deleted in the meantime may or may not be listed.
+        The listing is fetched page by page. Objects created or deleted in the meantime may or may not be listed.
         """
 
     def delete(self, keys: Iterable[str]) -> None:
         """Delete the objects under `keys`. A key without an object is not an error.
 
-        A key that cannot be deleted does not affect others. Raises `NotDeletedError` once all were tried.
+        A key that cannot be deleted does not affect others. Raises `NotDeletedError` after all keys have been tried.
         """
 
     def close(self) -> None:
@@ -377,7 +376,9 @@ class ObjectStore(Protocol):
 
 
 class RangeReader:
-    """`get` and `get_up_to` of a store that reads ranges by `_range`, which returns fewer bytes if the object ends."""
+    """`get` and `get_up_to` for a store that reads ranges with `_range`, which returns fewer bytes if the object ends
+    sooner.
+    """
 
     metrics: StoreMetrics
 
@@ -409,7 +410,7 @@ def get_each(
 def get_parts(
     store: ObjectStore, read: RangeRead, buffer: WritableBuffer
 ) -> ObjectStoreError | None:
-    """Do one read of a `get_into` by calling `get`; return its error, or None."""
+    """Do one of the reads of `get_into` by calling `get`. Return its error, or None."""
     try:
         data = store.get(read.key, read.position, read.size)
     except ObjectStoreError as error:
@@ -442,7 +443,7 @@ def copy_parts(read: RangeRead, data: Part, buffer: WritableBuffer) -> None:
 
 
 def wall_clock_ms() -> int:
-    """Milliseconds since 1970; the default clock of stores that timestamp objects themselves."""
+    """Return the milliseconds since 1970. This is the default clock of stores that timestamp objects themselves."""
     return time.time_ns() // 1_000_000
 
 

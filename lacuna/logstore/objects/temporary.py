@@ -26,7 +26,7 @@ class TemporaryFile:
 class TemporaryFiles:
     """The temporary files in `folder`, which is created but never synced, since none need survive a crash.
 
-    Those that no live process holds are removed. The folder stays open, to notice that it was deleted or replaced.
+    Files that no live process holds are removed. The folder stays open, so that its deletion or replacement is noticed.
     """
 
     def __init__(self, file_system: FileSystem, folder: str) -> None:

@@ -24,7 +24,7 @@ KINDS: Final = {kind.scheme: kind for kind in (DIRECTORY, MEMORY, S3)}
 """All kinds of stores, by the scheme of their URLs."""
 
 NEVER_ENCRYPTED: Final = frozenset({"cluster.json"})
-"""The cluster's marker: it has no secret, and is there before the keys are."""
+"""The cluster's marker is not encrypted: it holds no secret, and exists before the keys do."""
 KEYS_VARIABLE: Final = "LACUNA_ENCRYPTION_KEYS"
 OF_COMMAND: Final = "command"
 
@@ -34,7 +34,9 @@ def _forms(is_one: Callable[[StoreKind], bool]) -> str:
 
 
 FORMS: Final = _forms(lambda _: True)
-"""How the URLs of stores are written, as messages and help show it. The other three are of some kinds."""
+"""The forms of stores' URLs, as messages and help texts show them. The three constants below have the forms of some
+kinds.
+"""
 SHARED_FORMS: Final = _forms(lambda kind: kind.is_shared)
 JOURNAL_FORMS: Final = _forms(lambda kind: kind.open_for_journal is not None)
 EXPORT_FORMS: Final = _forms(lambda kind: kind.takes_exports)
@@ -46,13 +48,13 @@ def kind_of(url: str) -> StoreKind:
 
 
 def holds_journals(url: str) -> bool:
-    """Return whether a journal or its snapshots can be in the store at `url`, if that is the URL of a store."""
+    """Return whether `url` is the URL of a store that can hold a journal or its snapshots."""
     kind = KINDS.get(url.partition(":")[0])
     return kind is not None and kind.open_for_journal is not None
 
 
 def folder_of(url: str) -> str | None:
-    """The folder that `url` names, or None if the store is elsewhere. Raises `StoreMisconfiguredError`."""
+    """The folder of the store at `url`, or None if the store is not in a folder. Raises `StoreMisconfiguredError`."""
     kind, parts = _checked(url)
     return None if kind.folder is None else kind.folder(parts)
 
@@ -72,12 +74,12 @@ def open_store(url: str) -> ObjectStore:
 def open_conditional_store(url: str) -> ConditionalStore:
     """Open the store at `url` for a journal.
 
-    Raises `StoreMisconfiguredError`, also for a store without conditional writes from several machines.
+    Raises `StoreMisconfiguredError`, also if several machines cannot write conditionally to the store.
     """
     kind, parts = _checked(url)
     if kind.open_for_journal is None:
         raise StoreMisconfiguredError(
-            f"{url!r} is a store without conditional writes from several machines: a journal in "
+            f"{url!r} is a store that several machines cannot write to conditionally: a journal in "
             f"the bucket needs {JOURNAL_FORMS}"
         )
     options = _options(kind, parts)
@@ -87,7 +89,9 @@ def open_conditional_store(url: str) -> ConditionalStore:
 
 
 def check_url(url: str) -> None:
-    """Raise `StoreMisconfiguredError` unless `url` names a store and all its options are valid. Opens nothing."""
+    """Raise `StoreMisconfiguredError` unless `url` names a store and all its options are valid. The store is not
+    opened.
+    """
     _options(*_checked(url))
 
 
@@ -109,13 +113,13 @@ def has_keys(url: str) -> bool:
 
 
 def with_keys(url: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Return the URL with the keys that the environment names, if it names none itself."""
+    """Return the URL with the keys that the environment names, if the URL itself names none."""
     keys = keys_option(environment.get(KEYS_VARIABLE, ""), environment.get(COMMAND_VARIABLE, ""))
     return url if has_keys(url) else with_options(url, **{KEYS_OPTION: keys})
 
 
 def keys_option(path: str, command: str) -> str:
-    """Return the value of `encryption_keys` in a URL for a file of keys, a command, or neither."""
+    """Return the value that `encryption_keys` has in a URL for a file of keys, for a command, or for neither."""
     return os.path.abspath(path) if path else OF_COMMAND if command else ""
 
 
@@ -142,7 +146,7 @@ def _no_store(url: str) -> StoreMisconfiguredError:
 
 
 def _has_options(kind: StoreKind, parts: SplitResult) -> bool:
-    """Whether what follows "?" are options, and not a part of a folder's name."""
+    """Whether the text after "?" consists of options rather than being a part of a folder's name."""
     if kind.folder is None:
         return bool(kind.options)
     return parts.query.startswith(tuple(f"{name}=" for name in kind.options))
@@ -165,7 +169,7 @@ def _options(kind: StoreKind, parts: SplitResult) -> dict[str, str]:
 
 
 def _keys(options: Mapping[str, str]) -> KeySource | None:
-    """Return the keys that the options of a URL name."""
+    """Return the keys to which a URL's options refer."""
     path = options.get(KEYS_OPTION)
     if path is None:
         return None

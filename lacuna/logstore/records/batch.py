@@ -1,7 +1,7 @@
 """Record batches of magic 2 as values: one type for reading, another for writing (KIP-98).
 
-`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch of a buffer; its `records` are
-decompressed and parsed on first use. `BatchToWrite` keeps the given offset deltas, so that holes survive a rewrite.
+`BatchHeader` is the fixed part. `read_batches` yields a `RecordBatch` for each batch in a buffer. A batch's `records`
+are decompressed and parsed on first use. `BatchToWrite` keeps the given offset deltas, so that holes survive a rewrite.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ _MAX_SIZE_SHIFT: Final = 28
 
 
 class BatchHeader(NamedTuple):
-    """The first 61 bytes of a batch; names are Kafka's, `crc` is the stored CRC-32C.
+    """The first 61 bytes of a batch. The names are Kafka's; `crc` is the stored CRC-32C.
 
-    A named tuple, since one is created for every produced batch.
+    This is a named tuple because one is created for every produced batch.
     """
 
     base_offset: int
@@ -102,7 +102,7 @@ class BatchHeader(NamedTuple):
         return header
 
     def pack(self) -> bytes:
-        """Return the 61 bytes, with the fields unchanged."""
+        """Return the 61 bytes of the header, with the fields unchanged."""
         return HEADER.pack(*self)
 
     @property
@@ -112,12 +112,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The compression codec. Raises UnsupportedCodecError for 5 to 7, which are not codecs."""
+        """The compression codec. Raises UnsupportedCodecError for the numbers 5 to 7, which are not codecs."""
         return codec_of(self.attributes & CODEC_MASK)
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """The source of the records' time. With LOG_APPEND_TIME, every record has the time max_timestamp."""
+        """The source of the records' timestamps. With LOG_APPEND_TIME, every record has the timestamp max_timestamp."""
         return TimestampType(int(self.attributes & LOG_APPEND_TIME_BIT != 0))
 
     @property
@@ -127,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether its records are control records."""
+        """Whether the batch's records are control records."""
         return self.attributes & CONTROL_BIT != 0
 
     @property
@@ -137,7 +137,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_offset(self) -> int:
-        """The last offset of the batch's range, whether or not a record has it."""
+        """The last offset in the batch's range, whether or not a record has this offset."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -147,7 +147,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """The sequence of the last record, which wraps from 2^31-1 to 0; NO_SEQUENCE if there is none."""
+        """The sequence of the last record, or NO_SEQUENCE if the batch has none. Sequences wrap from 2^31-1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) & MAX_INT32
@@ -155,7 +155,7 @@ class BatchHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that was read. `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
+    """A record as read from a batch. `timestamp` is the append time if the batch has LOG_APPEND_TIME."""
 
     offset: int
     timestamp: int
@@ -167,7 +167,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """A batch that was read: its header, and all its bytes as a view of the buffer."""
+    """A batch as read from a buffer: its header, and all its bytes as a view of the buffer."""
 
     header: BatchHeader
     data: memoryview
@@ -179,7 +179,7 @@ class RecordBatch:
             raise CorruptBatchError(f"its CRC-32C is {self.header.crc:08x}, not {computed:08x}")
 
     def section(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> bytes:
-        """Return the records section, decompressed. Raises the errors of `compression.decompress`.
+        """Return the decompressed records section. Raises the errors of `compression.decompress`.
 
         `max_bytes` does not limit an uncompressed section, which is already in memory.
         """
@@ -187,18 +187,19 @@ class RecordBatch:
         return bytes(section) if codec is Codec.NONE else decompress(codec, section, max_bytes)
 
     def records(self, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES) -> list[Record]:
-        """Return the records, in order of their offsets. `max_bytes` bounds the decompressed section.
+        """Return the records in offset order. `max_bytes` bounds the decompressed section.
 
-        Raises InvalidRecordError if they contradict the header, and what `section` raises.
+        Raises InvalidRecordError if the records contradict the header, and the errors of `section`.
         """
         return self._checked(kernel.read_records(self.section(max_bytes), self.header.record_count))
 
     def record_groups(
         self, most: int, max_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES
     ) -> Iterator[list[Record]]:
-        """Yield the records in lists of at most `most`, which bounds the Python objects in memory.
+        """Yield the records in lists of at most `most` records, which bounds the number of Python objects in memory.
 
-        As an object, a record of 7 bytes takes hundreds. Raises the errors of `records`, at the first bad record.
+        A record of 7 bytes takes hundreds of bytes as an object. Raises the errors of `records` at the first bad
+        record.
         """
         section = self.section(max_bytes)
         start, first, last_delta = 0, 0, -1
@@ -230,9 +231,9 @@ class RecordBatch:
 
 
 def _behind_records(section: bytes, position: int, count: int) -> int:
-    """Return the position after `count` records, of which only the size is read (a zigzag varint).
+    """Return the position after `count` records. Only their sizes are read (zigzag varints).
 
-    If they do not fit, it is the end of the section, so that reading them fails.
+    If the records do not fit, return the end of the section, so that reading them fails.
     """
     length = len(section)
     for _ in range(count):
@@ -255,8 +256,8 @@ def _behind_records(section: bytes, position: int, count: int) -> int:
 def read_batches(buffer: Buffer, *, verify: bool = True) -> Iterator[RecordBatch]:
     """Yield the consecutive batches of `buffer`, which must end at the end of a batch.
 
-    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and CorruptBatchError if more would
-    not help. `verify=False` does not check the CRC-32C.
+    Raises TruncatedBatchError, after all whole batches, if more bytes are needed, and CorruptBatchError if more bytes
+    would not help. With `verify=False`, the CRC-32C is not checked.
     """
     data = memoryview(buffer)
     position = 0
@@ -278,7 +279,7 @@ def _read_batch(data: memoryview, position: int) -> RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewRecord:
-    """A record to write, `offset_delta` from its batch's base_offset; `timestamp` in ms."""
+    """A record to write. `offset_delta` counts from its batch's base_offset; `timestamp` is in ms."""
 
     offset_delta: int
     timestamp: int = NO_TIMESTAMP
@@ -292,8 +293,8 @@ class NewRecord:
 class BatchToWrite:
     """A batch to write. Offset deltas must strictly increase, but may have holes.
 
-    None stands for the last record's last_offset_delta, the first record's base_timestamp and the
-    largest max_timestamp (-1 without records).
+    If None, last_offset_delta is the last record's offset delta, base_timestamp is the first record's timestamp, and
+    max_timestamp is the largest timestamp (-1 without records).
     """
 
     records: tuple[NewRecord, ...]

@@ -1,7 +1,8 @@
 """Compiles the kernel in place: `python -m lacuna.logstore.records.build_kernel [--serving | MODULE ...]`.
 
-The kernel consists of the modules below. Each extension module is put beside its source, and import prefers it. Without
-a C compiler, the script reports this and exits with success, and the same sources run interpreted.
+The kernel consists of the modules below. Each extension module is put next to its source, and Python's import prefers
+the extension module. Without a C compiler, the script says so and exits successfully, and the same sources run
+interpreted.
 """
 
 from __future__ import annotations
@@ -66,14 +67,16 @@ def is_fresh(module: str) -> bool:
 
 
 def has_compiler() -> bool:
-    """Whether Python's headers are installed, and the C compiler that built this Python, or `CC`."""
+    """Whether Python's headers and a C compiler are installed: the one that built this Python, or `CC`."""
     command = os.environ.get("CC") or str(sysconfig.get_config_var("CC") or "cc")
     headers = Path(sysconfig.get_path("include"), "Python.h")
     return shutil.which(command.split()[0]) is not None and headers.exists()
 
 
 def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
-    """Return the extensions to compile, by module and source. Their C code is written to `folder`, on all cores."""
+    """Return the extensions to compile, given their modules and sources. Their C code is written to `folder`, using all
+    cores.
+    """
     from Cython.Build import cythonize
     from setuptools import Extension
 
@@ -97,7 +100,7 @@ def extensions(sources: Mapping[str, str], folder: str) -> list[Extension]:
 
 
 def build(*modules: str) -> list[Path]:
-    """Compile modules and put them in place atomically. Return the paths of the extension modules."""
+    """Compile modules and move the results into place atomically. Return the paths of the extension modules."""
     from setuptools import Distribution
     from setuptools.command.build_ext import build_ext
 
@@ -113,7 +116,7 @@ def build(*modules: str) -> list[Path]:
 
 
 def _put(compiled: Path, module: str) -> Path:
-    """Copy it next to the target and rename it there, since a rename cannot cross file systems."""
+    """Copy a built file next to the target and then rename the copy, since a rename cannot cross file systems."""
     target = extension_path(module)
     staged = target.with_name(f".{target.name}.{os.getpid()}")
     shutil.copyfile(compiled, staged)
@@ -126,7 +129,7 @@ def _say(line: str) -> None:
 
 
 def main(*modules: str) -> int:
-    """Compile these modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
+    """Compile the given modules, or all. Return 1 if the compiler failed, otherwise 0, even if there is no compiler."""
     if not has_compiler():
         _say(
             "no C compiler with Python's headers (python3-dev) found: the record kernel stays interpreted"

@@ -1,4 +1,4 @@
-"""Records as columns, in the layout of Apache Arrow's arrays: plain buffers, no Arrow library.
+"""Records as columns in the layout of Apache Arrow's arrays. The columns are plain buffers and need no Arrow library.
 
 Integers are in the machine's byte order. A validity bitmap has one bit for each row, which is set if there is a value.
 Row 0 has the lowest bit of the first byte. A column without nulls has no bitmap. Row i of a BinaryColumn is
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BinaryColumn:
-    """Byte strings, some of them null: `validity` is a bitmap or None, `offsets` int32[rows + 1]."""
+    """Byte strings, some of which may be null. `validity` is a bitmap or None; `offsets` is int32[rows + 1]."""
 
     validity: Buffer | None
     offsets: Buffer

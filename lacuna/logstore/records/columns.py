@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Batches in, columns out: the records of stored batches in the layout of Arrow's arrays.
+"""Converts stored batches to columns: their records in the layout of Arrow's arrays.
 
-One source, compiled by Cython or interpreted by Python; the types for callers are in `columns.pyi`. The input is whole
-batches with their true offsets and verified checksums, as after `kernel`'s walks and `pieces`:
+Cython compiles this module, or Python interprets it; the types for callers are in `columns.pyi`. The input consists of
+whole batches with true offsets and verified checksums, as produced by `kernel`'s walks and by `pieces`:
 
     builder = ColumnBuilder(headers=True)
     for data in blocks:
@@ -33,7 +33,7 @@ if not cython.compiled:
     from lacuna.logstore.records.rewriting import batch_size
 
 MAX_BYTES = 8 * 1024 * 1024
-"""Bytes of keys, values and headers of one RecordColumns, unless one record alone has more."""
+"""The maximum number of bytes of keys, values and headers in one RecordColumns, unless a single record has more."""
 MAX_RECORDS = 64 * 1024
 
 _HEADER_SIZE = cython.declare(cython.Py_ssize_t, 61)
@@ -61,7 +61,8 @@ _FAULT = cython.declare(cython.int, 3)
 class _Growing:
     """A buffer that grows at its end: a bytearray, or what `allocate` returns (see ColumnBuilder).
 
-    When compiled, its memory is not cleared, and the `put` methods need no lock, but room that was reserved before.
+    When compiled, the memory is not cleared. The `put` methods then need no interpreter lock, but the room must have
+    been reserved before.
     """
 
     allocate: object
@@ -172,7 +173,9 @@ class _Growing:
 
     @cython.cfunc
     def take(self) -> object:
-        """Return the bytes so far. Later bytes go to a new buffer, which begins with room for as many."""
+        """Return the bytes written so far. Later bytes go to a new buffer, which begins with room for the same number
+        of bytes.
+        """
         if self.capacity == 0:
             self.reserve(1)
         if cython.compiled:
@@ -371,7 +374,9 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def varint(self, max_bits: cython.int) -> cython.longlong:
-        """Read a zigzag varint of at most `max_bits` bits that ends within the record. Most have one or two bytes."""
+        """Read a zigzag varint of at most `max_bits` bits that ends within the record. Most varints have one or two
+        bytes.
+        """
         at: cython.Py_ssize_t = self.position
         left: cython.Py_ssize_t = self.record_end - at
         bits: cython.int
@@ -412,7 +417,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def sized(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes. Return the length, -1 for null."""
+        """Read a length and skip that number of bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < (-1 if nullable else 0) or length > self.record_end - self.position:
             self.is_bad = True
@@ -465,7 +470,7 @@ class _Scan:
     @cython.nogil
     @cython.exceptval(check=False)
     def next_wanted(self) -> cython.bint:
-        """Find the batch's next record of the wanted offsets and timestamps. Return False if there is none, or with a
+        """Find the batch's next record with a wanted offset and timestamp. Return False if there is none, or with a
         `fault`.
         """
         offset: cython.longlong
@@ -512,7 +517,7 @@ class _Scan:
     @cython.cfunc
     @cython.exceptval(-1, check=True)
     def fail(self) -> cython.int:
-        """Raise the error for the fault. What is bad in a section, `kernel.read_records` finds."""
+        """Raise the error for the fault. `kernel.read_records` finds out what is wrong in a section."""
         if self.fault == _OUT_OF_ORDER:
             raise InvalidRecordError(f"its offset delta {self.delta} is out of order", self.index)
         if self.fault == _FAR_TIME:
@@ -527,11 +532,11 @@ class ColumnBuilder:
     """Gathers the records of batches as columns chosen by the caller.
 
     `max_bytes` (of keys, values and headers; at most 2^31 - 1) and `max_records` bound one RecordColumns, unless a
-    single record is larger. `max_decompressed_bytes` bounds a batch. `expected_bytes` of values get room at once.
-    `tombstones` adds two columns: which records are tombstones, and the delete horizons of their batches.
+    single record is larger. `max_decompressed_bytes` bounds a batch. Room for `expected_bytes` of values is reserved at
+    the start. `tombstones` adds two columns: which records are tombstones, and the delete horizons of their batches.
 
-    The memory is in bytearrays, unless `allocate(size)` returns other buffers: with an `address`, and a method
-    `resize(size, shrink)`, as those of pyarrow.allocate_buffer. Interpreted code always uses bytearrays.
+    The memory is in bytearrays, unless `allocate(size)` returns other buffers. These need an `address` and a method
+    `resize(size, shrink)`, like those of pyarrow.allocate_buffer. Interpreted code always uses bytearrays.
     """
 
     max_bytes: cython.Py_ssize_t
@@ -615,7 +620,7 @@ class ColumnBuilder:
         it has no wanted record is not decompressed. The generator holds the buffer until it ends.
 
         Raises TruncatedBatchError, CorruptBatchError, InvalidRecordError, UnsupportedCodecError or
-        DecompressedTooLargeError for bytes that are not such batches; the records before that are kept.
+        DecompressedTooLargeError for bytes that are not valid batches. The records before the error are kept.
         """
         scan = _Scan(batches, position, end, self.max_decompressed_bytes)
         scan.first_offset = first_offset
@@ -631,7 +636,7 @@ class ColumnBuilder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def fill(self, scan: _Scan) -> cython.int:
-        """Add records until the next does not fit (1), or until none is left (0)."""
+        """Add records until the next one does not fit (return 1) or none is left (return 0)."""
         reason: cython.int
         while True:
             with cython.nogil:
@@ -668,7 +673,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def size_of(self, scan: _Scan) -> cython.longlong:
-        """Return the bytes of the record that max_bytes limits."""
+        """Return the number of the record's bytes that count towards max_bytes."""
         size: cython.longlong = 0
         if self.has_keys:
             size += max(scan.key_length, 0)
@@ -682,7 +687,7 @@ class ColumnBuilder:
     @cython.nogil
     @cython.exceptval(check=False)
     def has_room(self, scan: _Scan) -> cython.bint:
-        """Whether the record fits what has been reserved. Its headers are reserved one record at a time."""
+        """Whether the record fits into the reserved room. Room for headers is reserved one record at a time."""
         return (
             self.count < self.rows
             and (not self.has_keys or self.keys.has_room(scan.key_length))
@@ -759,7 +764,9 @@ class ColumnBuilder:
         self.has_header_room = False
 
     def take(self) -> object:
-        """Return the records gathered so far as RecordColumns, or None if there are none, and start again empty."""
+        """Return the records gathered so far as RecordColumns, or None if there are none. The builder is then empty
+        again.
+        """
         if self.count == 0:
             return None
         headers = None
@@ -792,10 +799,10 @@ class ColumnBuilder:
 def scan_keys(
     batches: object, first_offset: int = 0, end_offset: int = 0x7FFFFFFFFFFFFFFF
 ) -> object:
-    """Read the fields of batches that cleaning by key needs: offsets, timestamps, keys, tombstones, horizons.
+    """Read the fields that compaction by key needs from batches: offsets, timestamps, keys, tombstones, horizons.
 
-    Values are not copied. Yields RecordColumns, the last of which need not be full. Reads and raises as
-    `ColumnBuilder.read`.
+    Values are not copied. Yields RecordColumns, the last of which need not be full. Reads the same records and raises
+    the same errors as `ColumnBuilder.read`.
     """
     builder = ColumnBuilder(values=False, tombstones=True)
     yield from builder.read(batches, first_offset=first_offset, end_offset=end_offset)

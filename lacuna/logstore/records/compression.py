@@ -1,9 +1,9 @@
 """Compression of a batch's records section, byte-compatible with Kafka's clients.
 
 Framings, as the Java client writes them: gzip members; snappy in xerial blocks; an LZ4 frame with independent blocks
-(the Java reader rejects linked ones); a zstd frame. Also read, as by the Java client: raw snappy (some clients write
-it); concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the size of their
-content. Bytes after a gzip member that are not another member (padding) are ignored.
+(the Java reader rejects linked ones); a zstd frame. Like the Java client, this module also reads raw snappy (some
+clients write it); concatenated gzip members, xerial streams and zstd frames; and zstd frames that do not state the size
+of their content. Bytes after a gzip member that are not another member (padding) are ignored.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ _SLOW_LZ4_LEVELS: Final = range(3, 13)
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """A codec and its level as `compress` expects them, None for the codec's default."""
+    """A codec and its level, as `compress` expects them. A level of None means the codec's default."""
 
     codec: Codec
     level: int | None = None
 
     @classmethod
     def of_kafka(cls, name: str, level: int | None) -> Compression:
-        """Return the compression of Kafka's configs. A level that the library lacks becomes the nearest
+        """Return the compression that Kafka's configs specify. A level that the library lacks becomes the nearest
         available one.
         """
         codec = _KAFKA_NAMES[name]
@@ -83,7 +83,7 @@ class Compression:
 
 
 def codec_of(number: int) -> Codec:
-    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are not codecs."""
+    """Return the codec with attribute bits `number`. Raises UnsupportedCodecError for 5 to 7, which are no codecs."""
     try:
         return Codec(number)
     except ValueError:
@@ -96,7 +96,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """Return `data`, an uncompressed records section, in the framing of `codec`.
 
     `level` is the codec's own (gzip 1 to 9, lz4 0 to 12, zstd 1 to 22), or None for its default. Raises ValueError for
-    a level that the codec does not have; snappy and no compression have none.
+    a level that the codec does not have. Without compression and with snappy, there are no levels.
     """
     check_level(codec, level)
     return _COMPRESSORS[codec_of(codec)](memoryview(data), level)
@@ -120,9 +120,9 @@ def decompress(codec: int, data: Buffer, max_bytes: int = DEFAULT_MAX_DECOMPRESS
 
 
 def check_for_java(codec: int, data: Buffer) -> None:
-    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has read before.
+    """Raise CorruptRecordsError if Java clients cannot read `data`, which `decompress` has already read.
 
-    They cannot read LZ4 frames with linked blocks or a dictionary, and a Kafka broker rejects those too.
+    They cannot read LZ4 frames with linked blocks or a dictionary. A Kafka broker also rejects such frames.
     """
     if codec != Codec.LZ4:
         return

@@ -24,7 +24,7 @@ FILLER_PRODUCER_ID: Final = 0
 
 
 class ControlType(IntEnum):
-    """The types of control record that end a transaction. Kafka has others, in logs of its own."""
+    """The types of control record that end a transaction. Kafka has others, which occur only in its own logs."""
 
     ABORT = 0
     COMMIT = 1
@@ -49,7 +49,7 @@ class EndTxnMarker:
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """A control record that was read; `marker` is set if it ends a transaction. Otherwise, it must be skipped."""
+    """A control record as read from a batch. `marker` is set if it ends a transaction; if not, skip the record."""
 
     offset: int
     version: int
@@ -58,16 +58,16 @@ class ControlRecord:
 
 
 def read_control_record(record: Record) -> ControlRecord:
-    """Return the control record in `record`, which came in a batch with the control bit.
+    """Return the control record in `record`, which is from a batch with the control bit set.
 
     Raises InvalidRecordError if the key is null or shorter than four bytes, a version is negative, or an
-    end-of-transaction marker's value is shorter than six.
+    end-of-transaction marker's value is shorter than six bytes.
     """
     key = record.key
     if key is None or len(key) < _KEY.size:
         length = "null" if key is None else f"{len(key)} bytes"
         raise InvalidRecordError(
-            f"the key of the control record at offset {record.offset} is {length}; it needs 4 bytes"
+            f"the key of the control record at offset {record.offset} is {length}; it needs at least 4"
         )
     version, type_number = _KEY.unpack_from(key)
     if version < 0:
@@ -95,9 +95,9 @@ def _read_marker(record: Record, control_type: ControlType) -> EndTxnMarker:
 def filler(asked_offset: int, end_offset: int) -> bytes:
     """Return a batch that moves a client from `asked_offset` to `end_offset` and contains no visible record (S17).
 
-    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0, which never
-    exists, so that every client skips it. The batch begins at `asked_offset`, or later if that would need a
-    last_offset_delta above 2^31-1. Raises ValueError for an empty range.
+    It holds one synthetic control record, at end_offset - 1: the commit of a transaction of producer id 0. No such
+    transaction exists, so every client skips the record. The batch begins at `asked_offset`, or later if that would
+    need a last_offset_delta above 2^31-1. Raises ValueError for an empty range.
     """
     if not 0 <= asked_offset < end_offset:
         raise ValueError(f"there is nothing to fill in [{asked_offset}, {end_offset})")

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Columns in, batches out: rows in the layout of Arrow's arrays in the form that a producer would send.
+"""Converts columns to batches: encodes rows in the layout of Arrow's arrays in the form that a producer would send.
 
-One source, compiled by Cython or interpreted by Python; the types for callers are in `encoding.pyi`. Buffers are not
-copied. Every index is compared with their length before it is used.
+Cython compiles this module, or Python interprets it; the types for callers are in `encoding.pyi`. Buffers are not
+copied. Every index is compared with the length of its buffer before it is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if not cython.compiled:
     from lacuna.logstore.records.integers import copy, is_far, put_varint, varint_size
 
 MAX_BATCH_BYTES = 512 * 1024
-"""The most uncompressed bytes of a batch, unless a single record has more."""
+"""The maximum number of uncompressed bytes in a batch, unless a single record has more."""
 MAX_MESSAGE_BYTES = 1048588
 """Kafka's default of max.message.bytes."""
 
@@ -119,7 +119,9 @@ class _Headers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def find(self, row: cython.longlong) -> cython.longlong:
-        """Set `first` and `end` to the headers of a row. Return the most bytes that they can take."""
+        """Set `first` and `end` to the range of a row's headers. Return the maximum number of bytes that the headers
+        can take.
+        """
         size: cython.longlong = 0
         i: cython.longlong
         self.first = self.end = 0
@@ -143,7 +145,7 @@ class _Headers:
 @cython.final
 @cython.cclass
 class _Encoder:
-    """Writes batches: holds the current one, and the finished ones."""
+    """Writes batches, and holds the current batch and the finished ones."""
 
     keys: _Binary
     values: _Binary
@@ -233,7 +235,7 @@ class _Encoder:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def put_bytes(self, column: _Binary) -> cython.int:
-        """Append the length and the bytes of the row that `column` found."""
+        """Append the length and the bytes of the row that `column` has found."""
         self.put_varint(column.length)
         if column.length > 0:
             self.size = copy(self.out, self.size, column.data, column.at, column.length)
@@ -309,10 +311,10 @@ def encode_batches(
 ) -> list:
     """Return the rows of one partition, in the order of `rows`, as batches that Produce accepts (S11).
 
-    `keys` and `values` are BinaryColumns and `headers` a HeaderColumn, None for only nulls or no headers; `timestamps`
-    is an int64 buffer, ms; `rows` is an array("q") of indexes into all of them (for a slice of an Arrow array, add its
-    offset). Each batch begins at offset 0, has no producer id, and ends before `max_batch_bytes` (uncompressed) is
-    exceeded, though a single record may exceed it.
+    `keys` and `values` are BinaryColumns, or None if all are null. `headers` is a HeaderColumn, or None if no record
+    has headers. `timestamps` is an int64 buffer in ms. `rows` is an array("q") of indexes into all of these columns
+    (for a slice of an Arrow array, add the slice's offset). Each batch begins at offset 0, has no producer id, and ends
+    before `max_batch_bytes` (uncompressed) is exceeded, though a single record may exceed it.
 
     Raises BatchTooLargeError for a record whose compressed batch is larger than `max_message_bytes`, InvalidRecordError
     for a header without a key, IndexError for a row that does not exist, and ValueError for a column whose offsets lie
@@ -369,10 +371,10 @@ def _murmur2(
 
 
 def murmur2_partitions(keys: object, row_count: int, partition_count: int) -> object:
-    """Return the partition of each of `row_count` rows by its key, as the Java client chooses it; array("i").
+    """Return the partition of each of `row_count` rows, chosen by key as in the Java client, as an array("i").
 
     That is (murmur2(key) & 0x7FFFFFFF) % partition_count, and -1 for a null key, whose partition is the caller's
-    choice. If `keys` is None, all are null. Raises as `encode_batches` for a bad column.
+    choice. If `keys` is None, all are null. Raises the same errors as `encode_batches` for a bad column.
     """
     column: _Binary = _Binary(keys)
     partitions = array("i", bytes(4 * row_count))

@@ -1,4 +1,6 @@
-"""The errors of records and of message sets; each names the Kafka error that a client gets for it."""
+"""The errors for invalid records and message sets. Each error has the name of the Kafka error that a client gets for
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import ClassVar
 
 
 class KafkaErrorName(StrEnum):
-    """Names of Kafka's protocol errors that concern records, spelt as in Kafka's `Errors`."""
+    """The names of Kafka's protocol errors that concern records, spelled as in Kafka's `Errors`."""
 
     CORRUPT_MESSAGE = "CORRUPT_MESSAGE"
     MESSAGE_TOO_LARGE = "MESSAGE_TOO_LARGE"
@@ -18,16 +20,16 @@ class KafkaErrorName(StrEnum):
 
 
 class RecordsError(Exception):
-    """Records that cannot be accepted unchanged; `kafka_error` is the producer's error."""
+    """Records that cannot be accepted unchanged. `kafka_error` is the error that the producer gets."""
 
     kafka_error: ClassVar[KafkaErrorName] = KafkaErrorName.CORRUPT_MESSAGE
 
 
 class TruncatedBatchError(RecordsError):
-    """The buffer ends inside a batch: read on until it holds `needed` bytes from `position`.
+    """The buffer ends inside a batch. Read on until the buffer holds `needed` bytes from `position`.
 
-    `position` is relative to the buffer's start; `needed` is at least what is missing now, and
-    exact once the first 12 bytes of the batch (base_offset, batch_length) are there.
+    `position` is relative to the buffer's start. `needed` is exact once the first 12 bytes of the batch (base_offset,
+    batch_length) are there; until then, it is a minimum.
     """
 
     def __init__(self, position: int, needed: int) -> None:
@@ -48,8 +50,8 @@ class CorruptBatchError(RecordsError):
 class InvalidRecordError(RecordsError):
     """A batch or record that breaks the rules of the format, although its checksum is right.
 
-    `record_index` is the record's index in its batch, or -1 if the batch itself is wrong. `faults` has
-    the index of every bad record with the reason.
+    `record_index` is the record's index in its batch, or -1 if the batch itself is wrong. `faults` has the index of
+    every bad record and the reason why the record is bad.
     """
 
     kafka_error = KafkaErrorName.INVALID_RECORD
@@ -84,7 +86,7 @@ class UnsupportedCodecError(RecordsError):
 
 
 class BatchTooLargeError(RecordsError):
-    """A batch beyond max.message.bytes; `size` and `limit` in bytes."""
+    """A batch larger than max.message.bytes. `size` and `limit` are in bytes."""
 
     kafka_error = KafkaErrorName.MESSAGE_TOO_LARGE
 
@@ -105,7 +107,7 @@ class DecompressedTooLargeError(RecordsError):
 
 
 class CorruptMessageError(RecordsError):
-    """A message with wrong bytes; `position` is that of its entry in its set, in bytes."""
+    """A message with wrong bytes. `position` is the position of the message's entry in its set, in bytes."""
 
     def __init__(self, reason: str, position: int) -> None:
         super().__init__(f"corrupt message at byte {position} of its set: {reason}; send it again")

@@ -1,4 +1,6 @@
-"""Integers in buffers for the interpreted form of the kernel's modules. They are big-endian or varints."""
+"""Reads and writes integers in buffers, for the interpreted form of the kernel's modules. The integers are big-endian
+or varints.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ def varint_size(value: int) -> int:
 
 
 def copy(out: bytearray | memoryview, at: int, data: Buffer, start: int, length: int) -> int:
-    """Copy data[start:start + length], nothing if `length` is negative; return the position after it."""
+    """Copy data[start:start + length], or nothing if `length` is negative. Return the position after the copy."""
     if length <= 0:
         return at
     out[at : at + length] = memoryview(data)[start : start + length]

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""The loops over batches and records: one source, compiled by Cython or interpreted by Python.
+"""The loops over batches and records. Cython compiles this module, or Python interprets it.
 
 When compiled (`python -m lacuna.logstore.records.build_kernel`), the types below are C's and the indexing is unchecked,
-so every position is compared with its end before it is used. When interpreted, they are hints. The types for callers
-are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
+so every position is compared with the end of its buffer before it is used. When interpreted, the types are only hints.
+The types for callers are in `kernel.pyi`. Constants repeat those of `layout` as C integers.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Cursor:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def skip_bytes(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes. Return the length in bytes, -1 for null."""
+        """Read a length and skip that number of bytes. Return the length in bytes, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < 0:
             # Kafka reads every negative length as null, but writes only -1 for it.
@@ -146,7 +146,7 @@ class _Cursor:
 @cython.cfunc
 @cython.exceptval(check=False)
 def _let_others_run() -> cython.void:
-    """Let another thread run, since a batch may have millions of records."""
+    """Let other threads run, since a batch may have millions of records."""
     with cython.nogil:
         pass
 
@@ -206,10 +206,10 @@ def summarize(
     earliest: cython.longlong,
     latest: cython.longlong,
 ) -> object:
-    """Return layout.BatchSummary of an uncompressed batch that a producer may send, or None.
+    """Return the layout.BatchSummary of an uncompressed batch that a producer may send, or None.
 
-    None means that the batch is compressed, or that `validate.validate_produced` has an error for it. Accepts a batch
-    of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
+    None means that the batch is compressed, or that `validate.validate_produced` raises an error for it. Accepts a
+    batch of at most `max_bytes` with timestamps (ms) from `earliest` to `latest`.
     """
     raw = memoryview(buffer)
     data: cython.const[cython.uchar][::1] = raw
@@ -267,8 +267,8 @@ def find_faults(
 ) -> object:
     """Find every bad record of a section; `validate_records` stops at the first.
 
-    A timestamp (ms) must lie from `earliest` to `latest`, or be -1. A record is listed once, by its first fault.
-    Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
+    A timestamp (ms) must be from `earliest` to `latest`, or -1. A record with several faults is listed only for its
+    first. Returns layout.RecordFaults; raises InvalidRecordError if a record cannot be read.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -317,7 +317,7 @@ def read_records(section: bytes, count: cython.Py_ssize_t) -> list:
     """Return the records of an uncompressed section as tuples, in order. Raises InvalidRecordError.
 
     Each is (attributes, timestamp_delta, offset_delta, key, value, headers); headers is a tuple of (key, value). Offset
-    deltas may have holes, as compaction leaves them.
+    deltas may have holes, since compaction leaves some.
     """
     cursor: _Cursor = _Cursor(section, 0)
     section_end: cython.Py_ssize_t = cursor.end
@@ -350,7 +350,7 @@ def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = 
 
     The first batch gets `base_offset`, and each later one the offset after the previous one. partition_leader_epoch
     becomes 0 (S6, S20). Returns layout.WalkedBatches. Raises CorruptBatchError or TruncatedBatchError with the position
-    in `buffer`; `verify=False` does not check the CRC-32C.
+    in `buffer`. With `verify=False`, the CRC-32C is not checked.
     """
     return _walk(buffer, base_offset, True, verify)
 
@@ -359,8 +359,8 @@ def walk_and_patch(buffer: object, base_offset: cython.longlong, verify: bool = 
 def walk_stored(buffer: object, base_offset: cython.longlong, verify: bool = True) -> object:
     """Check contiguous batches that have their own offsets, with or without holes.
 
-    They must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is patched, to 0.
-    Returns and raises the errors of `walk_and_patch`.
+    The offsets must start at or after `base_offset` and increase strictly. Only partition_leader_epoch is patched, to
+    0. Returns the same result and raises the same errors as `walk_and_patch`.
     """
     return _walk(buffer, base_offset, False, verify)
 

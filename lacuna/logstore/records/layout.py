@@ -50,7 +50,7 @@ MIN_INT64: Final = -(2**63)
 
 
 class Codec(IntEnum):
-    """The compression codec of a batch, as in the lowest three attribute bits."""
+    """The compression codec of a batch, as encoded in the lowest three attribute bits."""
 
     NONE = 0
     GZIP = 1
@@ -60,7 +60,7 @@ class Codec(IntEnum):
 
 
 class TimestampType(IntEnum):
-    """The source of the records' time: the producer, or the append."""
+    """The source of the records' timestamps: the producer, or the append."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
@@ -68,7 +68,7 @@ class TimestampType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class WalkedBatches:
-    """Contiguous batches that were checked: columns with one entry for each batch (`positions` has one more).
+    """Contiguous batches that have been checked, as columns with one entry for each batch (`positions` has one more).
 
     Batch i is bytes positions[i]:positions[i + 1] of the walked buffer, so that batches i to j - 1 are served as the
     slice positions[i]:positions[j]. Offsets are inclusive.
@@ -85,7 +85,7 @@ class WalkedBatches:
 
 @dataclass(frozen=True, slots=True)
 class WalkedPieces:
-    """The batches of several checked pieces, in the same columns as in `WalkedBatches`.
+    """The batches of several checked pieces, in the same columns as `WalkedBatches` has.
 
     Piece i has the batches firsts[i] to firsts[i + 1] - 1 (`firsts` has one entry more than there are pieces). `errors`
     has the error of each bad piece, by its index. A bad piece has at least one entry in the columns, of which only the
@@ -103,9 +103,9 @@ class WalkedPieces:
 
 @dataclass(frozen=True, slots=True)
 class RecordTimes:
-    """The largest and smallest timestamp of a batch's records.
+    """The largest and smallest timestamps of a batch's records.
 
-    The smallest ignores records without one (-1), and is -1 if no record has one.
+    The smallest timestamp ignores records without a timestamp (-1), and is -1 if no record has one.
     """
 
     max_timestamp: int
@@ -131,10 +131,10 @@ class BatchSummary(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordFaults:
-    """The indexes of a batch's bad records by their fault, ascending, with no index in two columns.
+    """The indexes of a batch's bad records by fault, in ascending order. No index is in two columns.
 
-    `misplaced`: the offset delta is not the index. `keyless`: there is no key. `untimely`: the timestamp, which is at
-    the same place in `timestamps` (ms), is out of range.
+    The records in `misplaced` have an offset delta that is not their index. Those in `keyless` have no key. Those in
+    `untimely` have a timestamp out of range; `timestamps` (ms) has these timestamps in the same order.
     """
 
     misplaced: array[int]

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Checks many pieces of segments and sets their offsets in one call, without holding Python's lock.
+"""Checks many pieces of segments and sets their offsets in one call, without holding Python's interpreter lock.
 
-One source, compiled by Cython or interpreted by Python. It finds the same faults as `kernel`'s walks, which walk a bad
-piece again to raise the error.
+Cython compiles this module, or Python interprets it. It finds the same faults as `kernel`'s walks, which then check a
+bad piece again to raise the error.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _has_right_crc(
 def _count_batches(
     data: cython.uchar[::1], at: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Return how many batches of magic 2 make up data[at:end], or 0 if it is anything else."""
+    """Return the number of batches of magic 2 that make up data[at:end], or 0 if it contains anything else."""
     count: cython.Py_ssize_t = 0
     size: cython.longlong
     while at < end:
@@ -126,9 +126,9 @@ def walk_pieces(
     """Check the batches of consecutive pieces, and set their offsets.
 
     Piece i is buffer[starts[i]:starts[i + 1]] and holds the offsets from base_offsets[i] to below next_offsets[i]. If
-    true_offsets[i] is not 0, its batches have their own offsets, as in `walk_stored`. Otherwise, they have all of these
-    offsets, and get them as in `walk_and_patch`. The columns are array("q"). Returns layout.WalkedPieces, where a bad
-    piece has an error and at least one entry in the columns.
+    true_offsets[i] is not 0, the piece's batches have their own offsets, as in `walk_stored`. Otherwise, they take up
+    all of these offsets, which are set as in `walk_and_patch`. The columns are array("q"). Returns layout.WalkedPieces,
+    where a bad piece has an error and at least one entry in the columns.
     """
     raw = memoryview(buffer)
     count: cython.Py_ssize_t = len(base_offsets)
@@ -195,7 +195,7 @@ def walk_pieces(
 def _error_of(
     piece: object, base_offset: cython.longlong, has_true_offsets: cython.bint, verify: bool
 ) -> object:
-    """Return the error that the walk of this piece alone raises."""
+    """Return the error that the walk of this piece by itself raises."""
     walk = walk_stored if has_true_offsets else walk_and_patch
     try:
         walk(piece, base_offset, verify)

@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: initializedcheck=False
-"""Batches in, other batches with the same records out: coalesced, recompressed, or with some records dropped.
+"""Rewrites batches as other batches with the same records: coalesces or recompresses them, or drops some records.
 
 `KeyTable` finds the records to drop from topics that are compacted by key.
 
-One source, compiled by Cython or interpreted by Python; the types for callers are in `rewriting.pyi`. Checksums are not
+Cython compiles this module, or Python interprets it; the types for callers are in `rewriting.pyi`. Checksums are not
 verified here, since the input was checked when it was read.
 """
 
@@ -104,7 +104,7 @@ class _Section:
         end: cython.Py_ssize_t,
         max_decompressed_bytes: cython.Py_ssize_t,
     ) -> cython.int:
-        """Begin with the records of the batch data[at:end]; `data` is a view of `batches`."""
+        """Move to the records of the batch data[at:end]. `data` is a view of `batches`."""
         codec: cython.int = data[at + 22] & _CODEC
         self.index = -1
         if codec == 0:
@@ -159,7 +159,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_tombstone(self) -> cython.int:
-        """Return whether the record, whose head was read, has a null value: 0 or 1."""
+        """Return 1 if the record, whose head was read, has a null value, otherwise 0."""
         start: cython.Py_ssize_t = self.position
         length: cython.longlong = self.varint(32)
         if length > self.end - self.position:
@@ -175,7 +175,7 @@ class _Section:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def read_key(self) -> cython.int:
-        """Read the record, whose head was read, up to its value. Return whether the value is null: 0 or 1."""
+        """Read the record, whose head was read, up to its value. Return 1 if the value is null, otherwise 0."""
         self.key_length = self.varint(32)
         self.key_at = self.position
         if self.key_length > self.end - self.position:
@@ -201,17 +201,17 @@ class _Section:
 class Rewriter:
     """Writes the records of stored batches into as few batches as possible (S19).
 
-    Batches come in the order of their offsets, with true offsets, their checksums verified. Holes stay holes: a batch
-    begins at its first record and ends at its last. Keys, values, headers and timestamps stay unchanged; producer ids
-    and the transactional bit are dropped. A new batch begins when the timestamp type (or the append time) changes, when
-    a delta would not fit, and before `max_bytes` (uncompressed, including the header) is exceeded, though a single
-    record may exceed it. With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch
-    larger than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
+    Batches are added in offset order, with true offsets and verified checksums. Holes stay holes: a batch begins at its
+    first record and ends at its last. Keys, values, headers and timestamps stay unchanged; producer ids and the
+    transactional bit are dropped. A new batch begins when the timestamp type (or the append time) changes, when a delta
+    would not fit, and before `max_bytes` (uncompressed, including the header) is exceeded, though a single record may
+    exceed it. With `codec` -1, a batch gets the codec of the batch that its first record comes from. A batch larger
+    than `max_decompressed_bytes` stays uncompressed, since readers would refuse to decompress it.
 
-    `keeps_horizons` is for cleaning by key (KIP-534): a tombstone (a null value) keeps the delete horizon of its batch,
-    or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the batch's base_timestamp, so
-    tombstones with different horizons go to different batches, and other records to either. Without `keeps_horizons`,
-    no batch gets a horizon.
+    `keeps_horizons` is for compaction by key (KIP-534): a tombstone (a null value) keeps the delete horizon of its
+    batch, or gets `delete_horizon` (ms, -1 for none) if its batch has none. The horizon is the batch's base_timestamp,
+    so tombstones with different horizons go to different batches. Other records may go to any batch. Without
+    `keeps_horizons`, no batch gets a horizon.
     """
 
     buffer: object
@@ -301,7 +301,7 @@ class Rewriter:
             at = end
 
     def take(self) -> list:
-        """Return the finished batches, as bytes. Each is returned once."""
+        """Return the finished batches as bytes. Each batch is returned only once."""
         done = self.done
         self.done = []
         return done
@@ -311,7 +311,9 @@ class Rewriter:
     def next_source(
         self, data: cython.const[cython.uchar][::1], at: cython.Py_ssize_t
     ) -> cython.int:
-        """Begin with another batch: it joins only records of the same timestamp type and append time (S19)."""
+        """Move to another source batch. Its records join only records with the same timestamp type and append time
+        (S19).
+        """
         attributes: cython.int = data[at + 22]
         timestamp_bit: cython.int = attributes & _LOG_APPEND_TIME
         append_time: cython.longlong = int64_at(data, at + 35)
@@ -401,7 +403,7 @@ class Rewriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def copy(self, section: _Section, length: cython.Py_ssize_t) -> cython.int:
-        """Append `length` bytes from the section's position."""
+        """Append `length` bytes from the section's current position."""
         i: cython.Py_ssize_t
         at: cython.Py_ssize_t = section.position
         if length < _SHORT:
@@ -500,7 +502,7 @@ def coalesce(
     """Merge batches of any producers into as few as possible (S19); return a list of batches as bytes.
 
     `chunks` are buffers of one or more whole batches each. Rewriter describes which properties are kept and where a
-    batch ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises as
+    batch ends. The delete-horizon bit is dropped. `codec` -1 means the codec of the first batch. Raises the errors of
     `Rewriter.add`.
     """
     rewriter: Rewriter = Rewriter(
@@ -532,7 +534,7 @@ def has_tombstones(batch: object) -> bool:
 @cython.nogil
 @cython.exceptval(check=False)
 def _turned(word: cython.ulonglong, bits: cython.int) -> cython.ulonglong:
-    """Return the word with its bits rotated to the left."""
+    """Return the word with its bits rotated left."""
     return ((word << bits) & _MASK) | (word >> (64 - bits))
 
 
@@ -545,7 +547,7 @@ def _slot_of(
     high: cython.ulonglong,
     low: cython.ulonglong,
 ) -> cython.Py_ssize_t:
-    """Return the index of the slot of a hash, or of the free one where it belongs; `count` slots are not all full."""
+    """Return the index of a hash's slot, or of the free slot where it belongs. Not all `count` slots may be full."""
     at: cython.Py_ssize_t = cython.cast(cython.Py_ssize_t, high % count) * _SLOT
     while slots[at + 2] != 0 and (slots[at] != high or slots[at + 1] != low):
         at += _SLOT
@@ -582,12 +584,12 @@ def _move_slots(
 class KeyTable:
     """The newest offset of each key, for compaction by key. Keys are kept as hashes, in bounded memory.
 
-    First `note` batches in the order of their offsets, then ask `sweep` for the records to drop. The hash is
-    SipHash-2-4 with 128 bits under the 16 random bytes of `secret`, so clients cannot choose colliding keys. A chance
-    collision, which would lose a record, has a probability of 1e-24 among ten million keys.
+    First call `note` for batches in offset order, then call `sweep` to get the records to drop. The hash is SipHash-2-4
+    with 128 bits under the 16 random bytes of `secret`, so clients cannot choose colliding keys. A chance collision,
+    which would lose a record, has a probability of 1e-24 among ten million keys.
 
-    The table grows up to `max_bytes`, of which at least two thirds hold slots of 24 bytes, three quarters of them used.
-    Growing takes a second table for a moment, and both are within `max_bytes`.
+    The table grows up to `max_bytes`, of which at least two thirds hold slots of 24 bytes. Up to three quarters of the
+    slots are used. Growing needs a second table for a moment; both tables together stay within `max_bytes`.
     """
 
     # The number of different keys.
@@ -624,13 +626,13 @@ class KeyTable:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes that the table takes now."""
+        """The number of bytes that the table takes now."""
         return self.slot_count * _SLOT_BYTES
 
     def note(
         self, batch: object, first_offset: cython.longlong, end_offset: cython.longlong
     ) -> cython.longlong:
-        """Note the keys of the records of one batch with offsets in [first_offset, end_offset), which may be none.
+        """Note the keys of one batch's records with offsets in [first_offset, end_offset); there may be none.
 
         Return -1 if all are noted. If the table is full, return the offset of the first record that is not noted. The
         offsets must be higher than those noted before. Raises the errors of `Rewriter.add`.
@@ -667,9 +669,9 @@ class KeyTable:
     ) -> object:
         """Return the offsets of the records of one batch to drop, ascending, as an array("q").
 
-        A record is dropped if a noted one with its key is later. A tombstone is dropped as well if `drops_tombstones`,
-        which says that no older record of its key remains, and its delete horizon is at or before `now_ms`. Raises the
-        errors of `Rewriter.add`.
+        A record is dropped if a later record with its key was noted. A tombstone is also dropped if its delete horizon
+        is at or before `now_ms` and `drops_tombstones` is set, which says that no older record with its key remains.
+        Raises the errors of `Rewriter.add`.
         """
         data: cython.const[cython.uchar][::1] = batch
         section: _Section = self.section
@@ -711,7 +713,7 @@ class KeyTable:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def enter(self, batch: object, data: cython.const[cython.uchar][::1]) -> cython.longlong:
-        """Begin with the records of one batch. Return its base offset."""
+        """Move to the records of one batch. Return the batch's base offset."""
         size: cython.Py_ssize_t = batch_size(data, 0, len(batch))
         if data[22] & _CONTROL:
             raise ValueError("a control batch has no keys; leave it out")
@@ -809,5 +811,5 @@ class KeyTable:
 
 
 def _empty_slots(count: int) -> memoryview:
-    """Return the memory of so many free slots. It becomes resident where it is written."""
+    """Return memory for `count` free slots. It becomes resident only where it is written."""
     return memoryview(bytearray(count * _SLOT_BYTES)).cast("Q")

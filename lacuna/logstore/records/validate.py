@@ -6,10 +6,10 @@
 | another magic, an impossible batch_length, a wrong CRC-32C | CORRUPT_MESSAGE |
 | larger than max.message.bytes, or decompresses beyond the bound | MESSAGE_TOO_LARGE |
 | a codec that does not exist; zstd below Produce v7 | UNSUPPORTED_COMPRESSION_TYPE |
-| base_offset not 0, count and last_offset_delta at odds, a control batch, a negative sequence or
-  epoch with a producer id, a transaction without one, records that do not fit, a null key on a
+| base_offset not 0, a count that contradicts last_offset_delta, a control batch, a negative sequence or
+  epoch with a producer id, a transaction without a producer id, records that do not fit their batch, a null key on a
   compacted topic, a compressed record larger than max.decompressed.message.bytes | INVALID_RECORD |
-| undecompressible data, an LZ4 frame with linked blocks or a dictionary (in Kafka
+| undecompressible data, an LZ4 frame with linked blocks or a dictionary (Kafka returns
   UNKNOWN_SERVER_ERROR, which says nothing) | INVALID_RECORD |
 | a timestamp out of the topic's range, LogAppendTime set by the producer | INVALID_TIMESTAMP |
 """
@@ -59,7 +59,7 @@ _KEYLESS: Final = "a compacted topic needs a key in every record"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRules:
-    """The requirements of a topic and a request's version for a batch; sizes in bytes, timestamps in ms.
+    """A topic's and a request version's requirements for a batch. Sizes are in bytes, timestamps in ms.
 
     `max_message_bytes` counts the whole batch as sent (003_). A timestamp may lie `max_before_ms` before the time of
     arrival and `max_after_ms` after it; None means no bound, as on topics with LogAppendTime. `max_decompressed_bytes`
@@ -78,10 +78,9 @@ class ProduceRules:
 def validate_produced(
     buffer: Buffer, rules: ProduceRules, now_ms: int, max_decompressed_bytes: int | None = None
 ) -> BatchSummary:
-    """Check the records of one partition of a Produce request (v3+), which arrived at `now_ms`, and return their
-    summary.
+    """Check the records for one partition in a Produce request (v3+) that arrived at `now_ms`. Return their summary.
 
-    `max_decompressed_bytes`, if given, is a lower bound than that of the rules. Raises a RecordsError whose
+    `max_decompressed_bytes`, if given, is a lower limit than the one in the rules. Raises a RecordsError whose
     `kafka_error` is the error to send to the producer.
     """
     data = memoryview(buffer)
@@ -115,7 +114,7 @@ def validate_produced(
 def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timestamp: int) -> bytes:
     """Return a copy of `batch` with this timestamp type and `max_timestamp` (ms) in its header, and a new CRC-32C.
 
-    With LOG_APPEND_TIME, it is the time of all records (message.timestamp.type). The records keep their bytes.
+    With LOG_APPEND_TIME, all records have this timestamp (message.timestamp.type). The records keep their bytes.
     """
     changed = bytearray(batch)
     low_attributes = ATTRIBUTES_AT + 1
@@ -129,7 +128,7 @@ def with_max_timestamp(batch: Buffer, timestamp_type: TimestampType, max_timesta
 
 
 def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
-    """Read the header. Raise unless `data` is exactly one batch of magic 2, within the topic's size limit."""
+    """Read the header. Raise an error unless `data` is exactly one batch of magic 2 within the topic's size limit."""
     if len(data) > MAGIC_AT and data[MAGIC_AT] < MAGIC:
         raise InvalidRecordError(f"Produce v3 and above carries magic 2, not {data[MAGIC_AT]}")
     if len(data) < HEADER_SIZE:
@@ -139,7 +138,7 @@ def _framed(data: memoryview, rules: ProduceRules) -> BatchHeader:
     if size > rules.max_message_bytes:
         raise BatchTooLargeError("the batch", size, rules.max_message_bytes)
     if size > len(data):
-        raise InvalidRecordError(f"the batch is cut off at {len(data)} of {size} bytes")
+        raise InvalidRecordError(f"the batch is cut off after {len(data)} of {size} bytes")
     if size < len(data):
         raise InvalidRecordError(
             f"there must be exactly one batch; {len(data) - size} bytes follow"
@@ -181,8 +180,8 @@ def _check_producer(header: BatchHeader) -> None:
 def _check_records(
     section: Buffer, header: BatchHeader, rules: ProduceRules, earliest: int, latest: int
 ) -> RecordTimes:
-    """Return the times of the records if all are valid. Otherwise, raise an error that lists every bad one, as Kafka
-    does.
+    """Return the records' timestamps if all records are valid. Otherwise, raise an error that lists every bad record,
+    as Kafka does.
     """
     asked = (section, header.record_count, header.base_timestamp, rules.require_keys)
     try:
@@ -197,7 +196,7 @@ def _check_records(
 
 
 def _check_sizes(section: memoryview, count: int, most: int) -> None:
-    """Raise InvalidRecordError if one of the valid records in `section` is larger than `most` bytes."""
+    """Raise InvalidRecordError if any of the valid records in `section` is larger than `most` bytes."""
     at = 0
     for index in range(count):
         size, shift = 0, 0
@@ -210,7 +209,9 @@ def _check_sizes(section: memoryview, count: int, most: int) -> None:
                 break
         size >>= 1  # zigzag: no record has a negative size
         if size > most:
-            raise InvalidRecordError(f"record {index} has {size} bytes; the topic accepts {most}")
+            raise InvalidRecordError(
+                f"record {index} has {size} bytes; the topic accepts at most {most}"
+            )
         at += size
 
 
@@ -223,7 +224,7 @@ def _time_range(rules: ProduceRules, now_ms: int) -> tuple[int, int]:
 
 
 def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
-    """Raise the error for bad records. A single timestamp out of range makes it INVALID_TIMESTAMP, as in Kafka."""
+    """Raise the error for bad records: INVALID_TIMESTAMP if any timestamp is out of range, as in Kafka."""
     faults = _Faults(found, earliest, latest)
     if found.untimely:
         raise InvalidTimestampError(faults.untimely(found.timestamps[0]), found.untimely[0], faults)
@@ -233,7 +234,9 @@ def _refuse(found: RecordFaults, earliest: int, latest: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Faults(Collection[tuple[int, str]]):
-    """All bad records with their reasons, which are built only when iterated, since there may be millions."""
+    """All bad records and the reasons why they are bad. Reasons are built only during iteration, since there may be
+    millions.
+    """
 
     found: RecordFaults
     earliest: int

@@ -1,7 +1,7 @@
 """Checks every byte of a segment, in bounded memory, and locates damage.
 
-A reader stops at the first fault. An audit continues after it, so that it finds everything that is still intact:
-batches are returned as they are found, regardless of damage elsewhere.
+A reader stops at the first fault. An audit continues after a fault, so that it finds everything that is still intact.
+It returns batches as it finds them, regardless of damage elsewhere.
 
     for part in audit_segment(store, key, object_size):
         part.damages            # the damage within the bytes [part.position, part.position + part.size)
@@ -47,9 +47,11 @@ from lacuna.logstore.segments.paths import parse_segment_key
 from lacuna.logstore.segments.reader import TAIL_SIZE, SegmentFooter, SegmentSlice, parse_end
 
 READ_BYTES: Final = 8 << 20
-"""How many bytes are read at a time, unless one block is larger."""
+"""The number of bytes that are read at a time, unless one block is larger."""
 _SEARCHED_BYTES: Final = 1 << 20
-"""In a damaged range larger than this, the audit does not look for a single wrong byte: it takes too long."""
+"""In a damaged range larger than this, the audit does not look for a single wrong byte, because the search takes too
+long.
+"""
 
 
 _Batches: TypeAlias = list[tuple[int, BatchHeader]]
@@ -66,7 +68,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class AuditedPart:
-    """The findings in a range of bytes. `found` is the slice that the range belongs to, or None outside the slices.
+    """The findings for a range of bytes. `found` is the slice to which the range belongs, or None outside the slices.
 
     `batches` are the undamaged ones, as (position, header). `footer` is set in the first part of a segment with a
     readable footer.
@@ -89,10 +91,11 @@ def audit_segment(
     read_bytes: int = READ_BYTES,
     whole: bytearray | None = None,
 ) -> Iterator[AuditedPart]:
-    """Audit a segment part by part, in order. The first part is its header and its end.
+    """Audit a segment part by part, in order. The first part consists of the segment's header and its end.
 
-    If the end cannot be read, that is the only part, without `footer`. Without `reads_records`, the records are not
-    decompressed and parsed. `whole` is the object, if it was read before. Raises the store's errors.
+    If the end cannot be read, there is only the first part, and it has no `footer`. Without `reads_records`, the
+    records are not decompressed and parsed. `whole` is the whole object, if it has already been read. Raises the
+    store's errors.
     """
     source = _Source(store, key, object_size, read_bytes, whole)
     footer, damages = _read_end(source, key, object_size)
@@ -114,7 +117,7 @@ def audit_batches(
 ) -> AuditedPart:
     """Audit a range that begins with a batch, using only the batches' own checksums.
 
-    These do not cover a batch's base_offset and partition_leader_epoch. Raises the store's errors, including
+    The checksums do not cover a batch's base_offset and partition_leader_epoch. Raises the store's errors, including
     ShortReadError if the object ends before the range does.
     """
     data = memoryview(store.get(key, position, size))
@@ -123,7 +126,7 @@ def audit_batches(
 
 
 class _Source:
-    """Reads ranges of one object. An object of at most `read_bytes` is read once, whole."""
+    """Reads ranges of one object. An object of at most `read_bytes` bytes is read as a whole, and only once."""
 
     def __init__(
         self,
@@ -149,7 +152,7 @@ class _Source:
     def get_each(
         self, key: str, ranges: Iterable[tuple[int, int]]
     ) -> Iterator[tuple[int, bytearray | memoryview]]:
-        """Yield the position and bytes of each range; the next is read while the caller works on one."""
+        """Yield the position and bytes of each range. The next range is read while the caller works on this one."""
         if self._whole is not None:
             for position, size in ranges:
                 yield position, self.get(key, position, size)
@@ -166,7 +169,7 @@ class _Source:
 
 
 def _possible_identities(key: str) -> list[SegmentIdentity]:
-    """Return the identities that the header of a segment with this key may have."""
+    """Return the identities that may be in the header of a segment with this key."""
     cluster_id, segment_id = parse_segment_key(key)
     return [
         SegmentIdentity(cluster_id, segment_id, has_true_offsets)
@@ -177,7 +180,7 @@ def _possible_identities(key: str) -> list[SegmentIdentity]:
 def _header_damages(
     source: _Source, key: str, identities: Sequence[SegmentIdentity]
 ) -> list[Damage]:
-    """Return the damage of the header, which must have one of `identities`."""
+    """Return the damage in the header, which must contain one of `identities`."""
     candidates = [encode_header(identity) for identity in identities]
     size = len(candidates[0])
     try:
@@ -202,7 +205,7 @@ def _header_damages(
 def _read_end(
     source: _Source, key: str, object_size: int
 ) -> tuple[SegmentFooter | None, list[Damage]]:
-    """Return the footer, even if a single byte of it or of the trailer is wrong, and the damage."""
+    """Return the footer and the damage. The footer is found even if one byte of it or of the trailer is wrong."""
     tail_size = min(object_size, TAIL_SIZE)
     try:
         tail = bytes(source.get(key, object_size - tail_size, tail_size)) if tail_size else b""
@@ -259,7 +262,9 @@ def _read_footer(
 
 
 def _groups(found: SegmentSlice, read_bytes: int) -> Iterator[tuple[int, int]]:
-    """Group consecutive blocks into ranges (position, size) of at most `read_bytes`, or of one larger block."""
+    """Group consecutive blocks into ranges (position, size) of at most `read_bytes`. A larger block is a range by
+    itself.
+    """
     edges = found.block_positions
     start = edges[0]
     for before, edge in pairwise(edges):
@@ -308,7 +313,7 @@ class _SliceChecker:
         part.damages.extend(damages)
 
     def _index_damages(self, position: int, block: memoryview, batches: _Batches) -> list[Damage]:
-        """Return how the batches of an undamaged block contradict the footer."""
+        """Return the contradictions between the batches of an undamaged block and the footer, as damage."""
         found, index = self._found, self._block
         first_offset = found.block_offsets[index]
         reasons = []
@@ -342,7 +347,7 @@ class _SliceChecker:
 
 
 def _ascend(batches: _Batches) -> tuple[int, bool]:
-    """Return the offset after batches with true offsets, and whether each follows the previous one."""
+    """Return the offset after batches with true offsets, and whether the offsets of these batches ascend."""
     next_offset = -1
     for _, header in batches:
         if header.base_offset < next_offset:
@@ -376,7 +381,7 @@ def _block_damage(
 
 
 def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batches, list[Damage]]:
-    """Return the whole batches of a range, and the faults of the others."""
+    """Return the intact batches in a range, and the faults in the rest of it."""
     batches: _Batches = []
     damages: list[Damage] = []
     at = 0
@@ -400,7 +405,7 @@ def _walk(position: int, data: memoryview, reads_records: bool) -> tuple[_Batche
 
 
 def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
-    """Return the fault of one batch, or an empty string if there is none."""
+    """Return the fault in one batch, or an empty string if there is none."""
     header = batch.header
     try:
         batch.verify()
@@ -419,7 +424,7 @@ def _fault_of(batch: RecordBatch, reads_records: bool) -> str:
 
 
 def _fault_of_records(batch: RecordBatch) -> str:
-    """Return the fault of the records, compared with the header's count, order and times; "" if there is none."""
+    """Return how a batch's records contradict their header's count, offsets and timestamps, or "" if they do not."""
     header = batch.header
     if header.record_count == header.last_offset_delta + 1:
         section = batch.section() if header.codec else batch.data[HEADER_SIZE:]
@@ -428,7 +433,7 @@ def _fault_of_records(batch: RecordBatch) -> str:
     else:
         count, newest = _read_sparse(batch)
         if count != header.record_count:
-            return f"batch: {count} records, not the {header.record_count} of its header"
+            return f"batch: {count} records, but its header states {header.record_count}"
         is_right = newest <= header.max_timestamp
     if header.timestamp_type is TimestampType.LOG_APPEND_TIME or is_right:
         return ""

@@ -2,15 +2,15 @@
 
     header     magic 8, version u16, flags u16, lease_id u64, sequence u64,
                cluster_id (u8 size, bytes), CRC-32C u32 of all before it
-    slices     the batches of one partition after those of another, nothing between them
+    slices     the batches of one partition after another, with nothing in between
     footer     the message Footer of proto/segments/v1/segment.proto, lz4 block format
     trailer    footer position u64, footer size u32, its size decompressed u32, its CRC-32C u32,
                version u16, flags u16, magic 8, CRC-32C u32 of all before it: 36 bytes
 
 Every byte is covered by one of the checksums: header, blocks (in the footer), footer, trailer. A reader begins at the
-end, since only the trailer's place is known. So it reads nothing of an object whose end is missing.
+end, since only the trailer's position is known. So it accepts nothing from an object whose end is missing.
 
-Flags: bit 0: the batches carry true offsets.
+Bit 0 of the flags is set if the batches carry true offsets.
 """
 
 import struct
@@ -26,7 +26,7 @@ from lacuna.logstore.segments.v1 import segment_pb2
 
 VERSION = 1
 MAX_BLOCK_SIZE = 256 * 1024
-"""In bytes; only a block of a single batch may be larger."""
+"""In bytes. Only a block that consists of a single batch may be larger."""
 TOPIC_ID_SIZE = 16
 HAS_TRUE_OFFSETS = 1
 TRAILER_SIZE = 36
@@ -58,7 +58,7 @@ class CorruptSegmentError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SegmentIdentity:
-    """The values about the whole segment that both the header and the footer contain."""
+    """The values that describe the whole segment. Both the header and the footer contain them."""
 
     cluster_id: str
     segment_id: SegmentId
@@ -67,7 +67,7 @@ class SegmentIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Trailer:
-    """The place of the footer: positions and sizes in bytes."""
+    """The location of the footer. Positions and sizes are in bytes."""
 
     footer_position: int
     footer_size: int
@@ -98,7 +98,9 @@ def encode_header(identity: SegmentIdentity) -> bytes:
 def encode_footer(
     identity: SegmentIdentity, slices: Sequence[segment_pb2.Slice], journal_position: int = 0
 ) -> bytes:
-    """Return the footer, uncompressed. The writer knows the journal to be durable up to `journal_position`."""
+    """Return the uncompressed footer. `journal_position` is the position up to which the writer knows the journal to be
+    durable.
+    """
     return segment_pb2.Footer(
         journal_position=journal_position,
         cluster_id=identity.cluster_id,
@@ -112,7 +114,7 @@ def encode_footer(
 def encode_end(
     footer: bytes, footer_position: int, *, has_true_offsets: bool
 ) -> tuple[bytes, bytes]:
-    """Return the compressed footer and the trailer after it."""
+    """Return the compressed footer followed by the trailer."""
     compressed = lz4.block.compress(footer, store_size=False)
     trailer = _TRAILER.pack(
         footer_position,

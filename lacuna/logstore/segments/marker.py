@@ -1,10 +1,10 @@
 """The marker object, which names the cluster of a bucket prefix.
 
-A journal names its cluster too. Control planes and agents compare the two when they start, so that a journal is never
-used with the bucket of another cluster.
+A journal also names its cluster. Control planes and agents compare both names when they start, so that a journal is
+never used with another cluster's bucket.
 
-The marker itself is never encrypted. If other objects are, an object for each key shows this, so that a process without
-the right keys learns it at once, rather than from bytes that look damaged.
+The marker itself is never encrypted. If other objects are encrypted, there is an object for each key that shows this. A
+process without the right keys thus learns about the encryption immediately, rather than from bytes that look damaged.
 """
 
 import json
@@ -51,7 +51,8 @@ class ClusterMarker:
 def read_marker(store: ObjectStore) -> ClusterMarker | None:
     """Return the marker of the prefix, or None if there is none yet.
 
-    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store is opened without the keys, or with others.
+    Raises `ForeignStoreError`, and `StoreMisconfiguredError` if the store was opened without the keys or with wrong
+    ones.
     """
     try:
         if store.size(CLUSTER_MARKER_KEY) > _MAX_MARKER_SIZE:
@@ -66,7 +67,8 @@ def read_marker(store: ObjectStore) -> ClusterMarker | None:
 def claim_store(store: ObjectStore, cluster_id: str) -> ClusterMarker:
     """Claim the prefix for `cluster_id` unless it is already claimed, and return its marker.
 
-    If two clusters claim it at once, one succeeds. Raises `ForeignStoreError` if another cluster has it.
+    If two clusters claim the prefix at once, one succeeds. Raises `ForeignStoreError` if another cluster has claimed
+    it.
     """
     own = ClusterMarker(check_cluster_id(cluster_id))
     found = read_marker(store)
@@ -95,7 +97,7 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
         )
     if found.cluster_id != cluster_id:
         raise ForeignStoreError(
-            f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal to "
+            f"the bucket prefix belongs to cluster {found.cluster_id}, but the journal belongs to "
             f"{cluster_id}: name the prefix that belongs to this journal, or an empty one with a "
             "new journal"
         )
@@ -104,15 +106,15 @@ def check_marker(found: ClusterMarker | None, cluster_id: str) -> None:
 def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
     """Raise `StoreMisconfiguredError` unless the store has all needed keys and no others.
 
-    `is_new` says that the prefix has no marker.
+    `is_new` means that the prefix has no marker.
     """
     listed = islice(store.list(ENCRYPTION_PREFIX), _MOST_KEYS)
     key_ids = [info.key.removeprefix(ENCRYPTION_PREFIX) for info in listed]
     if not isinstance(store, EncryptedStore):
         if key_ids:
             raise StoreMisconfiguredError(
-                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with its "
-                "keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
+                f"the objects of this cluster are encrypted, with key {', '.join(key_ids)}: name the file with the "
+                "cluster's keys (--encryption-keys, or LACUNA_ENCRYPTION_KEYS)"
             )
         return
     keys = store.keys.now()
@@ -134,7 +136,7 @@ def check_encryption(store: ObjectStore, *, is_new: bool = False) -> None:
 
 
 def decode_marker(text: bytes) -> ClusterMarker:
-    """Return the marker that an object holds. Raises `ForeignStoreError`."""
+    """Return the marker decoded from an object's bytes. Raises `ForeignStoreError`."""
     try:
         fields = json.loads(text)
         marker = ClusterMarker(check_cluster_id(fields["cluster_id"]), int(fields["version"]))
@@ -150,8 +152,8 @@ def decode_marker(text: bytes) -> ClusterMarker:
 
 def _not_ours(reason: str) -> ForeignStoreError:
     return ForeignStoreError(
-        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's ({reason}), so "
+        f"{CLUSTER_MARKER_KEY} in the bucket prefix cannot be read as Lacuna's marker ({reason}), so "
         "nothing was changed. If this prefix is Lacuna's, start again, since the store may have "
-        "returned a wrong answer once; if that does not help, restore the object from a backup. "
+        "returned a wrong answer just once; if that does not help, restore the object from a backup. "
         "Otherwise, name another prefix"
     )

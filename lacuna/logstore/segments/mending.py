@@ -1,9 +1,10 @@
-"""Finds the single wrong byte of some bytes from only their CRC-32C.
+"""Finds a single wrong byte in data, using only the data's CRC-32C.
 
-The CRC-32C is linear: the difference of two checksums depends only on the difference of the bytes. A wrong byte with n
-bytes after it changes the checksum by its own table entry, advanced by n zero bytes. These steps can be reversed, so
-one pass from the end finds the byte. In up to 2^31 bits, there is never a second answer. But if several bytes are
-wrong, an answer appears by chance in about `len(data)` of 2^24 cases, so confirm it with another checksum.
+The CRC-32C is linear: the difference between two checksums depends only on the difference between the bytes. A wrong
+byte with n bytes after it changes the checksum by its own table entry, advanced by n zero bytes. These steps can be
+reversed, so one pass from the end finds the byte. In data of up to 2^31 bits, the answer is always unique. But if
+several bytes are wrong, a false answer appears by chance in about `len(data)` of 2^24 cases, so confirm an answer with
+another checksum.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class WrongByte(NamedTuple):
 def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
     """Return the single byte that makes the CRC-32C of `data` differ from `expected_crc`.
 
-    None if the checksum is right or more than one byte is wrong. Takes about 0.2 µs for each byte.
+    Return None if the checksum is right or more than one byte is wrong. Takes about 0.2 µs for each byte.
     """
     view = memoryview(data)
     difference = crc32c(view) ^ expected_crc
@@ -50,7 +51,7 @@ def find_wrong_byte(data: Buffer, expected_crc: int) -> WrongByte | None:
 
 
 def find_wrong_byte_and_crc(data: Buffer) -> WrongByte | None:
-    """Do what `find_wrong_byte` does, for bytes that end with their own CRC-32C, which may contain the wrong byte."""
+    """Do what `find_wrong_byte` does, for data that ends with its own CRC-32C, which may contain the wrong byte."""
     view = memoryview(data)
     stored = int.from_bytes(view[-_CRC_SIZE:], "big")
     wrong = find_wrong_byte(view[:-_CRC_SIZE], stored)

@@ -1,12 +1,13 @@
 """Merges the live batches of one partition into fewer, larger ones with true offsets.
 
-Pure: ranges of bytes in, runs of batches out, one run at a time, so that one range and one run bound the memory,
-however large the partition is. The caller omits ranges that must not be kept (aborted, expired), or names single
-records (`LiveRange.dropped`); these offsets become holes. All other records are kept (S14, S19).
+The functions are pure. They turn ranges of bytes into runs of batches, one run at a time, so that no more than one
+range and one run are in memory, however large the partition is. The caller omits ranges that must not be kept (aborted,
+expired), or lists single records to drop (`LiveRange.dropped`); the offsets of both become holes. All other records are
+kept (S14, S19).
 
-A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset (S20). Others are
-coalesced with their neighbours and lose the producer id and transactional bit, which are not needed below the last
-stable offset. The runs of a partition, in order, are one slice of a segment that has true offsets:
+A batch of at least `pass_through_size` bytes that needs no change keeps its bytes, except base_offset (S20). Other
+batches are coalesced with their neighbors and lose the producer id and transactional bit, which are not needed below
+the last stable offset. The runs of a partition, in order, are one slice of a segment that has true offsets:
 
     runs = list(merge_ranges(ranges, end_offset))
     batches = [batch for run in runs for batch in run.batches]
@@ -33,18 +34,18 @@ from lacuna.logstore.records.rewriting import KeyTable, Rewriter, batch_size, ha
 from lacuna.logstore.segments.layout import MAX_BLOCK_SIZE, CorruptSegmentError
 
 RUN_SIZE = 1024 * 1024
-"""The most bytes of a run, unless one batch is larger."""
+"""The maximum number of bytes in a run, unless one batch is larger."""
 PASS_THROUGH_SIZE = 64 * 1024
 """Batches of at least this many bytes are not worth rewriting."""
 
 
 @dataclass(frozen=True, slots=True)
 class LiveRange:
-    """Whole batches of one extent, as read from `position` of the object `key`.
+    """Whole batches of one extent, as read at `position` from the object `key`.
 
-    `data` is writable and is patched in place. The offsets are those of the extent: without `has_true_offsets`, the
-    batches take exactly [base_offset, next_offset); with it, they lie within that range. `dropped` has the offsets of
-    records to drop, ascending; offsets without a record, or outside the range, are ignored.
+    `data` is writable and is patched in place. The offsets are those of the extent. With `has_true_offsets`, the
+    batches lie within [base_offset, next_offset); otherwise, they take up exactly this range. `dropped` has the offsets
+    of records to drop, in ascending order; offsets without a record, or outside the range, are ignored.
     """
 
     key: str
@@ -58,11 +59,10 @@ class LiveRange:
 
 @dataclass(frozen=True, slots=True)
 class MergedRun:
-    """Consecutive batches of one timestamp type, each buffer one batch, with true offsets.
+    """Consecutive batches with the same timestamp type and true offsets. Each buffer holds one batch.
 
-    `position` and `size` are in bytes, the position within the partition's slice. `next_offset` is the
-    offset after the last batch; for the last run it is the end of the merged offsets, even if a hole
-    comes before it.
+    `position` and `size` are in bytes; the position is within the partition's slice. `next_offset` is the offset after
+    the last batch. In the last run, it is the end of the merged offsets, even if a hole precedes this end.
     """
 
     batches: list[Part]
@@ -76,15 +76,16 @@ class MergedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeOptions:
-    """How batches are written; sizes in bytes.
+    """How batches are written. Sizes are in bytes.
 
-    `batch_size` limits the uncompressed size of a batch that is written, unless one record is larger; a block holds as
-    many whole batches as fit MAX_BLOCK_SIZE, or one. All merged batches get `codec`, except a batch of one record that
-    is too large for readers to decompress. With None, each batch keeps its codec, and a coalesced batch gets that of
-    its first record. `compression_level` is the codec's own.
+    `batch_size` limits the uncompressed size of a written batch, unless one record is larger. A block holds as many
+    whole batches as fit into MAX_BLOCK_SIZE, but at least one. All merged batches get `codec`, except a batch of one
+    record that is too large for readers to decompress. If `codec` is None, each batch keeps its codec, and a coalesced
+    batch gets that of its first record. `compression_level` is the codec's own.
 
-    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (ms: the time of the cleaning
-    plus delete.retention.ms), those without one get this one, and every batch is searched for them.
+    Tombstones keep the delete horizon of their batch (KIP-534). With `delete_horizon` (in ms: the time of the
+    compaction plus delete.retention.ms), tombstones that have no horizon get this one, and every batch is searched for
+    such tombstones.
     """
 
     run_size: int = RUN_SIZE
@@ -114,8 +115,8 @@ def merge_ranges(
 ) -> Iterator[MergedRun]:
     """Yield the runs that replace `ranges`, which are in order and end at or below `end_offset`.
 
-    There is no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their
-    range, and ValueError for ranges that are out of order.
+    Yields no run if no record is left. Raises `CorruptSegmentError` for bytes that are not the batches of their range,
+    and ValueError for ranges that are out of order.
     """
     position = 0
     run: _Run | None = None
@@ -139,7 +140,8 @@ def with_true_offsets(live: LiveRange) -> LiveRange:
 
 
 def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: int) -> int:
-    """Note the keys of a checked range as `KeyTable.note` does. Return -1, or the offset at which the table is full.
+    """Note the keys of a checked range as `KeyTable.note` does. Return -1, or the offset at which the table became
+    full.
 
     Raises CorruptSegmentError.
     """
@@ -156,7 +158,7 @@ def note_keys(live: LiveRange, table: KeyTable, first_offset: int, end_offset: i
 def sweep_keys(
     live: LiveRange, table: KeyTable, now_ms: int, *, drops_tombstones: bool
 ) -> LiveRange:
-    """Return a checked range with the records to drop, as `KeyTable.sweep` names them. Raises CorruptSegmentError."""
+    """Return a checked range with the records to drop, as found by `KeyTable.sweep`. Raises CorruptSegmentError."""
     dropped = array("q")
     for batch in _checked_batches(live):
         try:
@@ -167,7 +169,7 @@ def sweep_keys(
 
 
 def _checked_batches(live: LiveRange) -> Iterator[_StoredBatch]:
-    """Yield the batches of a range that was checked before."""
+    """Yield the batches of a range that has already been checked."""
     view = memoryview(live.data)
     start = 0
     while start < len(view):
@@ -222,7 +224,7 @@ def _batches_with_offsets(live: LiveRange) -> Iterator[_StoredBatch]:
 
 
 class _Rewrite:
-    """Rewrites small batches, and passes through those that can stay unchanged."""
+    """Rewrites small batches, and passes large ones through if they can stay unchanged."""
 
     def __init__(self, options: MergeOptions) -> None:
         self._options = options
@@ -270,7 +272,7 @@ class _Rewrite:
             raise batch.corrupt(error) from error
 
     def _may_stay(self, batch: _StoredBatch) -> bool:
-        """Whether the batch can stay unchanged: no record is dropped, and codec and horizon are right."""
+        """Whether the batch can stay unchanged: no record is dropped, and its codec and horizon are right."""
         header = BatchHeader.parse(batch.data)
         dropped = batch.live.dropped
         if dropped is not None:
@@ -288,7 +290,7 @@ class _Rewrite:
 
 
 class _Run:
-    """A run that is being filled. It keeps no header but the first, since a run may have very many batches."""
+    """A run that is being filled. It keeps only the first header, since a run may have very many batches."""
 
     def __init__(self, first: BatchHeader) -> None:
         self.size = 0

@@ -13,9 +13,9 @@
 
 `<lease>` is the lease id in 16 hexadecimal digits, *least significant first*: lease ids count upwards, so leases that
 are written and read at the same time differ in the first digit, where S3 splits its key space under load. All objects
-of one lease still have one prefix, so that the collector finds an ended lease's remains with one listing and never
-lists the bucket. `<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the order of
-writing.
+of one lease still have one prefix, so that the collector finds an ended lease's remaining objects with one listing and
+never lists the whole bucket. `<sequence>` is 12 digits, most significant first, so a lease's segments are listed in the
+order in which they were written.
 """
 
 import re
@@ -57,7 +57,7 @@ class InvalidPathError(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentId:
-    """The lease under which a segment was written, and its number among that lease's segments, from 0 or 1 on.
+    """The lease under which a segment was written, and its number among that lease's segments, starting at 0 or 1.
 
     Printed as `<lease>-<sequence>` in hexadecimal, without leading zeros.
     """
@@ -76,7 +76,7 @@ class SegmentId:
 
     @classmethod
     def parse(cls, text: str) -> "SegmentId":
-        """Parse the output of `str`. Raises `InvalidPathError`."""
+        """Parse a segment id as printed by `str`. Raises `InvalidPathError`."""
         match = _SEGMENT_ID.match(text)
         if match is None:
             raise InvalidPathError(f"{text!r} is not a segment id: a segment id looks like 1f-2a")
@@ -98,9 +98,7 @@ def segment_key(cluster_id: str, segment_id: SegmentId) -> str:
 
 
 def key_in_lease(cluster_id: str, lease_id: int, sequence: int) -> str:
-    """Return the key of a segment from the valid parts of its id, since creating a SegmentId would take most of the
-    time.
-    """
+    """Return the key of a segment, given the parts of a valid id. Creating a SegmentId would take most of the time."""
     return f"{lease_prefix(cluster_id, lease_id)}{sequence:012x}.seg"
 
 
@@ -128,13 +126,15 @@ def parse_segment_key(key: str) -> tuple[str, SegmentId]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class MetadataName:
-    """The name of a metadata snapshot: its time of publication, and until when its objects are kept; ms."""
+    """The name of a metadata snapshot: the time of its publication and the time until which its objects are kept, in
+    ms.
+    """
 
     published_ms: int
     valid_until_ms: int
 
     def index_key(self, cluster_id: str) -> str:
-        """Return the key of its index, which is written last."""
+        """Return the key of the snapshot's index, which is written last."""
         return f"{self._prefix(cluster_id)}index"
 
     def part_key(self, cluster_id: str, number: int) -> str:
@@ -147,13 +147,13 @@ class MetadataName:
 
 
 def metadata_prefix(cluster_id: str) -> str:
-    """Return the prefix of the keys of a cluster's metadata snapshots. A listing has the oldest first."""
+    """Return the prefix of the keys of a cluster's metadata snapshots. A listing returns the oldest first."""
     return f"{check_cluster_id(cluster_id)}/metadata/"
 
 
 def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
-    """Return the cluster id, the name, and whether it is the index's key. Raises `InvalidPathError` for any
-    other key.
+    """Return the cluster id, the snapshot's name, and whether this is the index's key. Raises `InvalidPathError` for
+    any other key.
     """
     match = _METADATA_KEY.match(key)
     if match is None:
@@ -163,7 +163,7 @@ def parse_metadata_key(key: str) -> tuple[str, MetadataName, bool]:
 
 
 def probe_key(cluster_id: str, lease_id: int) -> str:
-    """Return the key of the object with which the agent of a lease tests the store."""
+    """Return the key of the object with which the agent that holds a lease tests the store."""
     return f"{PROBES_PREFIX}{cluster_id}/{lease_id}"
 
 
@@ -183,7 +183,7 @@ def is_journal_key(key: str) -> bool:
 
 
 def journal_append_key(number: int) -> str:
-    """Return the key of an append to the journal. A listing has them in the order of writing."""
+    """Return the key of an append to the journal. A listing returns appends in the order in which they were written."""
     if not 0 <= number <= MAX_SEQUENCE:
         raise InvalidPathError(f"not the number of an append: {number}")
     return f"{JOURNAL_APPENDS_PREFIX}{number:012x}"
@@ -210,7 +210,7 @@ class JournalSnapshotName:
     snapshot_id: int
 
     def index_key(self) -> str:
-        """Return the key of its index, without which it does not count."""
+        """Return the key of the snapshot's index. A snapshot without an index is ignored."""
         return f"{self._prefix()}index"
 
     def part_key(self, number: int) -> str:

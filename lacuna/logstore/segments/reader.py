@@ -1,6 +1,6 @@
 """Reads the footer of a segment: its identity, its slices, and the blocks of each.
 
-Only `open_segment` does I/O. Callers of the other functions read the bytes themselves.
+Only `open_segment` does I/O. Callers of the other functions must read the bytes themselves.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from lacuna.logstore.segments.paths import parse_segment_key
 from lacuna.logstore.segments.v1 import segment_pb2
 
 TAIL_SIZE = 64 * 1024
-"""Bytes that `open_segment` reads first; they hold the footer of all but the widest segments."""
+"""The number of bytes that `open_segment` reads first. They contain the footer of all but the widest segments."""
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSlice:
     """The blocks of one partition in an object; positions are in bytes from the object's beginning.
 
-    `block_positions` and `block_offsets` have one entry more than there are blocks: the end. Offsets are true ones if
-    the segment has true offsets; otherwise, they count from 0 at the slice's first record.
+    `block_positions` and `block_offsets` have one entry more than there are blocks; the last entry is the end. If the
+    segment has true offsets, `block_offsets` are those; otherwise, they count from 0 at the slice's first record.
     """
 
     key: str
@@ -96,7 +96,7 @@ def _open(store: ObjectStore, key: str, size: int) -> SegmentFooter:
 def parse_end(key: str, object_size: int, end: bytes | bytearray | memoryview) -> SegmentFooter:
     """Parse the footer from an object's last bytes, which begin with the footer and end with the trailer.
 
-    Raises `CorruptSegmentError`, also if the object is not the one named by its key.
+    Raises `CorruptSegmentError`, also if the object is not the one that its key identifies.
     """
     trailer = decode_trailer(key, object_size, end[-TRAILER_SIZE:])
     identity, footer = decode_footer(key, trailer, end[:-TRAILER_SIZE])

@@ -1,4 +1,4 @@
-"""Writes a segment: turns the batches of many partitions into the parts of one object.
+"""Lays out segments: turns the batches of many partitions into the parts of one object.
 
 No payload is copied: the parts are the caller's own buffers, with a header before them and a footer and trailer after
 them.
@@ -25,7 +25,7 @@ from lacuna.logstore.segments.v1 import segment_pb2
 
 
 class SliceInput(NamedTuple):
-    """The batches of one partition, in order, each buffer exactly one batch of magic 2.
+    """The batches of one partition, in order. Each buffer holds exactly one batch of magic 2.
 
     `topic_id` is 16 bytes.
     """
@@ -36,7 +36,7 @@ class SliceInput(NamedTuple):
 
 
 class WrittenSlice(NamedTuple):
-    """The positions of a slice and each of its batches in the object, in bytes."""
+    """The positions in the object of a slice and of each of its batches, in bytes."""
 
     topic_id: bytes
     partition: int
@@ -48,7 +48,7 @@ class WrittenSlice(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WrittenSegment:
-    """A segment to put: `parts` are for `ObjectStore.put`, and `size` is their total size in bytes.
+    """A segment to store. `parts` are for `ObjectStore.put`, and `size` is their total size in bytes.
 
     `slices` are in the order of the input.
     """
@@ -67,11 +67,12 @@ def write_segment(
     has_true_offsets: bool = False,
     journal_position: int = 0,
 ) -> WrittenSegment:
-    """Lay out one segment. With `has_true_offsets`, the base_offset of every batch is its offset in the log. The writer
-    knows the journal to be durable up to `journal_position`.
+    """Lay out one segment. With `has_true_offsets`, the base_offset of every batch is its offset in the log.
 
-    Raises ValueError for bad input: no slices, a slice without batches, a partition twice, a buffer that is not one
-    batch, true offsets that do not ascend.
+    The writer knows the journal to be durable up to `journal_position`.
+
+    Raises ValueError for bad input: no slices, a slice without batches, a partition that occurs twice, a buffer that is
+    not exactly one batch, true offsets that do not ascend.
     """
     identity = SegmentIdentity(cluster_id, segment_id, has_true_offsets)
     header = encode_header(identity)
@@ -162,8 +163,8 @@ class _SliceBuilder:
         )
 
     def _place(self, base_offset: int) -> int:
-        """Return the offset at which the next batch begins: `base_offset` if offsets are true ones, otherwise a count
-        from 0.
+        """Return the offset at which the next batch begins: `base_offset` if the segment has true offsets, otherwise a
+        count from 0.
         """
         if not self._has_true_offsets:
             return self._next_offset

@@ -69,7 +69,7 @@ def test_a_file_is_read_again_once_it_has_changed(
     assert [file.now().current for _ in range(3)] == ["k3"] * 3
     path.unlink()
     assert file.key("k2") == made_up("k2")
-    assert caplog.text.count("the keys that were read before stay in use") == 1
+    assert caplog.text.count("the keys that were read earlier stay in use") == 1
     write_keys(path, ["k1"])
     assert file.now().current == "k1"
 
@@ -133,7 +133,7 @@ def test_a_command_runs_again_for_a_key_that_is_not_known_but_not_all_the_time(
     [
         (f"{os.devnull}/none --token=secret", "could not be run: Not a directory"),
         ('"half', "could not be run: ValueError"),
-        (f"{sys.executable} -c 'raise SystemExit(3)' secret", "ended with code 3"),
+        (f"{sys.executable} -c 'raise SystemExit(3)' secret", "exited with status 3"),
         (f"{sys.executable} -c 'print(1)' secret", "prints is neither TOML nor JSON"),
     ],
 )

@@ -279,7 +279,7 @@ class FailingFileSystem(FileSystem):
 @pytest.mark.parametrize(
     ("number", "error", "advice"),
     [
-        (errno.ENOSPC, StoreMisconfiguredError, "free some"),
+        (errno.ENOSPC, StoreMisconfiguredError, "free some space"),
         (errno.EROFS, StoreMisconfiguredError, "permission to write"),
         (errno.EIO, StoreUnavailableError, "failed"),
     ],
@@ -324,7 +324,7 @@ def test_a_file_system_without_locks_is_found_at_start_up(tmp_path: Path, number
 @pytest.mark.parametrize("root", ["file", "file/below"])
 def test_a_root_that_is_a_file_is_refused(tmp_path: Path, root: str) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StoreMisconfiguredError, match="move it away"):
+    with pytest.raises(StoreMisconfiguredError, match="move the file away"):
         DirectoryStore(tmp_path / root)
 
 

@@ -220,7 +220,7 @@ def test_a_body_that_breaks_off_is_read_again(scripted: S3Store, script: Script)
     assert scripted.get("k", 0, 5) == b"01234"
     assert script.requests[0][2]["Range"] == "bytes=0-4"
     script.answers = [Answer(200, b"012", missing=2)]
-    with pytest.raises(StoreUnavailableError, match="broke off reading 'k' 3 times"):
+    with pytest.raises(StoreUnavailableError, match="aborted the read of 'k' 3 times"):
         scripted.get_all("k")
 
 

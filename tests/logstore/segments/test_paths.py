@@ -170,7 +170,7 @@ def test_another_clusters_prefix_is_refused() -> None:
     store = MemoryStore()
     claim_store(store, "theirs")
     with pytest.raises(
-        ForeignStoreError, match="belongs to cluster theirs, but the journal to ours"
+        ForeignStoreError, match="belongs to cluster theirs, but the journal belongs to ours"
     ):
         claim_store(store, "ours")
 

@@ -1,4 +1,4 @@
-"""Converts record by record, each a Python object: slower than the kernel, but with exact errors.
+"""Converts records one by one as Python objects, which is slower than the kernel but gives exact errors.
 
 `conversion` calls these functions for input that the kernel rejects. They raise the error, or return the same result as
 the kernel. A record takes a few hundred bytes of memory; at most MAX_WRAPPER_RECORDS of a batch are in memory at once.
@@ -54,7 +54,7 @@ def message_sets(
 
 
 def _check_timestamps(records: tuple[NewRecord, ...]) -> None:
-    """Raise unless each timestamp differs from the first by at most 64 bits, as a batch requires."""
+    """Raise an error unless each timestamp's difference from the first fits into 64 bits, as a batch requires."""
     base = records[0].timestamp
     for index, record in enumerate(records):
         if not -_INT64_RANGE <= record.timestamp - base < _INT64_RANGE:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def legacy_codec(number: int) -> Codec:
-    """Return the codec of attribute bits `number`. Raises UnsupportedCodecError if message sets cannot have it.
+    """Return the codec with the attribute bits `number`. Raises UnsupportedCodecError if message sets cannot have it.
 
     zstd came with magic 2 (KIP-110); no reader of message sets knows it.
     """
@@ -26,7 +26,9 @@ def legacy_codec(number: int) -> Codec:
 
 
 def codec_for(codec: Codec) -> Codec:
-    """Return the codec of the wrapper for a batch of `codec`: gzip for zstd, since every client has it."""
+    """Return the codec of the wrapper for a batch that has `codec`. For zstd, this is gzip, which every client
+    supports.
+    """
     return Codec.GZIP if codec is Codec.ZSTD else codec
 
 

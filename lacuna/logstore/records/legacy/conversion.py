@@ -1,4 +1,4 @@
-"""Message sets to record batches (Produce v0 to v2) and back (Fetch v0 to v3) (S24)."""
+"""Converts message sets to record batches (Produce v0 to v2) and back (Fetch v0 to v3) (S24)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 def to_batch(message_set: Buffer, *, max_bytes: int) -> bytes:
-    """Return the records of a produced message set as one batch of magic 2 that is valid by S11.
+    """Return the records of a produced message set as one batch of magic 2 that is valid according to S11.
 
-    Offsets begin at 0, regardless of the set's. The timestamp type is CreateTime; messages of magic 0 get NO_TIMESTAMP.
-    There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is dropped, as in
-    Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed size of all
-    wrappers together. Raises a RecordsError as in the table of `validation`.
+    Offsets begin at 0, regardless of the set's offsets. The timestamp type is CreateTime; messages of magic 0 get
+    NO_TIMESTAMP. There is no producer id. The codec is the first wrapper's. A message that is cut off at the end is
+    dropped, as in Kafka; without a whole message, EmptyMessageSetError is raised. `max_bytes` limits the decompressed
+    size of all wrappers together. Raises the RecordsErrors listed in the table in `validation`.
     """
     with suppress(RecordsError):  # the kernel knows only that something is wrong
         return _to_batch(message_set, max_bytes)
@@ -44,15 +44,15 @@ def from_batches(
 ) -> bytes:
     """Return the records of `batches` (buffers of whole batches of magic 2) as a message set of `magic`.
 
-    Offsets and holes are kept, and timestamps in magic 1. Headers, producers and control batches are dropped. A
-    compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
-    Records below `first_offset` are dropped, except those in a wrapper with others (clients skip them). zstd becomes
-    gzip, which every client can read and which is about as small. Kafka returns UNSUPPORTED_COMPRESSION_TYPE instead,
-    an error that clients of these versions do not know.
+    Offsets and holes are kept. Timestamps are kept only in magic 1. Headers, producers and control batches are dropped.
+    A compressed batch becomes one wrapper of its codec, or several if it has more than MAX_WRAPPER_RECORDS records.
+    Records below `first_offset` are dropped, except those that share a wrapper with other records; clients skip these.
+    zstd becomes gzip, which every client can read and which is about as small. Kafka returns
+    UNSUPPORTED_COMPRESSION_TYPE instead, an error that clients of these versions do not know.
 
     The result has at most `max_bytes`, in whole messages, but always includes the first message. `batches` is not read
-    beyond that. Raises as `read_batches` and `RecordBatch.records`; `max_decompressed_bytes` bounds each batch.
-    ValueError for another magic.
+    beyond that. `max_decompressed_bytes` bounds each batch. Raises the errors of `read_batches` and
+    `RecordBatch.records`, and ValueError for another magic.
     """
     if magic not in (MAGIC_0, MAGIC_1):
         raise ValueError(f"a message set has magic 0 or 1, not {magic}")
@@ -94,7 +94,7 @@ def _to_batch(message_set: Buffer, max_bytes: int) -> bytes:
 
 
 class _Converted:
-    """The message set built from batches, in parts, up to a bound in bytes."""
+    """A message set that is built from batches, in parts, up to a bound in bytes."""
 
     def __init__(self, magic: int, first_offset: int, max_bytes: int) -> None:
         self._magic = magic
@@ -143,7 +143,7 @@ class _Converted:
         return True
 
     def _take(self, part: Buffer) -> bool:
-        """Add a part that must stay whole, if there is room or it is the first one. Return whether it was added."""
+        """Add a part that must stay whole, if there is room or it is the first part. Return whether it was added."""
         size = memoryview(part).nbytes
         if self._parts and size > self._left:
             return False

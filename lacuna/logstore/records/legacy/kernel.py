@@ -2,9 +2,9 @@
 # cython: initializedcheck=False
 """Converts messages of magic 0 and 1 to records, and records to such messages.
 
-One source, compiled by Cython or interpreted by Python; the types for callers are in `kernel.pyi`. When compiled, the
-loops run without the interpreter's lock. Their errors only say that something is wrong, and `by_objects`, which is tens
-of times slower, then finds the cause.
+Cython compiles this module, or Python interprets it; the types for callers are in `kernel.pyi`. When compiled, the
+loops run without the interpreter's lock. Their errors say only that something is wrong. `by_objects`, which is tens of
+times slower, then finds the cause.
 """
 
 from __future__ import annotations
@@ -96,10 +96,11 @@ class SectionWriter:
         self.size = 0
 
     def add(self, message_set: object, position: int, is_inner: bool = False) -> tuple:
-        """Add the messages from byte `position` on. Return the position where that ended, and whether at a wrapper.
+        """Add the messages from byte `position` on. Return where this stopped, and whether a wrapper is at that
+        position.
 
         If so, the caller must add the wrapper's inner set, which has no wrappers (`is_inner`), and then continue after
-        the wrapper. Otherwise, the set has ended, and a message that is cut off there was dropped. Raises
+        the wrapper. Otherwise, the set has ended, and a message that was cut off at its end was dropped. Raises
         InvalidRecordError for any fault; the writer cannot be used after that.
         """
         data: cython.const[cython.uchar][::1] = message_set
@@ -130,10 +131,10 @@ class SectionWriter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def reserve(self, needed: cython.Py_ssize_t) -> cython.int:
-        """Make room for `needed` more bytes, which suffices for the records of that many bytes of messages.
+        """Make room for `needed` more bytes, which suffices for the records of messages with `needed` bytes.
 
         Besides key and value, a message of magic 0 has 26 bytes and its record at most 23, because all timestamps are
-        the same; in magic 1 it is 34 and 32.
+        the same. A message of magic 1 has 34 bytes and its record at most 32.
         """
         if self.size + needed > self.capacity:
             self.capacity = max(self.size + needed, 2 * self.capacity)
@@ -153,7 +154,7 @@ class SectionWriter:
         length: cython.Py_ssize_t,
         inside: cython.bint,
     ) -> cython.int:
-        """Check the entry at `at`, and return its kind. `inside`: it is in a wrapper."""
+        """Check the entry at `at`, and return its kind. `inside` means that the entry is in a wrapper."""
         size: cython.longlong
         magic: cython.int
         attributes: cython.int
@@ -246,8 +247,9 @@ class RecordReader:
     """Checks the records of one batch, and writes them as messages of a set (Fetch v0 to v3, S24).
 
     `section` is not compressed. The other arguments are from the batch's header; `append_time` (ms) is None if the
-    records have their own timestamps. `left` is the number of records still to be written; `is_cut` is whether `plain`
-    stopped at a record without room. Raises InvalidRecordError if the records contradict the header in any way.
+    records have their own timestamps. `left` is the number of records still to be written; `is_cut` says whether
+    `plain` stopped at a record for which there was no room. Raises InvalidRecordError if the records contradict the
+    header in any way.
     """
 
     left = cython.declare(cython.longlong, visibility="readonly")
@@ -298,7 +300,7 @@ class RecordReader:
     ) -> memoryview:
         """Write the remaining records, except those below `first_offset`, as entries of at most `room` bytes.
 
-        With `may_exceed`, the first one is written regardless of its size.
+        With `may_exceed`, the first entry is written regardless of its size.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = self.left
@@ -326,10 +328,10 @@ class RecordReader:
         return self.write(size, count, magic, attributes, first, 0)
 
     def inner(self, most: int, magic: int, attributes: int) -> tuple:
-        """Write the next records, at most `most`, as a wrapper's inner set; return it, an offset and a timestamp.
+        """Write up to `most` of the next records as a wrapper's inner set. Return the set, an offset and a timestamp.
 
-        These two, for the wrapper, are the last record's offset and the largest timestamp. In magic 1, the
-        offsets inside count from the first record's.
+        The offset and timestamp are those of the wrapper: the last record's offset and the largest timestamp. In magic
+        1, the inner offsets count from the first record's.
         """
         start: cython.Py_ssize_t = self.position
         count: cython.longlong = min(self.left, most)
@@ -361,7 +363,9 @@ class RecordReader:
         first_offset: cython.longlong,
         base: cython.longlong,
     ) -> object:
-        """Write the next `count` records, except those below `first_offset`: `size` bytes, offsets minus `base`."""
+        """Write the next `count` records except those below `first_offset`, `size` bytes in all. `base` is subtracted
+        from offsets.
+        """
         buffer = bytearray(size)
         out: cython.uchar[::1] = buffer
         at: cython.Py_ssize_t = 0
@@ -388,7 +392,7 @@ class RecordReader:
         magic: cython.int,
         attributes: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the record that was read as an entry at `start`; return the position after it."""
+        """Write the current record as an entry at `start`. Return the position after the entry."""
         at: cython.Py_ssize_t = start + _TIMESTAMP_AT
         put_int(out, start, offset, 8)
         out[start + _CRC_END] = magic
@@ -471,7 +475,7 @@ class RecordReader:
     @cython.nogil
     @cython.exceptval(check=False)
     def length(self, nullable: cython.bint) -> cython.longlong:
-        """Skip a length and that many bytes. Return the length, -1 for null."""
+        """Read a length and skip that number of bytes. Return the length, -1 for null."""
         length: cython.longlong = self.varint(32)
         if length < -1 or (length < 0 and not nullable) or length > self.end - self.position:
             self.fail()

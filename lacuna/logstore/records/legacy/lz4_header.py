@@ -1,8 +1,8 @@
 """The header checksum of LZ4 frames in message sets of magic 0, which is wrong by convention.
 
-Kafka's first LZ4 codec computed the checksum of the frame's descriptor over the frame's magic number too (KAFKA-3160).
-Magic 0 has kept this: its readers expect the wrong checksum or ignore it, and its writers must write it. From magic 1
-on, the checksum is right.
+Kafka's first LZ4 codec included the frame's magic number in the checksum of the frame's descriptor (KAFKA-3160). Magic
+0 has kept this: its readers expect the wrong checksum or ignore it, and its writers must write it. From magic 1 on, the
+checksum is right.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _STRIPE_BYTES: Final = 16
 
 
 def with_right_checksum(frame: Buffer) -> bytes:
-    """Return `frame` with the checksum that the LZ4 frame format requires, in place of its own."""
+    """Return `frame` with its header checksum replaced by the one that the LZ4 frame format requires."""
     return _with_checksum(bytes(frame), _FLAGS_AT)
 
 
@@ -36,7 +36,7 @@ def with_old_checksum(frame: Buffer) -> bytes:
 
 
 def _with_checksum(frame: bytes, covered_from: int) -> bytes:
-    """Replace the checksum. Anything but a frame with a plain header stays unchanged, for the codec to reject."""
+    """Replace the checksum. Anything but a frame with a plain header stays unchanged, so that the codec rejects it."""
     if len(frame) <= _DESCRIPTOR_END or not frame.startswith(_FRAME_MAGIC):
         return frame
     flags = frame[_FLAGS_AT]
@@ -48,7 +48,7 @@ def _with_checksum(frame: bytes, covered_from: int) -> bytes:
 
 
 def xxh32_short(data: bytes) -> int:
-    """Return xxHash-32 with seed 0 of fewer than 16 bytes; a frame's header has no more."""
+    """Return the xxHash-32, with seed 0, of fewer than 16 bytes. A frame's header is never longer."""
     if len(data) >= _STRIPE_BYTES:
         raise ValueError(f"{len(data)} bytes are too many for the short form")
     one, two, three, four, five = _PRIMES

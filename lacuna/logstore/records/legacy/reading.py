@@ -39,11 +39,11 @@ if TYPE_CHECKING:
 
 
 class Message(NamedTuple):
-    """A record of a message set, in a wrapper or not; `offset` is absolute, `timestamp` in ms.
+    """A record of a message set, whether or not it is in a wrapper. `offset` is absolute; `timestamp` is in ms.
 
-    With LogAppendTime the timestamp is the append time, which for a record in a wrapper is the wrapper's. Magic 0 has
-    no timestamps: they are NO_TIMESTAMP, of type CreateTime. Like `Entry`, this is a named tuple, since one is created
-    for every record.
+    With LogAppendTime, the timestamp is the append time. A record in a wrapper has the wrapper's append time. Magic 0
+    has no timestamps, so they are NO_TIMESTAMP, of type CreateTime. Like `Entry`, this is a named tuple, since one is
+    created for every record.
     """
 
     offset: int
@@ -70,7 +70,7 @@ class Entry(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The bytes of the entry, including its offset and size."""
+        """The size of the entry in bytes, including its offset and size fields."""
         return ENTRY_SIZE + len(self.data)
 
     @property
@@ -80,7 +80,7 @@ class Entry(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """The codec. Raises UnsupportedCodecError for one that message sets do not have."""
+        """The entry's codec. Raises UnsupportedCodecError for a codec that message sets do not have."""
         return legacy_codec(self.attributes & CODEC_MASK)
 
     @property
@@ -99,7 +99,9 @@ class Entry(NamedTuple):
             )
 
     def key_and_value(self) -> tuple[memoryview | None, memoryview | None]:
-        """Return views of both, None for null. Raises InvalidRecordError if their lengths do not fit the message."""
+        """Return views of the key and the value, None for null. Raises InvalidRecordError if their lengths do not fit
+        the message.
+        """
         key, at = self._sized(KEY_AT[self.magic])
         value, at = self._sized(at)
         if at != len(self.data):
@@ -146,8 +148,8 @@ def read_entries(message_set: Buffer, *, verify: bool = True) -> Iterator[Entry]
 def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -> Iterator[Message]:
     """Yield the records of `message_set` in order, including those in wrappers, with absolute offsets.
 
-    All wrappers together may decompress to `max_bytes`; only one is in memory. Raises the errors of `read_entries`;
-    DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a wrapper;
+    All wrappers together may decompress to `max_bytes`; only one at a time is in memory. Raises the errors of
+    `read_entries`; DecompressedTooLargeError beyond `max_bytes`; CorruptRecordsError if a codec cannot read a wrapper;
     InvalidRecordError for a wrapper that has no value, has no whole message, is inside another wrapper, or holds
     messages of another magic; UnsupportedCodecError.
     """
@@ -164,7 +166,8 @@ def read_messages(message_set: Buffer, *, max_bytes: int, verify: bool = True) -
 def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
     """Return the inner message set of `wrapper`, with its offsets as written.
 
-    It may have `left` bytes, the rest of `max_bytes`, which the error names. Raises the errors of `read_messages`.
+    It may have at most `left` bytes, the rest of `max_bytes`. The error message states `max_bytes`. Raises the errors
+    of `read_messages`.
     """
     _, value = wrapper.key_and_value()
     if value is None:
@@ -176,7 +179,9 @@ def unwrap(wrapper: Entry, left: int, max_bytes: int) -> bytes:
 
 
 def inner_entries(wrapper: Entry, inner: bytes, *, verify: bool = True) -> Iterator[Entry]:
-    """Yield the entries of `inner`. Raises as `read_messages` unless all are plain and of the wrapper's magic."""
+    """Yield the entries of `inner`. Raises the errors of `read_messages` unless all are plain and have the wrapper's
+    magic.
+    """
     entry = None
     for entry in read_entries(inner, verify=verify):
         if entry.magic != wrapper.magic:
