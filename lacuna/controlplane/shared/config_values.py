@@ -1,7 +1,7 @@
-"""Checks of config values as Kafka does them (ConfigDef): types, allowed values, and Kafka's error messages.
+"""Checks config values as Kafka does (ConfigDef): types, allowed values, and Kafka's error messages.
 
 A check takes the text of a value and returns it in Kafka's form (" 5 " becomes "5", "TRUE" becomes "true", "delete,
-compact" becomes "delete,compact"), or raises a ValueError whose message ends the sentence that the client gets.
+compact" becomes "delete,compact"), or raises a ValueError whose message completes the error message for the client.
 """
 
 import math
@@ -42,7 +42,7 @@ def shorten(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Make `text` from a peer fit into a line of a log: shortened, and without line breaks."""
+    """Return `text` from a peer in a form that fits into one line of a log: shortened, and without line breaks."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]
 

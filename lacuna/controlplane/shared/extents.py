@@ -105,7 +105,9 @@ class ExtentTable:
         return len(self.base_offsets)
 
     def append(self, extents: Extents) -> None:
-        """Append extents. Raises InvariantBroken if they begin before the last one's next_offset."""
+        """Append extents. Raises InvariantBroken if they begin before the next_offset of the last extent in the
+        table.
+        """
         self._check_end(extents.base_offsets[0] if len(extents.base_offsets) else None)
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
@@ -113,7 +115,7 @@ class ExtentTable:
     def append_row(self, row: Sequence[int]) -> None:
         """Append one extent, with its values in the order of the columns.
 
-        Raises InvariantBroken if it is empty or does not follow the last one.
+        Raises InvariantBroken if it is empty or does not follow the last extent.
         """
         (
             lease_id,
@@ -144,7 +146,7 @@ class ExtentTable:
         self.flags.append(flags)
 
     def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
-        """Return the extents with index in [start, stop), by default all, as the bytes of the columns."""
+        """Return the extents with index in [start, stop) (by default, all extents) as the bytes of their columns."""
         return ExtentColumns(
             **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
         )
@@ -162,7 +164,7 @@ class ExtentTable:
         return fence_of(self.columns(start, stop))
 
     def prepend(self, columns: ExtentColumns) -> None:
-        """Add the extents that `columns` returned before all others."""
+        """Insert extents, given as the output of `columns`, before all others."""
         for name, typecode in COLUMNS.items():
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
@@ -246,7 +248,7 @@ class DeadRanges:
         self.ends[start:stop] = array("q", (end,))
 
     def add_all(self, pairs: "array[int]") -> None:
-        """Add the ranges first, end, first, end, ..., which are in order, in one pass.
+        """Add ranges, given in order as first, end, first, end, ..., in a single pass.
 
         Adding many ranges in the middle one by one would move all later ranges each time.
         """
@@ -272,7 +274,7 @@ class DeadRanges:
         self.ends[start:stop] = merged.ends
 
     def remove(self, first: int, end: int) -> None:
-        """Remove [first, end) from the ranges. A range that extends beyond an edge is cut there."""
+        """Remove [first, end) from the ranges. A range that extends beyond an edge of it is cut at that edge."""
         start = bisect_right(self.ends, first)
         stop = bisect_left(self.firsts, end)
         if start >= stop:

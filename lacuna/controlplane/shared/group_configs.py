@@ -51,7 +51,7 @@ _DURATION: Final = re.compile(
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value of a config, which Kafka's brokers have as configs of their own."""
+    """The lowest and the highest allowed value of a config. Kafka's brokers have separate configs for these bounds."""
 
     lowest: int | None
     highest: int | None
@@ -67,7 +67,7 @@ class Bounds(NamedTuple):
         return [(bound, value) for bound, value in named if value is not None]
 
     def check(self, name: str, number: int) -> None:
-        """Raise InvalidConfig with Kafka's message if a number is outside."""
+        """Raise InvalidConfig with Kafka's message if a number is outside the bounds."""
         is_below = self.lowest is not None and number < self.lowest
         is_above = self.highest is not None and number > self.highest
         if not is_below and not is_above:
@@ -95,7 +95,7 @@ class GroupConfig:
 
     @property
     def broker_name(self) -> str:
-        """The broker config that has the default, or its own name if there is none."""
+        """The name of the broker config that sets the default, or the config's own name if no broker config does."""
         return f"group.{self.name}" if self.is_on_brokers else self.name
 
     def check(self, value: str) -> str:
@@ -117,7 +117,7 @@ class GroupConfig:
 def _number(
     name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
 ) -> GroupConfig:
-    """Return a number whose bounds are broker configs named after it. No bound can go below `least`."""
+    """Return a numeric config. Its bounds are broker configs named after it, and no value can be below `least`."""
     return GroupConfig(
         name=name,
         default=str(default),
@@ -130,7 +130,9 @@ def _number(
 
 
 def duration_ms(value: str) -> int | None:
-    """Return the milliseconds of by_duration:PnDTnHnMn.nS, or None if the value has another form."""
+    """Return the duration in a value of the form by_duration:PnDTnHnMn.nS, in milliseconds, or None if the value has
+    another form.
+    """
     found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
     if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
         return None

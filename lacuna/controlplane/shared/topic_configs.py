@@ -1,8 +1,8 @@
 """Topic configs: all of Kafka 4.4's, with types, defaults and Kafka's checks (docs/adr/0005).
 
-Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist here. They are accepted
-and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee could not
-be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
+Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist in Lacuna. They are
+accepted and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee
+could not be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
 (DescribeConfigs) use this table.
 """
 
@@ -101,7 +101,7 @@ def _not_tiered(value: str) -> str:
 #: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
 MIRROR_SOURCE: Final = "mirror.source"
 DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
-# Kafka's limit. Without one, appending could make a list grow forever.
+# Kafka's limit. Without a limit, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
 _LARGEST_RECORD: Final = 2**31 - 9  # the largest array of Java

@@ -23,8 +23,8 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 class Expiry(NamedTuple):
     """The expired part of a partition: records with a timestamp before `oldest_ms`.
 
-    If no record has a timestamp, the time from which consumers could read it is used instead, as Kafka uses the file's
-    time. `stable_offset` is the last stable offset at `oldest_ms`.
+    If no record of an extent has a timestamp, the time from which consumers could read the extent is used instead, as
+    Kafka uses the file's time. `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int
@@ -43,7 +43,7 @@ class Expiry(NamedTuple):
         return timestamp < self.oldest_ms
 
     def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
-        """Whether an extent ends at `offset`, and all extents up to there are past their retention."""
+        """Whether an extent ends at `offset`, and all extents up to that offset are past their retention."""
         stop = extents.first_ending_after(offset)
         is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
         return is_edge and all(self.covers(extents, index) for index in range(stop))

@@ -1,4 +1,6 @@
-"""The owners of names that clients leave, and the bytes that each principal has left with them."""
+"""The owners of the names under which clients store data, and the number of bytes that each principal stores under
+them.
+"""
 
 from typing import Generic, TypeVar
 
@@ -12,7 +14,7 @@ class Owners(Generic[Name]):
     """The data kept under each name, and its principal.
 
     A name belongs to the principal that first left data under it, until no data is left, and all its data is charged to
-    that principal. `of` is kept in snapshots with the names, without anonymous ones. The rest is derived.
+    that principal. Snapshots contain `of` along with the names, except for anonymous owners. The rest is derived.
     """
 
     __slots__ = ("_kept", "_owned", "held", "of", "size")

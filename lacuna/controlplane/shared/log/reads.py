@@ -55,8 +55,8 @@ def plan_reads(
 
     Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
     most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger. The
-    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` gives the key of a segment by its
-    lease id and sequence.
+    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` returns the key of a segment, given
+    its lease id and sequence.
     """
     lease_ids, sequences = pieces.lease_ids, pieces.sequences
     firsts, *columns = group_ranges(

@@ -83,7 +83,7 @@ class LiveGroup:
     is_emptied: bool = False
     # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
     due_ms: int | None = None
-    # How much of `LiveGroups.moved_ms` is in the deadlines.
+    # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0
 
     def transition_to(self, target: GroupState) -> None:
@@ -204,7 +204,9 @@ class LiveGroup:
         self.due_ms = min(deadlines, default=None)
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Return whether a deadline may have passed, once all of them are settled."""
+        """Return whether a deadline may have passed, taking into account the part of `moved_ms` that was not applied
+        yet.
+        """
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:
@@ -271,12 +273,12 @@ class LiveGroups:
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands
-    # The bytes of the groups' members, and of all of them.
+    # The bytes of each group's members, and the total.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
     owners: Owners[str] = field(default_factory=Owners)
-    #: By how much pauses and leaps of the time have moved all deadlines, of consumer groups too. A group's own follow
-    #: when it is next used, so that a pause costs the same with any number of groups.
+    #: By how much pauses and clock jumps have moved all deadlines, including those of consumer groups. A group's own
+    #: deadlines are moved when the group is next used, so that a pause costs the same with any number of groups.
     moved_ms: int = 0
     next_expiry_check_ms: int | None = None  # None before the first tick
     expiring: list[str] = field(
@@ -284,7 +286,7 @@ class LiveGroups:
     )  # groups whose offsets are still to be checked
 
     def weigh(self, group_id: str) -> None:
-        """Count the bytes of a group's members again."""
+        """Recount the bytes of a group's members."""
         group = self.groups.get(group_id)
         size = 0
         if group is not None:

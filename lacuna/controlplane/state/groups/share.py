@@ -27,7 +27,9 @@ SIZE_OF_RUN: Final = 160
 
 
 class RecordState(IntEnum):
-    """The states of records, with Kafka's numbers. Archiving ones wait for the group's dead-letter queue (KIP-1191)."""
+    """The states of records, with Kafka's numbers. Archiving records wait to be written to the group's dead-letter
+    queue (KIP-1191).
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -41,9 +43,10 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The offsets [first_offset, end_offset), which have one state. A member holds acquired ones until a time.
+    """The offsets [first_offset, end_offset), which have one state. A member holds acquired records until a given time.
 
-    `is_rejected` is why archiving ones were given up: a member rejected them, or they were delivered too often.
+    `is_rejected` tells why archiving records were given up: because a member rejected them, or else because they were
+    delivered too often.
     """
 
     first_offset: int
@@ -69,12 +72,14 @@ class Run:
         )
 
     def follows(self, other: "Run") -> bool:
-        """Whether both are one run."""
+        """Whether this run directly continues another, so that the two form one run."""
         return other.end_offset == self.first_offset and self.fate == other.fate
 
     @property
     def fate(self) -> tuple[object, ...]:
-        """Everything but the offsets. What was delivered how often to whom no longer matters once it is final."""
+        """Everything but the offsets. Once the state is final, it no longer matters how often and to whom the records
+        were delivered.
+        """
         if self.is_final:
             return (self.state,)
         held = self.member_id, self.locked_until_ms
@@ -115,7 +120,9 @@ def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iter
 
 
 def painted(runs: Sequence[Run], changed: Sequence[Run]) -> list[Run]:
-    """Return the runs with `changed` over them; both are ordered. Neighbours that are alike become one run."""
+    """Return the runs, replaced by `changed` where the two overlap. Both are ordered. Neighbours that differ only in
+    their offsets become one run.
+    """
     result: list[Run] = []
     index = 0
     for new in changed:
@@ -149,8 +156,8 @@ def _append(runs: list[Run], run: Run) -> None:
 class SharePartition:
     """The progress of a group in one partition. Everything before `start_offset` is finished.
 
-    Derived from the runs are when the first lock ends (None without one), and whether records wait for the dead-letter
-    queue.
+    Two fields are derived from the runs: when the first lock ends (None if there is no lock), and whether records wait
+    for the dead-letter queue.
     """
 
     start_offset: int = NO_OFFSET

@@ -141,7 +141,7 @@ class Draft:
             del self.static_members[instance_id]
 
     def retarget(self, targets: dict[str, Assignment]) -> None:
-        """Give each member its target from `targets`, by member id, or an empty one, for the group's epoch."""
+        """Give each member its target for the group's epoch: the one under its id in `targets`, or an empty one."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, {})
             if target != member.target:
@@ -188,7 +188,9 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return how many bytes a group's subscriptions grow by. Most changes do not affect them, which costs nothing."""
+    """Return by how many bytes a group's subscriptions grow. Most changes do not affect the subscriptions, and then
+    nothing is computed.
+    """
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:

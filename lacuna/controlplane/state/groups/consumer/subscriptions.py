@@ -44,8 +44,8 @@ TopicCounts = Mapping[bytes, int]
 class Resolver:
     """Resolves subscriptions, and caches the results until the topics' version changes.
 
-    The members of a group mostly have equal subscriptions, and each joining member has all of them resolved. Equal
-    subscriptions get the same object, so an assignor recognizes them at once.
+    The members of a group usually have equal subscriptions, and all of these are resolved each time a member joins.
+    Equal subscriptions resolve to the same object, so an assignor recognizes them at once.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,9 @@ class Resolver:
     def resolve(
         self, topics: ClusterTopics, topic_names: tuple[str, ...], topic_regex: str
     ) -> TopicCounts:
-        """Return the existing topics with one of the names, or whose name matches the expression ("" for none)."""
+        """Return the existing topics that have one of the names, or whose name matches the expression ("" for no
+        expression).
+        """
         if self._version != topics.version:
             self._forget()
             self._version = topics.version
