@@ -30,5 +30,5 @@ def why_not(peer: Contract) -> str:
     which = "this process" if peer.oldest > NEWEST else "the other one"
     return (
         f"it supports versions {peer.oldest} to {peer.newest} of the contract between control "
-        f"planes and agents, and this process {OLDEST} to {NEWEST}: upgrade {which}"
+        f"planes and agents, while this process supports {OLDEST} to {NEWEST}: upgrade {which}"
     )

@@ -195,7 +195,7 @@ class ExtentTable:
             if start and first < self.next_offsets[start - 1]:
                 raise InvariantBroken(f"the extent at offset {first} overlaps the one before it")
             if stop < len(self) and end > self.base_offsets[stop]:
-                raise InvariantBroken(f"the extent that ends at {end} overlaps the one behind it")
+                raise InvariantBroken(f"the extent that ends at {end} overlaps the one after it")
         for name, typecode in COLUMNS.items():
             getattr(self, name)[start:stop] = array(typecode, getattr(extents, name))
 

@@ -80,7 +80,7 @@ def open_lease(turn: Turn, command: OpenLease) -> Reply:
 
 
 def renew_lease(turn: Turn, command: RenewLease) -> Reply:
-    """Renew a lease. This is not journalled, since after a restart every lease has its full duration again."""
+    """Renew a lease. This is not journalled, since after a restart every lease starts with its full duration."""
     lease = turn.state.leases.get(command.lease_id)
     if lease is None:
         used_late(turn, [command.lease_id])
@@ -102,7 +102,9 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
 
 
 def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
-    """Keep the report of an importer, and return the leases of all that copy the same topics from its source."""
+    """Keep the report of an importer, and return the leases of all importers that copy the same topics from the same
+    source.
+    """
     state = turn.state
     if lease_id in state.import_reports or len(state.import_reports) < MOST_IMPORTERS:
         kept = ImportReport()
@@ -133,10 +135,10 @@ def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
 
 
 def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
-    """Schedule another sweep for those of these leases that have ended.
+    """Schedule another sweep for each of these leases that has ended.
 
-    An agent that uses an ended lease was suspended or cut off. Its PUTs may come after the sweep, which would not look
-    for their objects again.
+    An agent that uses an ended lease was suspended or cut off. Its PUTs may arrive after the sweep, and without another
+    sweep their objects would never be found.
     """
     state = turn.state
     ended = sorted(
@@ -178,7 +180,7 @@ def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None
 
 
 def replay_job_lease_opened(state: State, record: JobLeaseOpened, _now_ms: int) -> None:
-    """Begin a job's lease. The agents do not change."""
+    """Begin a job's lease. The list of agents does not change."""
     state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)
     state.leases[record.lease_id] = Lease(record.lease_id, NO_NODE, record.duration_ms)
 
@@ -195,7 +197,7 @@ def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
 
 
 def replay_leases_used_late(state: State, record: LeasesEnded, now_ms: int) -> None:
-    """Count the time until the sweep of ended leases from now on, whether or not they were swept."""
+    """Restart the time until ended leases are swept, whether or not they were swept before."""
     for lease_id in record.lease_ids:
         state.ended_leases[lease_id] = now_ms
 

@@ -31,7 +31,7 @@ class Totals(NamedTuple):
 
 
 def totals(state: State, now_ms: int) -> Totals:
-    """Return the sums. With 20,000 partitions, this takes some 10 ms."""
+    """Return the sums. With 20,000 partitions, this takes about 10 ms."""
     partitions = state.partitions.values()
     begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     return Totals(
@@ -73,7 +73,8 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe merges and compaction since this control plane leads, and the waiting extents in the given topics.
+    """Describe the merges and compaction since this control plane became the leader, and the extents waiting in the
+    given topics.
 
     At most DESCRIBED_EXTENTS extents are examined; omitted partitions are counted.
     """

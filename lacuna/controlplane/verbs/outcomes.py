@@ -26,12 +26,12 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def end_txn(turn: Turn, command: EndTxn) -> Reply:
-    """Commit or abort a transaction; a retry gets the first answer again (S5)."""
+    """Commit or abort a transaction; a retry gets the same answer as the first request (S5)."""
     state = turn.state
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
         if command.lease_id and command.lease_id not in state.leases:
-            # The agent may have delayed the command for long; with TV1, it would still look valid.
+            # The agent may have delayed the command for a long time; with TV1, it would still look valid.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
@@ -79,7 +79,7 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
     """Decide EndTxn under TV2, where the epoch increases, so that a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which has the previous epoch (KIP-890). If the coordinator has taken the last epoch, the
+    Return None for a retry, which has the previous epoch (KIP-890). If the coordinator has used up the last epoch, the
     producer continues with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
@@ -118,7 +118,9 @@ def _bumped(state: State, found: TransactionalId, command: EndTxn) -> Transactio
 
 
 def _abort(turn: Turn, found: TransactionalId) -> None:
-    """Abort after a timeout or for an operator, and increase the epoch, so that the producer is fenced."""
+    """Abort a transaction after a timeout or for an operator, and increase the epoch, so that the producer is
+    fenced.
+    """
     record = TransactionEnded(
         producer_id=found.producer_id,
         committed=False,
@@ -156,9 +158,9 @@ def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:
 
 
 def tick_transactions(turn: Turn) -> None:
-    """Abort transactions that exceeded their timeout, and increase their epochs (S8).
+    """Abort transactions that exceeded their timeouts, and increase the epochs (S8).
 
-    Once a tick has processed its bound of partitions, the next tick continues.
+    Once a tick has processed its maximum number of partitions, the next tick continues.
     """
     state = turn.state
     left = MAX_PER_TICK

@@ -63,7 +63,7 @@ def _in_turn(state: State) -> Iterator[Partition]:
             yield partition
 
 
-#: (milliseconds, bytes); -1 is no limit.
+#: (milliseconds, bytes); -1 means no limit.
 _Limits = tuple[int, int]
 
 
@@ -85,7 +85,7 @@ def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) 
 def _count_past(
     partition: Partition, oldest_ms: int | None, retention_bytes: int, most: int
 ) -> int:
-    """Return how many extents to remove from the front, at most `most`."""
+    """Return how many extents to remove from the front, but no more than `most`."""
     extents = partition.extents
     end_offset = partition.last_stable_offset
     spare = partition.size_bytes - retention_bytes if retention_bytes >= 0 else -1

@@ -1,5 +1,5 @@
-"""AlterSecurity: users, ACLs, quotas, delegation tokens, configs of all brokers. ShareQuotas: the part of each quota
-that an agent may give its clients until it asks again.
+"""AlterSecurity: changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas: returns the
+part of each quota that an agent may give its clients until it asks again.
 
 Agents check what clients send, and who may send it.
 """
@@ -25,9 +25,9 @@ from lacuna.controlplane.v1.security_pb2 import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How often expired tokens are looked for; agents reject them at once.
+#: How often the control plane searches for expired tokens; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
-#: The use of a quota that an agent may report: a burst may use more than its second's worth.
+#: The maximum use of a quota that an agent may report: in a burst, the use may exceed one second's worth.
 _MOST_USED: Final = 100.0
 
 
@@ -102,7 +102,7 @@ def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
 
 
 def _part(used: float) -> float:
-    """Return the use as a part of a quota; anything else counts as nothing."""
+    """Return the use as a fraction of a quota; an invalid value counts as 0."""
     return min(used, _MOST_USED) if used > 0 else 0.0
 
 

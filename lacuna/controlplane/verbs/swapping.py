@@ -1,4 +1,6 @@
-"""SwapExtents: replaces the planned extents of partitions with new ones, all or nothing in each partition."""
+"""SwapExtents: replaces the planned extents of partitions with new ones, in each partition either all of them or
+none.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -121,7 +123,7 @@ def _object_sizes(command: SwapExtents) -> dict[SegmentKey, int]:
 def _check_swap(
     wanted: SwapPartition, seen: set[PartitionKey], object_sizes: Mapping[SegmentKey, int]
 ) -> None:
-    """Raise MalformedCommand for a swap that could never be valid."""
+    """Raise MalformedCommand if a swap could never be valid."""
     key = key_of(wanted.partition)
     if key in seen:
         raise MalformedCommand("a swap must name each partition only once")
@@ -250,7 +252,7 @@ def _swap(state: State, record: PartitionSwap) -> References:
         partition.compact_again_ms = record.compact_again_ms
     if not takes or record.is_superseding:
         account(partition)
-    check_front(partition)  # what was live and went was superseded, or is lost
+    check_front(partition)  # live records that were removed were superseded, or are lost
     delta = state.changed(partition)
     if delta is not None:
         delta.swaps.append(swap)

@@ -87,7 +87,7 @@ def _authenticate(
 
 
 def _serial(state: State, found: TransactionalId) -> int:
-    """Return the serial number of the open transaction, or of the one that is opened now."""
+    """Return the serial number of the open transaction, or of the one that is being opened."""
     return found.transaction if found.is_ongoing else state.next_transaction
 
 
@@ -187,8 +187,8 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Return the needs. Kafka requires READ on the topics; the sink stores its progress under topics that it only
-    writes to.
+    """Return the rights that committing offsets requires. Kafka requires READ on the topics, but the sink stores its
+    progress under topics that it only writes to.
     """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)

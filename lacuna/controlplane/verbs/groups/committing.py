@@ -103,7 +103,7 @@ def _find_classic_writer_error(
     if error_code or isinstance(command, TxnOffsetCommit):
         return error_code
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation from JoinGroup, and has no assignment in it yet.
+        # The member knows the generation from JoinGroup, but has no assignment in it yet.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -146,7 +146,9 @@ def _find_streams_writer_error(
 
 
 def _names_member(command: TxnOffsetCommit) -> bool:
-    """Whether the command names a member. No TxnOffsetCommit before v3 does; the producer's epoch fences those."""
+    """Whether the command names a member. TxnOffsetCommit does so only since v3; earlier versions are fenced by the
+    producer's epoch.
+    """
     return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
 
 
@@ -158,7 +160,8 @@ def _find_epoch_error(
 ) -> ErrorCode:
     """Return an error code unless the member's epoch is current, or there are no members and no epoch is given.
 
-    To commit `offsets`, an epoch since which the member has owned all their partitions is enough (KIP-1251).
+    To commit `offsets`, an earlier epoch is sufficient if the member has owned all their partitions since then
+    (KIP-1251).
     """
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -215,7 +218,9 @@ def _sort_out(
 
 
 def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
-    """Return the offsets to which the command's offsets belong. Staged offsets are separate until they commit."""
+    """Return the offsets that the command's offsets replace. Staged offsets are kept apart until their transaction
+    commits.
+    """
     offsets = turn.groups.offsets
     if isinstance(command, TxnOffsetCommit):
         return offsets.pending.get(command.producer_id, {}).get(command.group_id, {})

@@ -31,7 +31,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
-    """Apply all changes or none. With `replaces_all`, configs that are not named return to their defaults."""
+    """Apply all changes or none. With `replaces_all`, configs that are not named are reset to their defaults."""
     before = turn.groups.configs.get(command.group_id, {})
     configs = {} if command.replaces_all else before
     if not command.group_id:

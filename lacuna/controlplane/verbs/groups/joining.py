@@ -32,7 +32,8 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The characters of a client's own name in its member id: before JoinGroup v6, strings have at most 32767 bytes.
+#: The maximum number of characters of a client's own name in its member id: before JoinGroup v6, strings have at most
+#: 32767 bytes.
 _LONGEST_NAME: Final = 1000
 
 
@@ -49,7 +50,7 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)
     if consumer is not None or streams is not None:
-        # The next member that joins an empty group decides its kind.
+        # The kind of an empty group is decided by the next member that joins it.
         keep_generation(turn, LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -68,7 +69,7 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
 
 
 def _put_out(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Remove a member for which there is no more room, and let the others share its partitions."""
+    """Remove a member for which there is no longer room, and let the others share its partitions."""
     remove_member(turn, group, member_id)
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)

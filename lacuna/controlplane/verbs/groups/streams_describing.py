@@ -1,7 +1,7 @@
 """Describes streams groups for operators, and keeps the description of a group's topology (KIP-1071, KIP-1331).
 
-Kafka's brokers keep descriptions only with a plugin. Here, the control plane keeps what a member sends, as the agent
-wrote it.
+Kafka's brokers keep descriptions only with a plugin. In Lacuna, the control plane keeps the description that a member
+sends, as the agent wrote it.
 """
 
 from typing import Final
@@ -73,7 +73,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedStreamsGroup:
 
 
 def _topology(turn: Turn, group: StreamsGroup) -> StreamsTopology | None:
-    """Return the topology, with the partition counts of its internal topics if they exist as they must be."""
+    """Return the topology, with the partition counts of its internal topics if these exist as required."""
     if group.topology is None:
         return None
     try:

@@ -1,8 +1,9 @@
 """Members of streams groups (KIP-1071): StreamsGroupHeartbeat, and the end of sessions.
 
-A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member says, configures
-the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A heartbeat
-that changes nothing is not journalled. A member that may have missed its last answer gets its tasks again (adr/0016).
+A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member declares,
+configures the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A
+heartbeat that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
+(adr/0016).
 """
 
 from bisect import bisect_left
@@ -72,7 +73,8 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
 _SAME: Final = -1  # a rebalance timeout with this value did not change
-#: How many offsets of changelogs all members of a group may report: those of several copies of each task.
+#: The maximum number of changelog offsets that all members of a group together may report: enough for several copies of
+#: each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
 #: How long a member that was asked to describe the topology has to do so before another one is asked.
 _ASK_AGAIN_MS: Final = 60_000
@@ -133,7 +135,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
 
 
 def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
-    """Return a streams group. Raises Refused if there is none."""
+    """Return a streams group. Raises Refused if there is no such group."""
     group = turn.groups.streams.get(group_id)
     if group is None:
         raise finding.no_group(turn, group_id, "streams")
@@ -141,7 +143,7 @@ def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
-    """Return the deadlines of a group, and set full ones if it is new or was restored from the journal."""
+    """Return the deadlines of a group, and set full deadlines if the group is new or was restored from the journal."""
     groups, group_id = turn.groups, draft.group_id
     live = groups.live_streams.get(group_id)
     if live is None:
@@ -262,9 +264,10 @@ class _Beat:
             raise finding.fenced("streams", epoch, current.member_epoch)
 
     def _may_own(self, current: Current) -> bool:
-        """Whether the member may have what it declares, although it does not know its epoch.
+        """Whether the member may own the tasks that it declares, although it does not know its current epoch.
 
-        If it may have missed the last answer, it has the tasks that it should give up, and others in earlier roles.
+        If it may have missed the last answer, it may still have the tasks that it should give up, and may have other
+        tasks in earlier roles.
         """
         owned = self.owned or NO_TASKS
         if self.has_heard:
@@ -273,7 +276,7 @@ class _Beat:
         return frozenset().union(*owned.roles) <= frozenset().union(*known.roles)
 
     def _is_news(self, member: Member) -> bool:
-        """Whether what the member says needs a new assignment. Of a static member, a new address does not."""
+        """Whether the member's new declaration requires a new assignment. A new address of a static member does not."""
         before, now = self.before.metadata, member.metadata
         if not now.group_instance_id:
             return before != now
@@ -379,7 +382,9 @@ class _Beat:
         return has_changed
 
     def _grow(self, live: LiveStreamsGroup, *, has_changed: bool, is_empty: bool) -> None:
-        """Increase the group's epoch if something has changed, and compute targets unless that is to wait."""
+        """Increase the group's epoch if something has changed, and compute targets unless the assignment is to be
+        delayed.
+        """
         turn, draft, step = self.turn, self.draft, self.draft.step
         number = turn.groups.number
         if has_changed:
@@ -479,7 +484,7 @@ def count_of(turn: Turn, name: str) -> int | None:
 
 
 def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
-    """Return the member with what it says about itself. Fields that are not given did not change."""
+    """Return the member with what it declares about itself. Fields that are not given did not change."""
     before, timeout_ms = member.metadata, command.rebalance_timeout_ms
     endpoint = (
         (command.endpoint.host, command.endpoint.port) if command.HasField("endpoint") else None
@@ -505,7 +510,7 @@ def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
 
 
 def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
-    """Return the targets of all members; empty ones if the topology's topics are not as they must be."""
+    """Return the targets of all members; empty ones if the topics do not meet the topology's requirements."""
     configured = live.configured
     if configured is None or configured.problem is not None:
         return {}
@@ -522,7 +527,7 @@ def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
 
 
 def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPartitions]:
-    """Return the partitions that each member with an endpoint can answer questions about."""
+    """Return the partitions about which each member with an endpoint can answer queries."""
     found = []
     for _, member in sorted(draft.members.items()):
         if member.metadata.endpoint is None:
@@ -558,7 +563,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
     if command.shuts_down and not draft.step.shut_down_by:
         draft.step.shut_down_by = member_id
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: the member has that long to come back, and keeps its tasks.
+        # Its session continues: until the session ends, the member can come back, and keeps its tasks.
         assigned = member.current.assigned
         current = replace(
             member.current,

@@ -1,8 +1,8 @@
 """A consumer group as the journal keeps it, and a draft of its next step.
 
-group.apply(step)              # replay, which is the only way to change a group group.to_step()                # the
-whole group, for a snapshot draft = Draft(group_id, base)  # decide on a copy, then journal the difference:
-draft.to_step()
+group.apply(step)              # replay, which is the only way to change a group
+group.to_step()                # the whole group, for a snapshot
+draft = Draft(group_id, base)  # decide on a copy, then journal the difference: draft.to_step()
 """
 
 from collections.abc import Mapping

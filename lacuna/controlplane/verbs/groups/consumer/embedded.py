@@ -1,7 +1,7 @@
 """Reads and writes ConsumerProtocol v0-v3, which classic consumers send each other in JoinGroup and SyncGroup.
 
-A coordinator needs it for groups with members of both protocols, and to find the topics that a classic group reads.
-Versions above 3 are read as 3, since each version adds fields after those of the previous one.
+A coordinator needs this protocol for groups with members of both kinds, and to find the topics that a classic group
+reads. Versions above 3 are read as 3, since each version adds fields after those of the previous one.
 """
 
 import struct

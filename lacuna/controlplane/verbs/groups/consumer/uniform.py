@@ -1,8 +1,8 @@
 """The `uniform` assignor, which puts balance before stickiness.
 
-A member keeps the partitions that it held and still wants, but at most a fair share if all members want the same
-topics. The rest goes to the members with the fewest. If subscriptions differ, partitions then move along chains of
-members, from a member to one with at least two fewer, until there is no such chain.
+A member keeps the partitions that it held and still wants, but no more than a fair share if all members want the same
+topics. The remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along
+chains of members, from a member to one with at least two partitions fewer, until there is no such chain.
 """
 
 import heapq
@@ -25,7 +25,7 @@ def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[s
 
 
 class _Balance:
-    """The assignment during its computation: the partitions that each member holds, and the free ones."""
+    """An assignment that is being computed: the partitions that each member holds, and the free ones."""
 
     def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
         ordered = sorted(members, key=lambda each: each.member_id)
