@@ -38,7 +38,7 @@ class Rewriting:
         self.refused = 0
         self.objects_deleted = 0
         self.bytes_deleted = 0
-        #: Extents below this size count as small. It is the setting of the agent that sent it last.
+        #: Extents below this size count as small. The value is the setting that an agent sent last.
         self.small_bytes = 0
 
     def begin(self, now_ms: int) -> None:
@@ -83,7 +83,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Return which part of the extents that merging examines is waiting for it. See `kinds_of` for `small_bytes`."""
+    """Return the counts of waiting extents among those that merging examines. See `kinds_of` for `small_bytes`."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)

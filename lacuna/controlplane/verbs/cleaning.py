@@ -152,7 +152,7 @@ def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
     if command.lease_id not in state.leases:
         return _no_range(ErrorCode.LEASE_EXPIRED)
     if not 0 <= command.from_offset <= command.end_offset or command.max_bytes < 1:
-        raise MalformedCommand("a range of a cleaning must have an order and a size")
+        raise MalformedCommand("a cleaning range must have offsets in order and a positive size")
     partition = state.partitions.get(key_of(command.partition))
     if partition is None:
         return _no_range(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

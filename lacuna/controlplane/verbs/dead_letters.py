@@ -112,7 +112,7 @@ def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
     """Return the name of a group's queue, and the topic unless it is to be created. Raises _Unusable."""
     name = turn.groups.configs.get(group_id, {}).get(DEAD_LETTER_TOPIC, "")
     if not name:
-        raise _Unusable(f"share group {group_id} has no dead-letter queue any more")
+        raise _Unusable(f"share group {group_id} no longer has a dead-letter queue")
     prefix = _rule(turn, DEAD_LETTER_PREFIX)
     if not name.startswith(prefix):
         raise _Unusable(

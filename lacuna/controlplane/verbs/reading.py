@@ -267,9 +267,9 @@ def read_hot(_turn: Turn, _command: ReadHot) -> None:
 
 def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:
     # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It could
-    # read the same bytes in the bucket, where every segment would be without hot segments: ACLs do not restrict a job's
-    # credentials for the bucket, and the bytes of encrypted objects are encrypted in this answer as well
-    # (docs/security.md). A job that reads no topic at all has no use for these bytes.
+    # read the same bytes in the bucket, where every segment would be if there were no hot segments: ACLs do not
+    # restrict a job's credentials for the bucket, and the bytes of encrypted objects are encrypted in this answer as
+    # well (docs/security.md). A job that reads no topic at all has no use for these bytes.
     yield Need((Operation.READ,), ResourceType.TOPIC, None)
 
 

@@ -510,7 +510,7 @@ class _Draft:
         """Return the error for a batch that is not its producer's first batch, although no earlier batch is known.
 
         If the producer's window may have expired, a batch that must follow a known one gets a separate error, from
-        which the agent concludes that probably nothing is missing.
+        which the agent concludes that few batches, if any, are missing.
         """
         if batch.flags & _ADDS_PARTITION:
             return _OUT_OF_ORDER

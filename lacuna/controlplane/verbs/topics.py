@@ -115,7 +115,7 @@ def _check_share(turn: Turn, payer: str, new_partitions: int) -> None:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
             f"The topics of one principal may have at most {share} partitions "
-            "(principal.max.percent): delete some.",
+            "(principal.max.percent): delete some topics.",
         )
 
 

@@ -110,7 +110,7 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
     """Delete groups that have no members, with their offsets.
 
-    Once about ten thousand offsets have been deleted, the remaining groups are skipped, and must be requested again.
+    Once about OFFSETS_PER_TICK offsets have been deleted, the other groups are skipped, and must be requested again.
     """
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []

@@ -122,7 +122,7 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
 def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
     """Expire offsets of a classic group that have been unused for longer than offsets.retention.minutes.
 
-    Return whether there may be more.
+    Return whether more of its offsets may have expired.
 
     In an empty group, the time is counted from the moment when the group became empty, or from the commit if it never
     had members.

@@ -131,7 +131,7 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
     if size > LARGEST_DESCRIPTION or not has_room:
         raise Refused(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} are kept, as far as there is room"
+            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} bytes are kept, if there is room"
             " (groups.max.bytes, principal.max.percent).",
         )
     draft.step.described.topology_epoch = command.topology_epoch

@@ -308,9 +308,9 @@ class _Beat:
         if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"A streams group keeps at most {largest} bytes, all groups {groups.settings.groups_max_bytes} bytes"
-                f" (groups.max.bytes), and those of one principal {groups.settings.principal_max_percent} % of it"
-                " (principal.max.percent): delete some.",
+                f"A streams group keeps at most {largest} bytes, all groups together keep at most"
+                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and the groups of one principal at most"
+                f" {groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
             )
 
     def _configure(self, live: LiveStreamsGroup) -> bool:

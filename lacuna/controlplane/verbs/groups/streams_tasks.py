@@ -259,8 +259,8 @@ def reconcile(
 ) -> Member:
     """Return the member after one step, or the same member if there is nothing to do.
 
-    `owned` are the tasks that the member declares as owned. It is None if the member declared nothing, since it gives
-    up tasks only by a declaration.
+    `owned` are the tasks that the member declares as owned, or None if it did not declare any. The difference matters
+    because a member gives up tasks only by a declaration.
     """
     current = member.current
     if member.is_reconciled_to(assignment_epoch):

@@ -67,7 +67,7 @@ def check_topology(topology: StreamsTopology) -> None:
     if len(ids) > MOST_SUBTOPOLOGIES or count > MOST_TOPICS:
         raise invalid(
             f"A topology may have at most {MOST_SUBTOPOLOGIES} subtopologies and name {MOST_TOPICS}"
-            f" topics, and this one has {len(ids)} and {count}. Divide the application."
+            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Divide the application."
         )
     for each in topology.subtopologies:
         _check_subtopology(each)
@@ -96,7 +96,8 @@ def _check_indexes(subtopology: StreamsSubtopology) -> None:
         )
         if any(not 0 <= index < len(topics) for indexes, topics in named for index in indexes):
             raise invalid(
-                f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that it does not have."
+                f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that"
+                " the subtopology does not have."
             )
 
 
@@ -122,8 +123,8 @@ def configure(topology: StreamsTopology, find: Find) -> Configured:
     total = sum(each.task_count for each in subtopologies.values())
     if total > MOST_TASKS:
         raise invalid(
-            f"The topology has {total} tasks, and a streams group can have at most {MOST_TASKS}. Divide the"
-            " application, or let its topics have fewer partitions."
+            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Divide the"
+            " application, or give its topics fewer partitions."
         )
     problem = None
     if missing:
@@ -176,7 +177,7 @@ def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
     if count is None:
         count = counts.get(name)
     if count is None:
-        raise invalid(f"Topic {name} has no number of partitions.")
+        raise invalid(f"The number of partitions of topic {name} is unknown.")
     return count
 
 

@@ -108,8 +108,8 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
-            f" (groups.max.bytes), and those of one principal {turn.groups.settings.principal_max_percent} %"
-            " of it (principal.max.percent): delete some.",
+            f" (groups.max.bytes), and the groups of one principal at most"
+            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
         )
 
 

@@ -23,7 +23,8 @@ def reconcile(
     """Return the member after one step, or the same member if there is nothing to do.
 
     `held` are the partitions that any member holds or has not given up yet. `owned` has the partitions that the member
-    declares as owned. It is None if the member declared nothing, since it gives up partitions only by a declaration.
+    declares as owned, or is None if it did not declare any. The difference matters because a member gives up partitions
+    only by a declaration.
     """
     if member.is_reconciled_to(assignment_epoch):
         return member
