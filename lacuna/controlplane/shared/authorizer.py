@@ -7,7 +7,7 @@ further.
 
 A decision examines only the ACLs of one principal and of User:*, and looks them up by each name that can match. It
 takes a few microseconds with ten ACLs or with 100,000. Decisions are cached until an ACL changes, except those about
-long names, since clients choose these.
+long names, since clients choose these names.
 """
 
 from collections import Counter
@@ -170,7 +170,7 @@ class Authorizer:
         return "DefaultAllow" if is_allowed else "DefaultDeny"
 
     def operations(self, principal: Principal, host: str, resource_type: int, name: str) -> int:
-        """Return the operations that a principal may perform on a resource, as the bits of KIP-430."""
+        """Return the operations that a principal may perform on a resource, as the bit field of KIP-430."""
         return sum(
             1 << operation
             for operation in OPERATIONS[ResourceType(resource_type)]

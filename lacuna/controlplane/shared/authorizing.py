@@ -32,7 +32,7 @@ class AuthorizerSettings:
     super_users: str = setting(
         "super.users",
         "",
-        "Principals that may do everything, whatever ACLs say, such as User:admin;User:operator.",
+        "Principals that may do everything regardless of ACLs, such as User:admin;User:operator.",
         option="--super-user",
         metavar="PRINCIPALS",
         panel="Clients",

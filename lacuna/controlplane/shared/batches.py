@@ -71,7 +71,7 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. Omits an incomplete last row, because of which the commit is rejected."""
+    """Yield the topic id of each slice. Omits an incomplete last row, which causes the commit to be rejected."""
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):

@@ -2,7 +2,7 @@
 
 There are many extents, so they are kept in arrays instead of objects. The control plane's table of a partition is
 authoritative; an agent keeps the same table in its view, updated by deltas. Offsets are log offsets; positions and
-sizes are bytes in an object. docs/adr/0001-flat-extents.md says why an extent is a run of batches.
+sizes are bytes in an object. docs/adr/0001-flat-extents.md explains why an extent is a run of batches.
 """
 
 import sys
@@ -53,7 +53,7 @@ def extent_rows(extents: Extents) -> bytes:
 
 
 def to_little_endian(column: "array[int]") -> bytes:
-    """Return the bytes of a column as messages hold them."""
+    """Return the bytes of a column in the form that messages contain."""
     if not _IS_LITTLE_ENDIAN:
         column = column[:]
         column.byteswap()
@@ -274,7 +274,7 @@ class DeadRanges:
         self.ends[start:stop] = merged.ends
 
     def remove(self, first: int, end: int) -> None:
-        """Remove [first, end) from the ranges. A range that extends beyond an edge of it is cut at that edge."""
+        """Remove [first, end) from the ranges. A range that extends beyond [first, end) is cut at its edge."""
         start = bisect_right(self.ends, first)
         stop = bisect_left(self.firsts, end)
         if start >= stop:

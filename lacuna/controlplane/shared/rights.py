@@ -69,7 +69,9 @@ def on_topics(
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on topics. A topic that does not exist needs no right; the reply says that it does not exist."""
+    """Yield needs on topics. For a topic that does not exist, no right is needed; the reply says that it does not
+    exist.
+    """
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)

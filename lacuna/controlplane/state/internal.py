@@ -72,7 +72,7 @@ class Tombstone(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a tombstone; `number` is the topic's."""
+    """The place of a tombstone. `number` is the number of the topic."""
 
     number: int
     partition: int

@@ -17,7 +17,7 @@ REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batch
 
 
 #: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
-#: LogAppendTime). The first two identify a repeated batch, and the others answer it.
+#: LogAppendTime). The first two identify a repeated batch, and the answer to it consists of the others.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
@@ -26,7 +26,9 @@ NO_SEQUENCE: Final = -1
 
 
 class ProducerWindow:
-    """The idempotence window of one producer id in one partition (S10). `batches` has their numbers, oldest first."""
+    """The idempotence window of one producer id in one partition (S10). `batches` has the numbers of its batches,
+    oldest first.
+    """
 
     __slots__ = (
         "batches",

@@ -131,7 +131,7 @@ def _epoch(
     clients = {} if before is None else _clients(before.members.values(), part)
     for member_id in record.removed_member_ids:
         clients.pop(member_id, None)
-    # A member without this part was already there.
+    # A member without this part was already in the group.
     clients |= _clients((each for each in record.members if each.HasField(part)), part)
     members = _members(sorted(clients.values()))
     return f"group {record.group_id!r} rebalances: epoch {record.group_epoch}, {members}"

@@ -135,7 +135,7 @@ class TransactionalId:
         self.is_ongoing = state is TransactionState.ONGOING
 
     def is_current(self, producer_epoch: int) -> bool:
-        """Whether a producer with this id and epoch may act."""
+        """Whether a producer with this epoch may act."""
         return self.producer_epoch == producer_epoch < LAST_EPOCH
 
     def allows(self, event: TransactionEvent) -> bool:

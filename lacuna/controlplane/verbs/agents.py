@@ -91,7 +91,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
         told = presence.leave if command.is_leaving else presence.appear
         told(turn, lease.lease_id)
         if command.HasField("report") and command.report.ByteSize() <= MAX_REPORT_BYTES:
-            # A copy, since the message would keep everything that arrived with it.
+            # A copy, since the message itself would keep alive everything that arrived with it.
             kept = AgentReport()
             kept.CopyFrom(command.report)
             turn.state.reports[lease.lease_id] = kept
@@ -151,7 +151,9 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
 
 
 def tick_leases(turn: Turn) -> None:
-    """End overdue leases. A lease that has not been renewed since the start gets its full duration first."""
+    """End overdue leases. A lease that has not been renewed since the control plane started gets its full duration
+    first.
+    """
     state = turn.state
     for lease_id, lease in state.leases.items():
         if lease_id not in state.lease_deadlines:

@@ -1,6 +1,6 @@
 """PlanCompaction: chooses the extents of a partition that a job should rewrite, and the fence for the following swap.
 
-docs/adr/0012-compaction-plans.md says when a compacted topic is worth rewriting, and where a range may be cut.
+docs/adr/0012-compaction-plans.md explains when a compacted topic is worth rewriting, and where a range may be cut.
 """
 
 from collections.abc import Iterator
@@ -149,8 +149,8 @@ def _superseding_run(
     most: int,
     from_offset: int,
 ) -> _Run | None:
-    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier ones of its
-    key.
+    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier records with
+    the same key.
 
     If the already compacted part fills a whole plan, only later extents are compacted.
     """

@@ -150,7 +150,7 @@ class _Plan:
 
     @property
     def is_full(self) -> bool:
-        """Whether the plan has as many letters as one answer may."""
+        """Whether the plan has as many letters as one answer may contain."""
         return self._left <= 0 or self._bytes_left <= 0
 
     def give_up(self, group_id: str) -> None:

@@ -21,7 +21,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Extents, objects and dead ranges in the index; partitions waiting for a transaction; the oldest one's age."""
+    """The numbers of extents, objects and dead ranges in the index, and of partitions waiting for a transaction; and
+    the age of the oldest transaction.
+    """
 
     extents: int
     objects: int
@@ -31,7 +33,7 @@ class Totals(NamedTuple):
 
 
 def totals(state: State, now_ms: int) -> Totals:
-    """Return the sums. With 20,000 partitions, this takes about 10 ms."""
+    """Compute the totals. With 20,000 partitions, this takes about 10 ms."""
     partitions = state.partitions.values()
     begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     return Totals(

@@ -75,7 +75,7 @@ class _Planner:
         return left <= 0
 
     def due(self) -> list[CompactionRange]:
-        """Return what is to be merged now."""
+        """Return the ranges that are to be merged now."""
         is_much = (
             self._bytes_left <= self._command.max_bytes // 2
             or self._extents_waiting >= MERGE_WINDOW // 2

@@ -106,7 +106,9 @@ def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> Trans
 
 
 def _bumped(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded:
-    """Return the end after which the producer continues in the next epoch, or with a new id if no epoch is left."""
+    """Return the end of the transaction. The producer continues in the next epoch, or with a new id if no epoch is
+    left.
+    """
     is_exhausted = found.producer_epoch >= EXHAUSTED_EPOCH
     return TransactionEnded(
         producer_id=found.producer_id,
@@ -173,7 +175,7 @@ def tick_transactions(turn: Turn) -> None:
 
 
 def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int) -> None:
-    """End the transaction by the flip, and set the next producer id and epoch."""
+    """End the transaction with the flip, and set the next producer id and epoch."""
     found = state.producers[record.producer_id]
     event = TransactionEvent.COMMIT if record.committed else TransactionEvent.ABORT
     if found.is_ongoing:
@@ -188,7 +190,9 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     if has_moved:
         found.ended_producer_id, found.ended_producer_epoch = ended
         found.is_ended_by_coordinator = record.is_by_coordinator
-        found.last_producer_epoch = ended[1]  # so that its producer can continue by KIP-360
+        found.last_producer_epoch = ended[
+            1
+        ]  # so that its producer can continue as described in KIP-360
         if record.next_producer_id != ended[0]:
             found.previous_producer_id = ended[0]
     go_on_as(state, found, record.next_producer_id, record.next_producer_epoch, now_ms)

@@ -47,7 +47,7 @@ def seen(state: State) -> Seen:
 
 
 def tell(state: State, before: Seen) -> None:
-    """Send a delta if the agents have changed. It has a new version if those with a lease have changed."""
+    """Send a delta if the agents have changed. The delta has a new version if the agents with a lease have changed."""
     after = seen(state)
     if after.leased != before.leased:
         state.put_agents(state.cluster_changed())
@@ -100,7 +100,7 @@ def end_session(state: State, session: int, now_ms: int) -> None:
 
 
 def tick_presence(turn: Turn) -> None:
-    """Hide agents without a session for some time, and drop agents that departed long ago."""
+    """Hide agents that have had no session for some time, and drop agents that departed long ago."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if not (lease.node_id == NO_NODE or _is_known(state, lease_id)):

@@ -74,7 +74,7 @@ def _limits_of(configs: dict[str, str]) -> _Limits:
 
 
 def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) -> int | None:
-    """Return the time before which records expire, or None if none do or a check is not due yet."""
+    """Return the time before which records expire, or None if no records expire or a check is not due yet."""
     ticked_ms = state.retention_ticked_ms
     looked_ms = state.retention_ages.setdefault(key, now_ms if ticked_ms is None else ticked_ms)
     if retention_ms < 0 or now_ms < looked_ms + min(retention_ms, RETENTION_CHECK_MS):

@@ -44,7 +44,7 @@ def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
 
 
 def _wrong(changes: SecurityChanges) -> str:
-    """Return why values cannot be stored, because their readers would fail; "" if they can."""
+    """Return the reason why values cannot be stored (their readers would fail), or "" if they can be stored."""
     for quota in changes.quotas:
         for name, value in quota.set.items():
             if not 0 < value < inf:

@@ -107,7 +107,7 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """Rows that are written; their bytes grow."""
+    """Rows that are being written, in a buffer that grows."""
 
     buffer: bytearray
     data: cython.p_uchar
@@ -127,7 +127,7 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Make room for more bytes; only in the compiled form."""
+        """Make room for more bytes. Used only in the compiled form."""
         if self.size + size > self.room:
             room: cython.Py_ssize_t = 2 * (self.size + size) + _FIRST_ROOM
             grown: cython.p_void = PyMem_Realloc(self.data, room)  # noqa: F821
@@ -280,15 +280,19 @@ class _Draft:
     seen: set
     started: dict  # producer id -> serial number of the transaction that this segment starts (TV2)
     joined: dict  # producer id -> partitions that join its transaction although their batches are rejected (TV2)
-    most_added: cython.Py_ssize_t  # no more partitions than that join transactions in this segment
-    lacks_room: cython.bint  # there may be no room for so many
+    most_added: (
+        cython.Py_ssize_t
+    )  # an upper bound on the partitions that join transactions in this segment
+    lacks_room: cython.bint  # there may be no room for that number of partitions
     added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
     added_count: cython.Py_ssize_t
     # Adjacent batches usually belong to the same producer, so the results for the last producer are kept:
-    checked_id: cython.longlong  # it may write to any partition, in this epoch and with these flags
+    checked_id: (
+        cython.longlong
+    )  # this producer may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
     checked_flags: cython.longlong
-    owner_id: cython.longlong  # it has this transaction
+    owner_id: cython.longlong  # this producer has this transaction
     owned_transaction: cython.longlong
     recorded: _Target  # SegmentRecorded.slices
     extent_rows: _Target
@@ -298,7 +302,7 @@ class _Draft:
     # Of the slice that is being decided:
     partition: object
     next_offset: cython.longlong
-    is_alone: cython.bint  # it has a single batch
+    is_alone: cython.bint  # the slice has a single batch
     windows: dict  # producer id -> its window after the earlier batches
     transactional: set  # producers with transactional batches
     batch: _Batch

@@ -73,8 +73,8 @@ class GroupSettings:
     principal_max_percent: int = setting(
         "principal.max.percent",
         50,
-        "The share of groups.max.bytes, of the bytes of transactional ids, and of the partitions of a cluster that "
-        "one principal may use. The anonymous principal may use all of it if it is the only one.",
+        "The share that one principal may use of groups.max.bytes, of the bytes of transactional ids, and of the "
+        "partitions of a cluster. The anonymous principal may use all of them if it is the only principal.",
         least=1,
         most=100,
     )

@@ -218,8 +218,8 @@ def _sort_out(
 
 
 def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
-    """Return the offsets that the command's offsets replace. Staged offsets are kept apart until their transaction
-    commits.
+    """Return the stored offsets among which the command's offsets belong: the group's committed offsets, or those
+    staged in the producer's transaction.
     """
     offsets = turn.groups.offsets
     if isinstance(command, TxnOffsetCommit):

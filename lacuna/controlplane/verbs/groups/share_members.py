@@ -134,7 +134,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
 
 
 def _check_epoch(member: Member, member_epoch: int) -> None:
-    """Raise Refused unless the epoch is the member's current or previous one, or it joins."""
+    """Raise Refused unless the epoch is the member's current or previous one, or the member is joining."""
     current = member.current
     known = (JOINING_EPOCH, current.member_epoch, current.previous_member_epoch)
     if member_epoch not in known:

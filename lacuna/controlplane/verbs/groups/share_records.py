@@ -358,7 +358,7 @@ def _beginning(
     partition: Partition,
     answer: SharedPartition,
 ) -> int | None:
-    """Return where a new share partition begins, or None if the agent has to find the offset of a time first."""
+    """Return where a new share partition begins, or None if the agent must first find the offset for a time."""
     if terms.reset == "earliest":
         return partition.log_start_offset
     duration = duration_ms(terms.reset)

@@ -157,7 +157,7 @@ def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
 
 
 def keep(turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup) -> None:
-    """Journal the draft's changes, and let the deadlines follow its members."""
+    """Journal the draft's changes, and update the deadlines to match its members."""
     step = draft.to_step()
     if step is None:
         return
@@ -412,7 +412,9 @@ class _Beat:
         self.statuses.append(StreamsStatus(code=code, detail=detail))
 
     def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
-        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
+        """Journal the step, restart the session, and answer. The answer includes the member's tasks if the member may
+        lack them.
+        """
         turn, draft, command = self.turn, self.draft, self.command
         groups, group_id = turn.groups, draft.group_id
         member = draft.members[command.member_id]

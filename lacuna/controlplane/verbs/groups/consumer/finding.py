@@ -154,7 +154,9 @@ def has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
 
 
 def find_member(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return a static member, or a dynamic one without an instance id. Raises Refused if there is none."""
+    """Return the static member if an instance id is given, otherwise the dynamic member. Raises Refused if there is no
+    such member.
+    """
     if instance_id:
         return find_static(draft, member_id, instance_id)
     return find_dynamic(draft, member_id)

@@ -163,7 +163,9 @@ def _end(
     *,
     has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
-    """Journal the step, restart the session, and answer, with the member's assignment if it may lack it."""
+    """Journal the step, restart the session, and answer. The answer includes the member's assignment if the member may
+    lack it.
+    """
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)

@@ -15,7 +15,7 @@ from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, subs
 
 
 def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign every member about as many partitions as any other, preferably ones that it held before."""
+    """Assign about the same number of partitions to every member, preferably partitions that it held before."""
     balance = _Balance(members, topics)
     balance.keep_what_was_held()
     balance.spread_the_rest()
@@ -72,7 +72,9 @@ class _Balance:
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
 
     def level(self) -> None:
-        """Move partitions along chains of members, until no chain ends two or more partitions below its start."""
+        """Move partitions along chains of members, until no chain leads to a member with at least two partitions fewer
+        than the chain's first member.
+        """
         level = max(self.loads.values(), default=0)
         while level >= min(self.loads.values(), default=0) + 2:
             sources = [each for each, load in self.loads.items() if load == level]
