@@ -215,8 +215,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=AUTO_OFFSET_RESET,
         default="latest",
-        documentation="Where a share group begins in a partition: earliest, latest, or by_duration:PnDTnHnMn.nS, that "
-        "long before its first fetch.",
+        documentation="Where a share group begins in a partition: earliest, latest, or, with "
+        "by_duration:PnDTnHnMn.nS, that long before its first fetch.",
         type=ConfigType.STRING,
         check_type=_reset,
     ),

@@ -1,9 +1,9 @@
 """A partition's history: its last stable offset at past times.
 
 Everything below the last stable offset is decided and never changes (S3). So the data visible to a read_committed
-consumer at a time is the partition up to the last stable offset of that time. The history has this offset for each
-whole second in which it moved. For older times, it has it for each fifth second, then each fifteenth, and so on. Any
-partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
+consumer at a given time is the partition up to the last stable offset of that time. The history has this offset for
+each whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on.
+Any partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
 which every transaction was open or ended in all of them. An ended transaction need not be visible in all of them,
 because a last stable offset stays behind it while an earlier transaction is open in that partition.
 """
@@ -18,7 +18,8 @@ from lacuna.controlplane.v1.log_pb2 import StableHistory
 
 #: The maximum number of entries of a partition, at 16 bytes each.
 MOST_ENTRIES: Final = 1024
-#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to a width.
+#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to within a
+#: width.
 WIDTHS: Final = (
     *(1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 43_200),
     *(86_400 << doublings for doublings in range(7)),

@@ -1,7 +1,7 @@
 """Security settings of a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-The control plane holds them, and each agent has a copy. Both are a `Security` that applies the same changes in the same
-order.
+The control plane holds them, and each agent has a copy. Both are `Security` objects that apply the same changes in the
+same order.
 """
 
 from collections import Counter, deque
@@ -19,7 +19,7 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
 )
 
-#: Bounds on a cluster's security settings. A change that exceeds them is rejected.
+#: Bounds on a cluster's security settings. A change that would exceed them is rejected.
 MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000

@@ -1,8 +1,9 @@
 """The front of a log, from which no live record is removed without moving the log start.
 
-Retention, DeleteRecords and compaction remove records from the front. The same journal record gives the new start of
-the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A partition's
-`vacated_to` gives their end, so that an audit can distinguish this from a loss.
+Retention, DeleteRecords and compaction remove records from the front. The journal record of a removal also contains the
+new start of the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A
+partition's `vacated_to` is the end of the records removed in this way, so that an audit can distinguish their removal
+from a loss.
 """
 
 from typing import NamedTuple
@@ -78,6 +79,6 @@ def check_front(partition: Partition) -> None:
 
 
 def account(partition: Partition) -> None:
-    """Record in `vacated_to` that everything missing at the front now was not live."""
+    """Record in `vacated_to` that the records now missing at the front were not live."""
     front = first_offset(partition)
     partition.vacated_to = front if front > partition.log_start_offset else 0

@@ -10,7 +10,7 @@ from lacuna.base.setting import MEBIBYTE
 #: The defaults of `RuntimeSettings.hot_bytes_per_second` and `max_hot_bytes`.
 HOT_BYTES_PER_SECOND: Final = 16 * MEBIBYTE
 MAX_HOT_BYTES: Final = 2048 * MEBIBYTE
-#: How many seconds' worth may arrive at once, after some time with less.
+#: How many seconds' worth of bytes may arrive at once, after some time in which fewer arrived.
 _BURST_SECONDS: Final = 4
 
 
@@ -62,7 +62,7 @@ class HotRounds:
         self._ended_ms = 0
 
     def begin(self, partitions: int, pause_ms: int, now_ms: int) -> None:
-        """Begin a round over this many partitions, if the last one ended `pause_ms` ago."""
+        """Begin a round over this many partitions, if the last round ended at least `pause_ms` ago."""
         if not self._left and now_ms >= self._ended_ms + pause_ms:
             self._left = partitions
 

@@ -1,12 +1,12 @@
 """The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
 A reader sees each as a compacted topic. A change of a key takes the next offset of the key's partition. The newest
-record of each key is at the offset that it took; earlier ones are holes. A record's content is read from the state when
-a consumer fetches it.
+record of each key is at the offset that it took; the offsets of earlier records are holes. A record's content is read
+from the state when a consumer fetches it.
 
 Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` have the offsets
-of everything else. Only replays change these. While a partition is read, `newest` lists its records in their order;
-otherwise, a change only increments a counter.
+of all other records. Only replays change all these. While a partition is read, `newest` lists its records in their
+order; otherwise, a change only increments a counter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -16,8 +16,8 @@ from lacuna.controlplane.state.partition import Partition
 _LIFETIME_MS: Final = 30_000
 #: An agent that has not requested the next range of a pass within this time has given up.
 _CLEANING_MS: Final = 60_000
-#: With five notes, a quarter of the minimum age apart, records count as old enough with a delay of at most such a
-#: quarter.
+#: With five notes, each a quarter of the minimum age apart, records count as old enough with a delay of at most a
+#: quarter of that age.
 _NOTES: Final = 5
 
 
@@ -59,7 +59,7 @@ class MergeTurn:
         objects they read. If few partitions are worth merging, their runs fill a plan.
         """
         runs, extents, size = max(self._now, self._before or self._now)
-        # About half of what is merged may be aborted.
+        # About half of the merged records may be aborted.
         enough = 2 * small_bytes * extents // size + 1 if size else 0
         return max(least, min(enough, 2 * least), extents_a_plan // max(1, runs))
 
@@ -99,7 +99,9 @@ class _Pass(NamedTuple):
 
 
 class Cleanings:
-    """The partitions that agents are cleaning by key, one for each agent. Merges leave alone what a pass rewrites."""
+    """The partitions that agents are cleaning by key, one for each agent. Merges do not touch the extents that a pass
+    rewrites.
+    """
 
     def __init__(self) -> None:
         self._passes: dict[PartitionKey, _Pass] = {}

@@ -111,8 +111,8 @@ class Partition:
         #: All records missing between the log start and this offset were not live when they were removed (see
         #: front.py).
         self.vacated_to = 0
-        #: 1 + the leader epoch of the last imported batch in its source, which shows whether the source lost records;
-        #: 0 if it is not known.
+        #: 1 + the leader epoch that the last imported batch had in its source; 0 if it is not known. It shows whether
+        #: the source lost records.
         self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
         #: producer id -> first offset of its ongoing transaction in this partition, ordered by offset. An OrderedDict

@@ -1,9 +1,9 @@
 """Cuts of past seconds: the ends of partitions that a cut of all partitions lowered below the last stable offset.
 
 At a past time, the last stable offsets of all partitions are known (`History`), but a cut may have ended earlier in
-some of them. These ends are remembered for each whole second in which they changed, and for fewer seconds the older
-they are, as in a `History`. A cut of all partitions is also a cut of any subset of them, though not always the largest
-one.
+some of them. These ends are remembered for each whole second in which they changed, and for fewer and fewer seconds as
+they get older, as in a `History`. A cut of all partitions is also a cut of any subset of them, though not always the
+largest one.
 """
 
 from array import array
@@ -28,8 +28,8 @@ Lowered: TypeAlias = Mapping[PartitionKey, int]
 class PastCuts(Widths):
     """The lowered ends at whole seconds, from `seconds[i]` until `seconds[i + 1]`. Only replay changes this.
 
-    Before the first of these seconds, no end was lowered, back to `first_second`. Nothing is known about the time
-    before `first_second`.
+    From `first_second` until the first of these seconds, no end was lowered. Nothing is known about the time before
+    `first_second`.
     """
 
     __slots__ = ("count", "ends", "first_second", "seconds")

@@ -20,7 +20,7 @@ _RUNS: Final = 50
 
 @dataclass(slots=True)
 class TopicRewritten:
-    """Rewritten data of one topic, by agents and by jobs."""
+    """The data of one topic that agents and jobs have rewritten."""
 
     merged: Rewritten = field(default_factory=Rewritten)
     compacted: Rewritten = field(default_factory=Rewritten)
@@ -73,7 +73,7 @@ def add(total: Rewritten, more: Rewritten) -> None:
 
 
 class Waiting(NamedTuple):
-    """Small extents and their bytes, aborted offsets and their bytes, and the number of extents examined."""
+    """The numbers of small extents and their bytes, of aborted offsets and their bytes, and of the extents examined."""
 
     small_extents: int
     small_bytes: int

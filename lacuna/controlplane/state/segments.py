@@ -181,7 +181,7 @@ class SegmentTable:
                 )
 
     def add_rows(self, found: SegmentRows) -> None:
-        """Add the next of the segments that `rows` yielded."""
+        """Add the next batch of segments that `rows` yielded."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
@@ -193,7 +193,7 @@ class SegmentTable:
             start = stop
 
     def last_sequence(self, lease_id: int) -> int:
-        """Return the highest sequence that the table knows for a lease, or 0 if none."""
+        """Return the highest sequence that the table knows for a lease, or 0 if there is none."""
         columns = self._leases.get(lease_id)
         return columns.sequences[-1] if columns is not None else 0
 
@@ -266,7 +266,7 @@ class SegmentTable:
     def collectable(
         self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
     ) -> list[SegmentKey]:
-        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin protects, oldest first.
 
         Those in `avoided` are left out.
         """

@@ -10,8 +10,7 @@ LEASE_DURATION_MS: Final = 9_000
 #: group's member finds its new coordinator, it must be well below half of a session.timeout.ms of 6 s.
 SESSION_GRACE_MS: Final = 1_000
 
-#: How long agents have to reconnect after a start of the control plane. They pause for at most 2 s between two
-#: attempts.
+#: How long agents have to reconnect after the control plane starts. They pause for at most 2 s between two attempts.
 RECONNECT_GRACE_MS: Final = 5_000
 
 #: How long a departed agent is still listed as a broker. It is longer than librdkafka remembers the coordinator of a
@@ -52,8 +51,8 @@ LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 #: The maximum number of items of one kind that a tick processes, which takes about 20 ms. The next tick continues.
 MAX_PER_TICK: Final = 2_000
 
-#: The maximum number of groups in which a tick ends overdue sessions and the like, and of offsets whose retention it
-#: checks.
+#: The maximum number of groups in which a tick ends everything overdue, and the maximum number of offsets whose
+#: retention it checks.
 GROUPS_PER_TICK: Final = 500
 OFFSETS_PER_TICK: Final = 50_000
 
@@ -100,5 +99,5 @@ MAX_REPORT_BYTES: Final = 65_536
 #: The maximum number of importers whose reports are kept, so that they copy partitions. Other importers wait.
 MOST_IMPORTERS: Final = 1_000
 
-#: The maximum number of extents in a compaction plan. A plan with so many is a message of 20 MB.
+#: The maximum number of extents in a compaction plan. A plan of this size is a message of 20 MB.
 COMPACTION_EXTENTS: Final = 250_000

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.security import Entity
 
-#: A share that has not been requested for this long is free.
+#: A share that its agent has not requested for this long becomes free.
 _LIFETIME_MS: Final = 3_000
 #: The minimum share of every agent, as a fraction of an equal share. It allows the agent's next client to begin.
 _LEAST: Final = 0.1

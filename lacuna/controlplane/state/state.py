@@ -39,7 +39,7 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: About how many bytes a partition of an open transaction takes.
+#: The approximate size in bytes of a partition in an open transaction.
 SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256
 
 #: The number of commits of a lease whose answers are remembered for retries.
@@ -113,12 +113,14 @@ def plain(name: str) -> str:
 
 
 def size_of_group_of_transaction(group_id: str) -> int:
-    """Return the approximate bytes of a group in an open transaction."""
+    """Return the approximate size in bytes of a group in an open transaction."""
     return 128 + len(group_id)
 
 
 def size_of_transactional_id(transactional_id: str) -> int:
-    """Return the approximate bytes of a transactional id, without the partitions and groups of its transaction."""
+    """Return the approximate size in bytes of a transactional id, without the partitions and groups of its
+    transaction.
+    """
     return 1024 + len(transactional_id)
 
 
@@ -212,7 +214,7 @@ class State:
         return self.past_cuts.at(second)
 
     def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
-        """Add a new transactional id, whose groups are not counted yet."""
+        """Add a new transactional id. The groups in its transaction are not counted yet."""
         self.transactional_ids[found.transactional_id] = found
         self.id_owners.own(found.transactional_id, principal)
         self.id_owners.charge(

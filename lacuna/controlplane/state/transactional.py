@@ -17,8 +17,8 @@ LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist, since the flip is one
-    step.
+    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist in Lacuna, since the
+    flip is one step.
 
     See S1.
     """

@@ -68,7 +68,9 @@ def cut_of(partitions: Mapping[PartitionKey, Partition], transactions: Sequence[
 def _by_end(
     partitions: Mapping[PartitionKey, Partition], transactions: Sequence[Spans]
 ) -> dict[PartitionKey, list[tuple[int, int]]]:
-    """Return the (end, index) of the transactions in each partition, the one that ends last at the end."""
+    """Return (end, index) pairs of the transactions in each partition, with the transaction that ends last at the end
+    of the list.
+    """
     found: dict[PartitionKey, list[tuple[int, int]]] = {}
     for index, spans in enumerate(transactions):
         for key, (_, end) in spans.items():

@@ -16,7 +16,7 @@ _RELEASED_AT_ONCE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """The number of producers whose last batches the control plane remembers. Raises SettingsError."""
+    """The bounds on the number of producers whose last batches the control plane remembers. Raises SettingsError."""
 
     producer_windows_max: int = setting(
         "producer.windows.max",
@@ -64,7 +64,7 @@ class Windows:
         return window
 
     def add(self, window: ProducerWindow) -> None:
-        """File a window that was used before."""
+        """Add an existing window, and file it under the minute of its last use."""
         self.count += 1
         self.grown[window.key] = None
         self._file(window)

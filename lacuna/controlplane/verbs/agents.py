@@ -67,7 +67,7 @@ def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
 
 
 def open_lease(turn: Turn, command: OpenLease) -> Reply:
-    """Open a lease for a job that writes segments. It has no node, so Metadata never shows it."""
+    """Open a lease for a job that writes segments. The lease has no node, so Metadata never shows it."""
     duration_ms = command.duration_ms or LEASE_DURATION_MS
     if not 0 < duration_ms <= LONGEST_JOB_LEASE_MS:
         raise MalformedCommand(f"a job's lease must last from 1 to {LONGEST_JOB_LEASE_MS} ms")

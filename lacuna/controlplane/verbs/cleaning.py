@@ -137,7 +137,7 @@ def compacted(topic: TopicState) -> Iterable[Partition]:
 
 
 def _in_turn(state: State) -> Iterator[TopicState]:
-    """Return some topics, each once, beginning where the last plan stopped."""
+    """Return some topics without repetition, beginning where the last plan stopped."""
     topics = list(state.topics.values())
     if not topics:
         return iter(())
@@ -219,7 +219,7 @@ def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
 
 
 def replay_partition_cleaned(state: State, record: PartitionCleaned, _now_ms: int) -> None:
-    """Move the end of what is clean."""
+    """Move the end of the clean part."""
     partition = state.partitions[key_of(record.partition)]
     partition.compacted_to = record.compacted_to
     partition.compact_again_ms = record.compact_again_ms

@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeMerges: the contents and work of the cluster, for overviews."""
+"""DescribeCluster and DescribeMerges: the contents of the cluster and the work in it, for overviews."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -104,8 +104,8 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add the waiting extents of partitions to a description, and return how many extents were examined, at most about
-    `room`.
+    """Add the waiting extents of partitions to a description, and return how many extents were examined. This is at
+    most about `room`.
     """
     looked = 0
     for partition in partitions:

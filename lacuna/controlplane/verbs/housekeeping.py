@@ -57,8 +57,8 @@ from lacuna.logstore.segments.hot import lease_of
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
     """Move log starts up to the given offsets; -1 stands for the high watermark.
 
-    An offset above the high watermark returns OFFSET_OUT_OF_RANGE. One below the log start changes nothing. If
-    cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
+    For an offset above the high watermark, the answer is OFFSET_OUT_OF_RANGE. An offset below the log start changes
+    nothing. If cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -234,7 +234,7 @@ def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: 
 def pin_reads(turn: Turn, command: PinReads) -> Reply:
     """Take a pin that protects everything live now from collection, or extend the named pin.
 
-    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects it protected may have been collected.
+    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects that it protected may have been collected.
     """
     if not 0 < command.duration_ms <= LONGEST_PIN_MS:
         raise MalformedCommand(f"a pin must last from 1 to {LONGEST_PIN_MS} ms")

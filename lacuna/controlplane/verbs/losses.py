@@ -1,4 +1,4 @@
-"""Continues after the loss of the journal's end, once an operator has accepted it (docs/adr/0020)."""
+"""Continues after the loss of the journal's end, once an operator has accepted the loss (docs/adr/0020)."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -44,7 +44,9 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     visited: set[PartitionKey] = set()
     while not planner.is_full and len(visited) < len(state.partitions):
         key = state.merge_turn.next(state.partitions)
-        if key in visited:  # the next round has begun, with partitions that this one did not know
+        if (
+            key in visited
+        ):  # the next round has begun, with partitions that the previous round did not know
             break
         visited.add(key)
         planner.visit(state.partitions[key])
@@ -119,8 +121,8 @@ class _Planner:
         segment that is to be avoided. A mirror keeps its dead extents, since its importer was configured to copy
         aborted records, so a run of a mirror ends before a dead extent.
 
-        If many partitions have runs, these are short and equally long, so that one plan has many partitions with
-        extents of the same objects.
+        If many partitions have runs, the runs are short and equally long, so that one plan has many partitions with
+        extents in the same objects.
         """
         state, command, now_ms = self._turn.state, self._command, self._turn.now_ms
         end_offset = partition.last_stable_offset

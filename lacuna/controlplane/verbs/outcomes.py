@@ -79,8 +79,8 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
     """Decide EndTxn under TV2, where the epoch increases, so that a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which has the previous epoch (KIP-890). If the coordinator has used up the last epoch, the
-    producer continues with a new id.
+    Return None for a retry, which is recognized by the previous epoch (KIP-890). If the coordinator has used up the
+    last epoch, the producer continues with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:

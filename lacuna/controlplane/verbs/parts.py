@@ -1,4 +1,4 @@
-"""Bounds on the items of a command and of an answer, so that no decision takes long (`shared.parts`)."""
+"""Bounds on the items of a command and of an answer, so that no decision takes a long time (see `shared.parts`)."""
 
 from collections.abc import Callable, Iterable
 from heapq import nsmallest

@@ -33,7 +33,7 @@ class ReadFailure(Enum):
 
 
 def failure_of(error: ObjectStoreError) -> ReadFailure:
-    """Return the meaning of a store's error for the requested pieces."""
+    """Return the kind of read failure that a store's error means for the requested pieces."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
     if isinstance(error, (DamagedObjectError, ShortReadError)):

@@ -17,12 +17,12 @@ Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's pref
 _PROTOCOL_SIZE = 64  # bytes that a protocol takes besides its name and metadata
 
 
-#: The approximate bytes of a group or member, without the values that its client chooses.
+#: The approximate size of a group or member in bytes, without the values that its client chooses.
 SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
-    """Return the approximate bytes that the protocols take."""
+    """Return the approximate size of the protocols in bytes."""
     return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
@@ -147,7 +147,7 @@ class LiveGroup:
         )
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of any member, in milliseconds; 0 without members."""
+        """Return the longest rebalance timeout of any member, in milliseconds; 0 if there are no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
@@ -158,8 +158,8 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members speak and most of them prefer. In a tie, the first one voted
-        for wins.
+        """Return the protocol that the largest number of members prefer, among those that all members speak. In a tie,
+        the first one voted for wins.
         """
         common = self._common_protocols()
         votes = Counter(
@@ -169,7 +169,9 @@ class LiveGroup:
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, otherwise choose a member that has. Return False if none has."""
+        """Keep the leader if it has joined, otherwise choose a member that has joined. Return False if none has
+        joined.
+        """
         if self.leader and self.members[self.leader].join_token is not None:
             return True
         joined = next(self.joined_members(), None)

@@ -26,12 +26,12 @@ MOST_BURIED: Final = 10_000
 #: The number of offsets serialized at once.
 _PIECE_OFFSETS: Final = 10_000
 
-#: The approximate bytes of an offset without its metadata.
+#: The approximate size of an offset in bytes, without its metadata.
 _SIZE: Final = 128
 
 
 def size_of_offset(committed: CommittedOffset) -> int:
-    """Return the approximate bytes of a stored offset."""
+    """Return the approximate size of a stored offset in bytes."""
     return _SIZE + len(committed.metadata)
 
 
@@ -40,7 +40,7 @@ class StoredOffset:
     """One committed or pending offset. Of two such offsets, the one with the higher `sequence` was written later.
 
     `log_offset` is its offset in __consumer_offsets once it is committed; no other field changes. `retention_ms` is how
-    long it is kept after its commit if its client set that, otherwise None.
+    long the offset is kept after its commit if its client set a retention, otherwise None.
     """
 
     offset: int
@@ -53,7 +53,7 @@ class StoredOffset:
 
     @property
     def size(self) -> int:
-        """The approximate bytes that it takes."""
+        """The approximate size of the offset in bytes."""
         return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:

@@ -2,7 +2,7 @@
 
 A share partition is the progress of one group in one partition: runs of offsets that were acquired, from its start
 offset, which is the first unfinished one, up to its end offset. Offsets without a run between these two are holes, for
-example where a transaction was aborted. Only replay changes a share partition. Decisions make new runs, and journal
+example where a transaction was aborted. Only replay changes a share partition. Decisions create new runs, and journal
 them.
 """
 
@@ -22,7 +22,7 @@ from lacuna.controlplane.v1.share_pb2 import (
 
 #: The start offset of a share partition before its first member fetches.
 NO_OFFSET: Final = -1
-#: About how many bytes a run takes.
+#: The approximate size of a run in bytes.
 SIZE_OF_RUN: Final = 160
 
 
@@ -120,7 +120,7 @@ def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iter
 
 
 def painted(runs: Sequence[Run], changed: Sequence[Run]) -> list[Run]:
-    """Return the runs, replaced by `changed` where the two overlap. Both are ordered. Neighbours that differ only in
+    """Return the runs overlaid with `changed`, which takes precedence. Both are ordered. Neighbours that differ only in
     their offsets become one run.
     """
     result: list[Run] = []
@@ -185,7 +185,7 @@ class SharePartition:
         self.has_dead_letters = any(run.state is RecordState.ARCHIVING for run in runs)
 
     def hold_back(self, latest_ms: int) -> None:
-        """Let no lock end after `latest_ms`."""
+        """Make locks that would end after `latest_ms` end then."""
         self._keep(
             [replace(run, locked_until_ms=min(run.locked_until_ms, latest_ms)) for run in self.runs]
         )
@@ -242,7 +242,7 @@ class ShareGroup:
 
     @property
     def size(self) -> int:
-        """About how many bytes the share partitions take."""
+        """The approximate size of the share partitions in bytes."""
         return SIZE_OF_RUN * (len(self.partitions) + self.run_count)
 
     def pieces(self) -> Iterator[SharePartitionsStep]:

@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.share_pb2 import SharePartitionsStep
 
 @dataclass(slots=True)
 class Groups:
-    """All groups and offsets. A group is a classic, consumer, share or streams group.
+    """All groups and offsets. Each group is a classic, consumer, share or streams group.
 
     `generations` (of classic groups), `consumers`, `shares`, `streams`, `offsets` and `configs` (group id → configs set
     on it, even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of
@@ -65,7 +65,7 @@ class Groups:
 
     @property
     def kept_bytes(self) -> int:
-        """The approximate bytes kept for clients: generations, subscriptions, configs, offsets and joins."""
+        """The approximate number of bytes kept for clients: generations, subscriptions, configs, offsets and joins."""
         return self.size + self.offsets.size + self.live.size
 
     @property

@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 Task: TypeAlias = tuple[str, int]
 #: The topology of a group before its first member, and the topology of a member that has not sent one.
 NO_TOPOLOGY: Final = -1
-#: About how many bytes a task takes in a target or an assignment.
+#: The approximate size in bytes of a task in a target or an assignment.
 _SIZE_OF_TASK: Final = 32
 
 
@@ -56,7 +56,7 @@ class TaskState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks of a member by role. Active ones have the assignment epoch in which the member received them."""
+    """The tasks of a member by role. Active tasks have the assignment epoch in which the member received them."""
 
     active: Mapping[Task, int] = field(default_factory=dict)
     standby: frozenset[Task] = frozenset()
@@ -147,7 +147,7 @@ class Metadata:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size of the metadata in bytes."""
         texts = (self.group_instance_id, self.rack_id, self.client_id, self.client_host)
         tags = sum(len(key) + len(value) for key, value in self.client_tags)
         return sum(map(len, texts)) + len(self.process_id) + len((self.endpoint or ("",))[0]) + tags
@@ -237,7 +237,7 @@ class Member:
 
     @property
     def size(self) -> int:
-        """About how many bytes the member takes, besides its id."""
+        """The approximate size of the member in bytes, without its id."""
         current = self.current
         count = len(self.target) + len(current.assigned) + len(current.revoking)
         return self.metadata.size + _SIZE_OF_TASK * count
@@ -305,7 +305,7 @@ class StreamsGroup:
     described_epoch: int = NO_TOPOLOGY
     description: bytes = b""
     # Derived from the above: instance id → member id; task → the members that hold it or are giving it up, by role; the
-    # topics that tasks read, with their subtopologies; and about how many bytes the group takes.
+    # topics that tasks read, with their subtopologies; and the approximate size of the group in bytes.
     static_members: dict[str, str] = field(default_factory=dict)
     holders: tuple[dict[Task, set[str]], ...] = field(default_factory=lambda: ({}, {}, {}))
     sources: dict[str, str] = field(default_factory=dict)
@@ -319,7 +319,7 @@ class StreamsGroup:
 
     @property
     def size(self) -> int:
-        """About how many bytes the members and the topology take."""
+        """The approximate size of the members and the topology in bytes."""
         return self.members_size + self.topology_size + len(self.description)
 
     @property
@@ -399,7 +399,7 @@ class StreamsGroup:
                     role.setdefault(task, set()).add(member.member_id)
 
     def _drop(self, member: Member | None) -> None:
-        """Remove what is derived from a member."""
+        """Remove everything that is derived from a member."""
         if member is None:
             return
         self.members_size -= member.size

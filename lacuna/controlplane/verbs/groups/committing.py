@@ -38,7 +38,9 @@ _NO_OFFSET = -1
 
 @of_one_group
 def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
-    """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
+    """Commit offsets. Only a commit without a generation can create its group; any other commit to a missing group gets
+    GROUP_ID_NOT_FOUND.
+    """
     group = turn.groups.find(command.group_id, turn.now_ms)
     error_code = _find_writer_error(turn, group, command)
     if error_code:
@@ -274,7 +276,9 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 def _fetch_group(
     turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
 ) -> FetchedGroup:
-    """Return the offsets of a group, or at most this many if the command names no partitions."""
+    """Return the requested offsets of a group, or at most `most` of its offsets if the command requests all
+    partitions.
+    """
     if entry.group_id in turn.groups.shares:
         return FetchedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     consumer = turn.groups.consumers.get(entry.group_id) or turn.groups.streams.get(entry.group_id)

@@ -1,6 +1,6 @@
 """Group configs: AlterConfigs, DescribeConfigs and ListConfigResources for the resource type GROUP.
 
-As in Kafka, a group need not exist to have configs, and they outlive it.
+As in Kafka, a group need not exist to have configs, and its configs outlive it.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Ends what is overdue in groups: sessions, joins, syncs, and committed offsets past their retention."""
+"""Ends everything overdue in groups: sessions, joins and syncs. Also expires committed offsets past their retention."""
 
 from collections.abc import Callable, Container
 from heapq import nsmallest
@@ -111,7 +111,7 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
     member = group.members[member_id]
     deadline_ms = member.session_deadline_ms
     if deadline_ms is None or deadline_ms > turn.now_ms:
-        return  # the end of another session has just answered it
+        return  # the end of another session has just answered this member
     if member.awaits_answer:
         member.session_deadline_ms = None
         return
@@ -182,7 +182,9 @@ def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -
 
 
 def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
-    """Whether an offset unused since a time has expired. An offset's own retention counts from its commit."""
+    """Whether an offset that has been unused since a given time has expired. An offset's own retention is counted from
+    its commit.
+    """
     if stored.retention_ms is not None:
         return stored.written_at_ms + stored.retention_ms <= turn.now_ms
     return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms

@@ -22,7 +22,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
-    """Delete offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete offsets, except those of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
 
     An offset that is pending in a transaction is deleted as well, since the commit of that transaction must not restore
     it.

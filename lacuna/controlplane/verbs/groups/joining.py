@@ -91,7 +91,7 @@ def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCod
 
 
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
-    """Whether the group has room for the member. The members and the bytes of their metadata are bounded.
+    """Whether the group has room for the member. The number of members and the size of their metadata are bounded.
 
     During a rebalance, only members that have joined count. The number of pending member ids is also bounded. The
     metadata of all members must fit in the answer to the leader.
@@ -231,7 +231,7 @@ def _keep_replacement(
 def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
     """Rename the member in the last journalled generation, regardless of this rebalance's result.
 
-    Otherwise, after a restart before the next generation, the new id would be fenced and the old one valid.
+    Otherwise, after a restart before the next generation, the new id would be fenced and the old id would be valid.
     """
     generation = turn.groups.generations.get(group_id)
     if generation is None or old_member_id not in [each.member_id for each in generation.members]:

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what members send between joins."""
+"""SyncGroup, Heartbeat and LeaveGroup: the requests that members send between joins."""
 
 from typing import Final
 

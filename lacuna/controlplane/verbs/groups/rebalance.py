@@ -86,7 +86,7 @@ def complete_join(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_syncing(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for SyncGroup: remove the members that sent none, and rebalance."""
+    """Handle the deadline for SyncGroup: remove the members that sent no SyncGroup, and rebalance."""
     group.sync_deadline_ms = None
     for member_id in sorted(group.pending_syncs):
         remove_member(turn, group, member_id)

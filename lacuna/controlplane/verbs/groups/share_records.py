@@ -409,7 +409,7 @@ def live_parts(
 
 
 def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
-    """Return about how many bytes these offsets of one extent take."""
+    """Return the approximate size in bytes of these offsets of one extent."""
     extents = partition.extents
     index = extents.first_ending_after(first_offset)
     count = extents.next_offsets[index] - extents.base_offsets[index]

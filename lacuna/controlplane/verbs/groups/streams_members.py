@@ -72,7 +72,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME: Final = -1  # a rebalance timeout with this value did not change
+_SAME: Final = -1  # this value means that the rebalance timeout did not change
 #: The maximum number of changelog offsets that all members of a group together may report: enough for several copies of
 #: each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
@@ -186,7 +186,7 @@ class _Beat:
         self.before = self._find()
 
     def answered(self) -> StreamsGroupHeartbeatAnswered:
-        """Decide, and return the answer."""
+        """Decide the heartbeat, and return the answer."""
         turn, draft, command = self.turn, self.draft, self.command
         is_empty = not draft.group.members
         member = _updated(self.before, command)
@@ -251,7 +251,9 @@ class _Beat:
         return finding.take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
-        """Raise Refused unless the epoch is the member's, or its previous one if it may have missed an answer."""
+        """Raise Refused unless the epoch is the member's current one, or the previous one if the member may have missed
+        an answer.
+        """
         epoch, current = self.command.member_epoch, member.current
         if epoch in (JOINING_EPOCH, current.member_epoch):
             return
@@ -468,7 +470,7 @@ class _Beat:
             )
 
     def _wants_description(self, live: LiveStreamsGroup) -> bool:
-        """Whether this member is to describe the topology, which is not described yet."""
+        """Whether this member should be asked to describe the topology, because there is no description yet."""
         is_stale = any(each.code == STALE_TOPOLOGY for each in self.statuses)
         is_described = self.draft.group.described_epoch == self.draft.topology_epoch
         if not self.command.knows_tags or is_stale or is_described:

@@ -44,7 +44,7 @@ class _Process:
     counts: dict[str, int] = field(default_factory=dict)
     tasks: set[Task] = field(default_factory=set)
     total: int = 0
-    #: A heap of (number of tasks, member); only the highest number of a member is current.
+    #: A heap of (number of tasks, member); only the entry with a member's highest number is current.
     _least: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -172,7 +172,7 @@ class _Assigning:
             self._give_to_least(heap, task, ACTIVE)
 
     def assign_standby(self) -> None:
-        """Assign as many standby tasks of each stateful task as there are processes for it."""
+        """Assign standby tasks for each stateful task, as far as there are processes for them."""
         left: list[tuple[Task, int]] = []
         for task in sorted(self.stateful, key=lambda each: (each[1], each[0]), reverse=True):
             for count in range(self.standby_count, 0, -1):
@@ -338,7 +338,7 @@ class _Step:
         return self._moved(self._epoch, state, kept.joined(self._tasks(self.new)), NO_TASKS)
 
     def _convert(self) -> None:
-        """Let tasks change their roles inside this member without giving them up."""
+        """Let tasks change their roles within this member, without the member giving them up."""
         for task in self._before[ACTIVE] & self.new[STANDBY]:
             self._grant(STANDBY, task)
         for old, new in ((STANDBY, WARMUP), (WARMUP, STANDBY)):

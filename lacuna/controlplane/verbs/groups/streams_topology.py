@@ -1,4 +1,5 @@
-"""Configures the topology of a streams group (KIP-1071): how many partitions its internal topics have, and its tasks.
+"""Configures the topology of a streams group (KIP-1071): determines the partition counts of its internal topics, and
+its tasks.
 
 The rules are Kafka's. A repartition topic whose partition count is not given has the largest count among the
 subtopologies that write to it. Copartitioned topics have equal counts. A changelog topic has as many partitions as its

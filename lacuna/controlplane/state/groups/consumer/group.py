@@ -84,7 +84,7 @@ class ConsumerGroup:
                 self.owners[key] = member.member_id
 
     def _drop(self, member: Member | None) -> None:
-        """Remove what is derived from a member."""
+        """Remove everything that is derived from a member."""
         if member is None:
             return
         instance_id = member.subscription.group_instance_id

@@ -1,4 +1,4 @@
-"""A member of a consumer group: its subscription, its target, and what it currently holds."""
+"""A member of a consumer group: its subscription, its target, and the partitions that it currently holds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -44,8 +44,8 @@ _LONGEST_SHARED: Final = 249
 def shared_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return topic names in the form of subscriptions: sorted and without duplicates.
 
-    Most members want the same topics, so equal names are one string. That saves memory, and lets subscriptions be
-    compared by comparing pointers.
+    Most members want the same topics, so equal names share one string object. That saves memory, and allows
+    subscriptions to be compared by comparing pointers.
     """
     ordered = sorted(set(names))
     return tuple(name if len(name) > _LONGEST_SHARED else first_equal(name) for name in ordered)

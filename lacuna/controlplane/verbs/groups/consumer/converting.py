@@ -158,7 +158,7 @@ def _to_classic(turn: Turn, member: Member) -> LiveMember:
 
 
 def classic_assignment(turn: Turn, member: Member) -> bytes:
-    """Encode a classic member's assignment for SyncGroup, in its version of ConsumerProtocol."""
+    """Encode a classic member's assignment for SyncGroup, in the member's version of ConsumerProtocol."""
     classic = member.subscription.classic
     metadata = classic.protocols[0][1] if classic is not None else b"\0\0"
     version = int.from_bytes(metadata[:2], "big")

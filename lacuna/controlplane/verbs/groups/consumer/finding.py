@@ -58,7 +58,7 @@ def possibly_overdue(
 ) -> Iterator[tuple[str, G]]:
     """Yield at most GROUPS_PER_TICK groups in which a deadline may have passed. The next tick continues.
 
-    A group without deadlines was restored from the journal.
+    Groups without deadlines are included: they were restored from the journal.
     """
     moved_ms = turn.groups.live.moved_ms
     found = (
@@ -93,7 +93,7 @@ def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
 
 
 def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
-    """Add or replace a member. Raises Refused if it makes the group's subscriptions too large."""
+    """Add or replace a member. Raises Refused if this makes the group's subscriptions too large."""
     before, is_known = draft.metadata_size, member.member_id in draft.members
     draft.put(member)
     largest = turn.groups.settings.group_metadata_max_bytes
@@ -118,9 +118,9 @@ def check_epoch(
 ) -> None:
     """Raise Refused if the epoch is not the member's current one.
 
-    Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
-    current epoch may have been lost. If the member may have missed the last answer, it may also own the partitions that
-    it should give up, and need not declare what it owns.
+    The member's previous epoch is accepted if the member owns only partitions that are assigned to it now, because the
+    answer with the current epoch may have been lost. If the member may have missed the last answer, it may also own the
+    partitions that it should give up, and need not declare the partitions that it owns.
     """
     current = member.current
     if member_epoch == current.member_epoch:

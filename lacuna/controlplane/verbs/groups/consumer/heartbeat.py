@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: join, stay, leave (KIP-848).
+"""ConsumerGroupHeartbeat: members join, stay and leave (KIP-848).
 
 A heartbeat moves its own member by at most one step. It stores the member's subscription, increases the group's epoch
 if the subscription or the topics changed, computes new targets if the targets are older than the epoch, and moves the
@@ -52,7 +52,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME = -1  # a rebalance timeout with this value did not change
+_SAME = -1  # this value means that the rebalance timeout did not change
 #: The maximum number of bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since
 #: Kafka keeps the names in one record.
 _LARGEST_SUBSCRIPTION = 1 << 20
