@@ -64,7 +64,7 @@ def appear(turn: Turn, lease_id: int) -> None:
 
 
 def leave(turn: Turn, lease_id: int) -> None:
-    """Hide an agent that is about to stop. Earlier requests of its clients still end under its lease."""
+    """Hide an agent that is about to stop. Earlier requests from its clients are still completed under its lease."""
     _show(turn, lease_id, is_leaving=True)
 
 

@@ -111,7 +111,9 @@ def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> Partit
 
 
 def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the largest ends of partitions that split no transaction, and the open transactions that hold them."""
+    """Return the largest ends of partitions that split no transaction, and the open transactions that hold these ends
+    back.
+    """
     state = turn.state
     keys = [key_of(wanted) for wanted in command.partitions]
     found = {key: state.partitions[key] for key in keys if key in state.partitions}

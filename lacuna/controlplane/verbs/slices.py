@@ -628,7 +628,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def remember(self, batch: _Batch) -> cython.int:
-        """Add a batch to the producer's window, for the next batches of this slice."""
+        """Add a batch to the producer's window, so that the next batches of this slice can be checked against it."""
         producer_id = batch.producer_id
         kept = self.windows.get(producer_id)
         if kept is None:

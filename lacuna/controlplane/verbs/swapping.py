@@ -42,9 +42,9 @@ _MERGED: Final = frozenset(
 
 
 def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
-    """Replace extents in each partition whose extents are still exactly the planned ones.
+    """Replace extents in each partition in which the extents are still exactly the planned ones.
 
-    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first one. If the
+    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first command. If the
     command is rejected for every partition, its segments are garbage from the start.
     """
     state = turn.state
@@ -202,7 +202,7 @@ def _judge_swap(
 
 
 def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, now_ms: int) -> bool:
-    """Whether everything that the swap removes from the front of the log was not live or has expired.
+    """Whether all records that the swap removes from the front of the log were not live or have expired.
 
     Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
     again, since its configs may have changed since the plan was made.

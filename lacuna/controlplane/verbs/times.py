@@ -1,4 +1,4 @@
-"""Pauses of the control plane, and setting its time once a wrong clock has moved it (docs/adr/0053)."""
+"""Handles pauses of the control plane, and sets its time after a wrong clock has moved it (docs/adr/0053)."""
 
 from typing import Final
 

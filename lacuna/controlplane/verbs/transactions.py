@@ -25,7 +25,7 @@ _NONE: Final = int(ErrorCode.NONE)
 
 
 def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
-    """Add all partitions or none; with `verify_only`, check whether each was added."""
+    """Add all partitions to a transaction, or none; with `verify_only`, check whether each was added."""
     state = turn.state
     try:
         found = _authenticate(
@@ -92,7 +92,7 @@ def _serial(state: State, found: TransactionalId) -> int:
 
 
 def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
-    """Add a group, whose offsets TxnOffsetCommit can then commit."""
+    """Add a group to a transaction. TxnOffsetCommit can then commit offsets of the group."""
     try:
         found = _authenticate(
             turn.state, command.transactional_id, command.producer_id, command.producer_epoch
@@ -137,7 +137,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
             raise Refused(ErrorCode.POLICY_VIOLATION)
     except Refused as refused:
         code = refused.code
-        if code is ErrorCode.PRODUCER_FENCED:  # as Kafka answers after verification
+        if code is ErrorCode.PRODUCER_FENCED:  # the error that Kafka returns after verification
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         answer = Outcomes(error_code=code, error_codes=[code] * len(command.offsets))
         return Reply(offsets_committed=answer)
