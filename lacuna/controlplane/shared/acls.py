@@ -1,4 +1,6 @@
-"""The terms of ACLs, with the numbers of Kafka's protocol (KIP-133, KIP-290, KIP-373), and the matching of filters."""
+"""The terms of ACLs, with the numbers of Kafka's protocol (KIP-133, KIP-290, KIP-373), and the matching of ACLs against
+filters.
+"""
 
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -51,7 +53,7 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies."""
+    """Whether an ACL allows or denies the operation."""
 
     UNKNOWN = 0
     ANY = 1
@@ -66,7 +68,7 @@ EVERYBODY: Final = "User:*"
 
 
 class AclFilter(NamedTuple):
-    """A filter of ACLs. None matches any name, principal or host, and ANY any type, operation or permission."""
+    """A filter for ACLs. None matches any name, principal or host; ANY matches any type, operation or permission."""
 
     resource_type: int = ResourceType.ANY
     resource_name: str | None = None

@@ -1,12 +1,13 @@
 """Authorizes operations by the rules of Kafka's StandardAuthorizer (KIP-11, KIP-290, KIP-801).
 
-Super users may do everything. Among the ACLs for a resource (by its name, a prefix of it, or `*`), one that denies
-takes precedence over all that allow. Without one that allows, the operation is denied. Read, Write, Delete and Alter
-each also allow Describe, and AlterConfigs allows DescribeConfigs; denials imply nothing further.
+Super users may do everything. Among the ACLs for a resource (by its name, a prefix of its name, or `*`), an ACL that
+denies the operation takes precedence over all ACLs that allow it. If no ACL allows the operation, it is denied. Read,
+Write, Delete and Alter each also allow Describe, and AlterConfigs allows DescribeConfigs; denials imply nothing
+further.
 
-A decision examines only the ACLs of one principal and of User:*, by each name that can match. It takes a few
-microseconds with ten ACLs or with 100,000. Decisions are cached until an ACL changes, except those about long names,
-since clients choose these.
+A decision examines only the ACLs of one principal and of User:*, and looks them up by each name that can match. It
+takes a few microseconds with ten ACLs or with 100,000. Decisions are cached until an ACL changes, except those about
+long names, since clients choose these names.
 """
 
 from collections import Counter
@@ -30,7 +31,7 @@ from lacuna.controlplane.shared.security import AclEntry, Security
 
 _LITERAL, _PREFIXED = int(PatternType.LITERAL), int(PatternType.PREFIXED)
 _ALL, _DENY, _ALLOW = int(Operation.ALL), int(Permission.DENY), int(Permission.ALLOW)
-#: The operations whose ACLs also allow another one, by the requested operation.
+#: For each requested operation, the other operations whose ACLs also allow it.
 _IMPLIED_BY: Final = {
     int(Operation.DESCRIBE): frozenset(
         {Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
@@ -41,7 +42,7 @@ _NONE: Final[frozenset[Operation]] = frozenset()
 _MOST_REMEMBERED: Final = 16_384
 _LONGEST_REMEMBERED: Final = 256
 
-#: The operations that apply to a resource (KIP-430), by its type.
+#: The operations that apply to each type of resource (KIP-430).
 OPERATIONS: Final = {
     ResourceType.TOPIC: (
         Operation.READ,
@@ -88,7 +89,7 @@ _Pattern = tuple[int, int, str]
 
 
 class Authorizer:
-    """Authorizes by the ACLs in `security`, and follows their changes."""
+    """Authorizes operations by the ACLs in `security`, and keeps up with changes to them."""
 
     def __init__(
         self,
@@ -97,12 +98,12 @@ class Authorizer:
         *,
         allows_without_acls: bool = False,
     ) -> None:
-        """`allows_without_acls` is allow.everyone.if.no.acl.found: resources without any ACL are open to all."""
+        """`allows_without_acls` is allow.everyone.if.no.acl.found: it opens resources without any ACL to everyone."""
         self._security = security
         self._super_users = frozenset(super_users)
         self.allows_without_acls = allows_without_acls
         self._version = -1
-        #: A dict as an ordered set of the ACLs in the index.
+        #: The ACLs in the index. The dict serves as an ordered set.
         self._acls: dict[AclEntry, None] = {}
         self._by_place: dict[tuple[_Pattern, str], dict[AclEntry, None]] = {}
         self._by_principal: dict[tuple[int, str], dict[AclEntry, None]] = {}
@@ -113,7 +114,7 @@ class Authorizer:
 
     @property
     def version(self) -> int:
-        """A number that changes whenever a decision may."""
+        """A number that changes whenever a decision may change."""
         return self._security.acls_version
 
     def is_super(self, principal: Principal) -> bool:
@@ -157,7 +158,7 @@ class Authorizer:
     def rule(
         self, principal: Principal, host: str, operation: int, resource_type: int, name: str
     ) -> str:
-        """Return the rule that decides, as worded in Kafka's log."""
+        """Return the rule that decides about the operation, worded as in Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
         if self._version != self._security.acls_version:
@@ -169,7 +170,7 @@ class Authorizer:
         return "DefaultAllow" if is_allowed else "DefaultDeny"
 
     def operations(self, principal: Principal, host: str, resource_type: int, name: str) -> int:
-        """Return the operations that a principal may perform on a resource, as the bits of KIP-430."""
+        """Return the operations that a principal may perform on a resource, as the bit field of KIP-430."""
         return sum(
             1 << operation
             for operation in OPERATIONS[ResourceType(resource_type)]
@@ -187,7 +188,7 @@ class Authorizer:
     def _decide(
         self, principal: str, host: str, operation: int, resource_type: int, name: str
     ) -> tuple[bool, AclEntry | None]:
-        """Return whether it is allowed, and the ACL that decides, if any."""
+        """Return whether the operation is allowed, and the ACL that decides this, if any."""
         allowing = None
         has_acls = False
         for pattern in self._patterns_of(resource_type, name):
@@ -230,7 +231,7 @@ class Authorizer:
         return everything in allowed or any(not _is_dominated(each, denied) for each in allowed)
 
     def _update(self) -> None:
-        """Update the index, from the last changes, or by comparing all ACLs if those were too many."""
+        """Update the index from the latest changes, or by comparing all ACLs if there were too many changes."""
         security = self._security
         behind = security.acls_version - self._version
         self._version = security.acls_version

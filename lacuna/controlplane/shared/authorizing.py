@@ -1,4 +1,4 @@
-"""The settings of authorization by ACLs, which agents and control planes share."""
+"""The settings for authorization by ACLs, which agents and control planes share."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class AuthorizerSettings:
     super_users: str = setting(
         "super.users",
         "",
-        "Principals that may do everything, whatever ACLs say, such as User:admin;User:operator.",
+        "Principals that may do everything regardless of ACLs, such as User:admin;User:operator.",
         option="--super-user",
         metavar="PRINCIPALS",
         panel="Clients",
@@ -57,7 +57,9 @@ def authorizer_of(
     try:
         super_users = parse_principals(settings.super_users)
     except ValueError as error:
-        raise UserError(f"super.users: {error}; separate several by semicolons") from error
+        raise UserError(
+            f"super.users: {error}; separate several principals with semicolons"
+        ) from error
     if not settings.authorizer:
         if super_users or settings.allows_without_acls:
             given = "super.users" if super_users else "allow.everyone.if.no.acl.found"

@@ -1,6 +1,7 @@
 """Rows of bytes that describe the slices and batches of a commit, its verdicts and its journal record.
 
-Packing and reading a row takes a tenth of the time of a message with as many fields. Rows are little-endian.
+Packing and reading a row takes a tenth of the time that a message with the same number of fields takes. Rows are
+little-endian.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,8 +14,8 @@ from lacuna.controlplane.v1.log_pb2 import CommitSegment, SegmentCommitted, Segm
 
 #: A slice of a commit: topic id, partition, and number of batches.
 COMMITTED_SLICE: Final = Struct("<16siI")
-#: A batch of a commit: byte position in the object, size, last_offset_delta + 1, maximum timestamp, or the append time
-#: with LogAppendTime, producer id, or -1 for none, producer epoch, base sequence, and flags.
+#: A batch of a commit: byte position in the object, size, last_offset_delta + 1, maximum timestamp (with LogAppendTime,
+#: the append time), producer id (-1 for none), producer epoch, base sequence, and flags.
 COMMITTED_BATCH: Final = Struct("<qiiqqiiI")
 
 FLAG_LOG_APPEND_TIME: Final = 1
@@ -23,20 +24,22 @@ FLAG_FOLLOWS: Final = 2
 FLAG_TRANSACTIONAL: Final = 4
 #: The batch adds its partition to the transaction (Produce v12 and later).
 FLAG_ADDS_PARTITION: Final = 8
-#: The bits from here on are 1 + the index of the request's transactional id in the commit's list, or 0 without one.
+#: This bit and the higher ones are 1 + the index of the request's transactional id in the commit's list, or 0 if the
+#: request has no transactional id.
 TRANSACTIONAL_ID_SHIFT: Final = 4
 
-#: The verdict on a slice: the error code of the whole slice, the number of its batches, or 0 with an error, and the log
-#: start offset.
+#: The verdict on a slice: the error code of the whole slice, the number of its batches (0 if there is an error), and
+#: the log start offset.
 SLICE_VERDICT: Final = Struct("<hIq")
-#: The verdict on a batch: error code, base offset (-1 with an error; a duplicate gets its first answer), and append
-#: time (-1 unless LogAppendTime).
+#: The verdict on a batch: error code, base offset (-1 if there is an error; for a duplicate, the one in its first
+#: answer), and append time (-1 unless LogAppendTime).
 BATCH_VERDICT: Final = Struct("<hqq")
 
-#: A slice in the journal: topic id, partition, number of extents, number of rows below, and high watermark after it.
+#: A slice in the journal: topic id, partition, number of extents, number of BATCH_ROW rows, and high watermark after
+#: the slice.
 RECORDED_SLICE: Final = Struct("<16siIIq")
-#: What idempotence remembers: producer id, producer epoch, base sequence, last sequence, base offset, append time (-1
-#: unless LogAppendTime), max timestamp.
+#: What an idempotence window remembers about a batch: producer id, producer epoch, base sequence, last sequence, base
+#: offset, append time (-1 unless LogAppendTime), max timestamp.
 BATCH_ROW: Final = Struct("<qiiiqqq")
 
 
@@ -68,7 +71,7 @@ def commit_of(
 
 
 def topic_ids_of(command: CommitSegment) -> Iterator[bytes]:
-    """Yield the topic id of each slice. Omits an incomplete last row, because of which the commit is rejected."""
+    """Yield the topic id of each slice. Omits an incomplete last row, which causes the commit to be rejected."""
     size = COMMITTED_SLICE.size
     whole = len(command.slices) // size * size
     for topic_id, _, _ in COMMITTED_SLICE.iter_unpack(memoryview(command.slices)[:whole]):

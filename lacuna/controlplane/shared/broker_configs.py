@@ -1,10 +1,10 @@
 """Configs that can be set at run time, for all brokers or for one: defaults of topic configs, and connection limits.
 
 They are stored under Kafka's names for broker configs, some of which differ from those of the topic configs. The name
-of a config of one broker follows the broker's id: "1:max.connections". The defaults of topic configs hold for the whole
-cluster, so those of one broker are only shown. The same applies to configs that tune a broker's files, threads and
-caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect. Those in DEAD_LETTER_RULES say which
-topics share groups may use as dead-letter queues.
+of a config of one broker follows the broker's id: "1:max.connections". The defaults of topic configs apply to the whole
+cluster, so those set for one broker are only shown. The same applies to configs that tune a broker's files, threads and
+caches (TUNING): they are checked and shown as in Kafka 4.4, and have no effect. The configs in DEAD_LETTER_RULES
+determine which topics share groups may use as dead-letter queues.
 """
 
 import re
@@ -60,7 +60,7 @@ _OF_TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "segment.jitter.ms": "log.roll.jitter.ms",
     "segment.ms": "log.roll.ms",
 }
-#: Topic configs whose default no broker config sets.
+#: Topic configs whose default is not set by any broker config.
 _OF_TOPICS_ALONE: Final = frozenset(
     {
         DEAD_LETTERS,
@@ -72,7 +72,7 @@ _OF_TOPICS_ALONE: Final = frozenset(
         "remote.storage.enable",
     }
 )
-#: The topic config whose default a broker config sets.
+#: The topic config whose default each broker config sets.
 TOPIC_CONFIG_OF: Final[Mapping[str, str]] = MappingProxyType(
     {
         _OF_TOPIC_CONFIGS.get(name, name): name
@@ -85,9 +85,10 @@ MAX_CONNECTIONS_PER_IP: Final = "max.connections.per.ip"
 _LIMITS: Final = (MAX_CONNECTIONS, MAX_CONNECTIONS_PER_IP)
 _check_limit: Final = whole(ConfigType.INT, 1)
 _INT_MAX: Final = 2**31 - 1
-#: The one log directory that an agent reports, for the object store. Not a real path, and that of all agents.
+#: The one log directory that an agent reports, for the object store. It is not a real path, and it is the same for all
+#: agents.
 LOG_DIR: Final = "/lacuna/objects"
-#: The config that can be set for one broker only.
+#: The only config that can be set for a single broker.
 CORDONED: Final = "cordoned.log.dirs"
 _REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
 _OVERRIDE: Final = re.compile(r"[^\s,]{1,255}:[0-9]{1,10}")
@@ -112,7 +113,7 @@ def _long(name: str, default: int, lowest: int) -> TopicConfig:
 
 
 def _overrides(value: str) -> str:
-    """Check HOST:COUNT,…"""
+    """Check a list of the form HOST:COUNT,…"""
     items = items_of(value)
     if any(_OVERRIDE.fullmatch(each) is None for each in items):
         raise ValueError("Expected a list of HOST:COUNT")
@@ -192,12 +193,12 @@ DEAD_LETTER_RULES: Final[Mapping[str, TopicConfig]] = MappingProxyType(
             name=DEAD_LETTER_PREFIX,
             type=ConfigType.STRING,
             default="dlq.",
-            documentation="How the names of dead-letter queues begin. Empty: they may have any name.",
+            documentation="The prefix that names of dead-letter queues must have. Empty: they may have any name.",
             check=str,
         ),
     }
 )
-#: Dynamic configs that are neither defaults of topic configs nor limits of connections.
+#: Dynamic configs that are neither defaults of topic configs nor connection limits.
 DYNAMIC: Final[Mapping[str, TopicConfig]] = MappingProxyType({**TUNING, **DEAD_LETTER_RULES})
 
 
@@ -212,7 +213,7 @@ def can_be_set(name: str) -> bool:
 
 
 def stored_name(broker: str, name: str) -> str:
-    """Return the name under which a config of one broker is stored, or of all brokers if `broker` is empty."""
+    """Return the name under which a config is stored for one broker, or for all brokers if `broker` is empty."""
     return f"{broker}:{name}" if broker else name
 
 
@@ -231,7 +232,7 @@ def of_broker(configs: Mapping[str, str], broker: str) -> dict[str, str]:
 
 
 def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -> dict[str, str]:
-    """Return the configs of a broker, or of all, after one operation of IncrementalAlterConfigs. Raises
+    """Return the configs of one broker, or of all brokers, after one operation of IncrementalAlterConfigs. Raises
     InvalidConfig.
     """
     topic_config = TOPIC_CONFIG_OF.get(name)
@@ -248,7 +249,9 @@ def changed(configs: Mapping[str, str], name: str, operation: int, value: str) -
 
 
 def _changed(name: str, operation: int, value: str) -> str | None:
-    """Return a value after an operation, SET or DELETE; None if it is not set. Raises InvalidConfig."""
+    """Return the value of a config after a SET or DELETE operation, or None if the config is then not set. Raises
+    InvalidConfig.
+    """
     if operation == DELETE:
         return None
     if operation != SET:
@@ -260,7 +263,7 @@ def _changed(name: str, operation: int, value: str) -> str | None:
 
 
 def topic_defaults(configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the topic configs that are set by configs of all brokers."""
+    """Return the topic configs whose defaults are set by configs for all brokers."""
     return {
         TOPIC_CONFIG_OF[name]: value for name, value in configs.items() if name in TOPIC_CONFIG_OF
     }

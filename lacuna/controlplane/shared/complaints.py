@@ -15,7 +15,9 @@ class Complaints:
         self._said: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def is_new(self, host: str, text: str, now: float) -> bool:
-        """Whether `text` was not logged about `host` in the last minute; if so, record it. `now` is in seconds."""
+        """Return whether `text` has not been logged about `host` in the last minute. If it has not, record that it is
+        logged now. `now` is in seconds.
+        """
         if len(text) > _MOST_CHARACTERS:  # a client may have chosen it
             text = f"{text[:_MOST_CHARACTERS]} {hash(text)}"
         said = self._said.get((host, text))

@@ -1,7 +1,7 @@
-"""Checks of config values as Kafka does them (ConfigDef): types, allowed values, and Kafka's error messages.
+"""Checks config values as Kafka does (ConfigDef): types, allowed values, and Kafka's error messages.
 
 A check takes the text of a value and returns it in Kafka's form (" 5 " becomes "5", "TRUE" becomes "true", "delete,
-compact" becomes "delete,compact"), or raises a ValueError whose message ends the sentence that the client gets.
+compact" becomes "delete,compact"), or raises a ValueError whose message completes the error message for the client.
 """
 
 import math
@@ -42,7 +42,7 @@ def shorten(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Make `text` from a peer fit into a line of a log: shortened, and without line breaks."""
+    """Return `text` from a peer in a form that fits into one line of a log: shortened, and without line breaks."""
     text = shorten(text)
     return text if text.isprintable() else ascii(text)[1:-1]
 
@@ -97,7 +97,7 @@ def real(value: str) -> str:
 
 
 def boolean(value: str) -> str:
-    """Check for "true" or "false" in any case; return it in lower case."""
+    """Check that the value is "true" or "false" in any case, and return it in lower case."""
     text = value.strip().lower()
     if text not in ("true", "false"):
         raise ValueError("Expected value to be either true or false")
@@ -129,7 +129,7 @@ def some_of(*allowed: str) -> Check:
 
 
 def mirrored_topic(value: str) -> str:
-    """Check for an empty value, or the ids of a cluster and of a topic in it."""
+    """Check that the value is empty, or consists of the ids of a cluster and of a topic in it."""
     text = value.strip()
     if text and not _MIRRORED.fullmatch(text):
         raise ValueError("it must be the id of a cluster, a slash, and the id of a topic")
@@ -137,7 +137,7 @@ def mirrored_topic(value: str) -> str:
 
 
 def throttled_replicas(value: str) -> str:
-    """Check for an empty value, "*", or a list of partition:broker."""
+    """Check that the value is empty, "*", or a list of partition:broker pairs."""
     items = items_of(value)
     if items != ["*"] and not all(_THROTTLED.fullmatch(item) for item in items):
         raise ValueError(

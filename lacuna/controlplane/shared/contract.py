@@ -1,7 +1,7 @@
 """The versions of the contract between control planes and their clients that this process supports (control.proto).
 
-A version that changes the contract raises `NEWEST`. It raises `OLDEST` only once no cluster needs to upgrade from there
-without a stop, since the processes of a cluster are upgraded one after the other.
+A release that changes the contract increases `NEWEST`. It increases `OLDEST` only once no cluster needs to upgrade from
+that version without downtime, since the processes of a cluster are upgraded one after another.
 """
 
 from typing import Final
@@ -22,11 +22,13 @@ def own_contract() -> Contract:
 
 
 def why_not(peer: Contract) -> str:
-    """Return why this process and one with the contract `peer` are incompatible; "" if they are compatible."""
+    """Return the reason why this process and one with the contract `peer` are incompatible, or "" if they are
+    compatible.
+    """
     if peer.oldest <= NEWEST and peer.newest >= OLDEST:
         return ""
     which = "this process" if peer.oldest > NEWEST else "the other one"
     return (
         f"it supports versions {peer.oldest} to {peer.newest} of the contract between control "
-        f"planes and agents, and this process {OLDEST} to {NEWEST}: upgrade {which}"
+        f"planes and agents, while this process supports {OLDEST} to {NEWEST}: upgrade {which}"
     )

@@ -2,7 +2,7 @@
 
 There are many extents, so they are kept in arrays instead of objects. The control plane's table of a partition is
 authoritative; an agent keeps the same table in its view, updated by deltas. Offsets are log offsets; positions and
-sizes are bytes in an object. docs/adr/0001-flat-extents.md says why an extent is a run of batches.
+sizes are bytes in an object. docs/adr/0001-flat-extents.md explains why an extent is a run of batches.
 """
 
 import sys
@@ -53,7 +53,7 @@ def extent_rows(extents: Extents) -> bytes:
 
 
 def to_little_endian(column: "array[int]") -> bytes:
-    """Return the bytes of a column as messages hold them."""
+    """Return the bytes of a column in the form that messages contain."""
     if not _IS_LITTLE_ENDIAN:
         column = column[:]
         column.byteswap()
@@ -105,7 +105,9 @@ class ExtentTable:
         return len(self.base_offsets)
 
     def append(self, extents: Extents) -> None:
-        """Append extents. Raises InvariantBroken if they begin before the last one's next_offset."""
+        """Append extents. Raises InvariantBroken if they begin before the next_offset of the last extent in the
+        table.
+        """
         self._check_end(extents.base_offsets[0] if len(extents.base_offsets) else None)
         for column, values in zip(_columns_of(self), _columns_of(extents), strict=True):
             column.extend(values)
@@ -113,7 +115,7 @@ class ExtentTable:
     def append_row(self, row: Sequence[int]) -> None:
         """Append one extent, with its values in the order of the columns.
 
-        Raises InvariantBroken if it is empty or does not follow the last one.
+        Raises InvariantBroken if it is empty or does not follow the last extent.
         """
         (
             lease_id,
@@ -144,7 +146,7 @@ class ExtentTable:
         self.flags.append(flags)
 
     def columns(self, start: int = 0, stop: int | None = None) -> ExtentColumns:
-        """Return the extents with index in [start, stop), by default all, as the bytes of the columns."""
+        """Return the extents with index in [start, stop) (by default, all extents) as the bytes of their columns."""
         return ExtentColumns(
             **{name: to_little_endian(getattr(self, name)[start:stop]) for name in COLUMNS}
         )
@@ -162,7 +164,7 @@ class ExtentTable:
         return fence_of(self.columns(start, stop))
 
     def prepend(self, columns: ExtentColumns) -> None:
-        """Add the extents that `columns` returned before all others."""
+        """Insert extents, given as the output of `columns`, before all others."""
         for name, typecode in COLUMNS.items():
             getattr(self, name)[:0] = from_little_endian(typecode, getattr(columns, name))
 
@@ -193,7 +195,7 @@ class ExtentTable:
             if start and first < self.next_offsets[start - 1]:
                 raise InvariantBroken(f"the extent at offset {first} overlaps the one before it")
             if stop < len(self) and end > self.base_offsets[stop]:
-                raise InvariantBroken(f"the extent that ends at {end} overlaps the one behind it")
+                raise InvariantBroken(f"the extent that ends at {end} overlaps the one after it")
         for name, typecode in COLUMNS.items():
             getattr(self, name)[start:stop] = array(typecode, getattr(extents, name))
 
@@ -246,7 +248,7 @@ class DeadRanges:
         self.ends[start:stop] = array("q", (end,))
 
     def add_all(self, pairs: "array[int]") -> None:
-        """Add the ranges first, end, first, end, ..., which are in order, in one pass.
+        """Add ranges, given in order as first, end, first, end, ..., in a single pass.
 
         Adding many ranges in the middle one by one would move all later ranges each time.
         """
@@ -272,7 +274,7 @@ class DeadRanges:
         self.ends[start:stop] = merged.ends
 
     def remove(self, first: int, end: int) -> None:
-        """Remove [first, end) from the ranges. A range that extends beyond an edge is cut there."""
+        """Remove [first, end) from the ranges. A range that extends beyond [first, end) is cut at its edge."""
         start = bisect_right(self.ends, first)
         stop = bisect_left(self.firsts, end)
         if start >= stop:

@@ -51,7 +51,7 @@ _DURATION: Final = re.compile(
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value of a config, which Kafka's brokers have as configs of their own."""
+    """The lowest and the highest allowed value of a config. Kafka's brokers have separate configs for these bounds."""
 
     lowest: int | None
     highest: int | None
@@ -67,7 +67,7 @@ class Bounds(NamedTuple):
         return [(bound, value) for bound, value in named if value is not None]
 
     def check(self, name: str, number: int) -> None:
-        """Raise InvalidConfig with Kafka's message if a number is outside."""
+        """Raise InvalidConfig with Kafka's message if a number is outside the bounds."""
         is_below = self.lowest is not None and number < self.lowest
         is_above = self.highest is not None and number > self.highest
         if not is_below and not is_above:
@@ -95,7 +95,7 @@ class GroupConfig:
 
     @property
     def broker_name(self) -> str:
-        """The broker config that has the default, or its own name if there is none."""
+        """The name of the broker config that sets the default, or the config's own name if no broker config does."""
         return f"group.{self.name}" if self.is_on_brokers else self.name
 
     def check(self, value: str) -> str:
@@ -117,7 +117,7 @@ class GroupConfig:
 def _number(
     name: str, default: int, lowest: int, highest: int, documentation: str, *, least: int = 1
 ) -> GroupConfig:
-    """Return a number whose bounds are broker configs named after it. No bound can go below `least`."""
+    """Return a numeric config. Its bounds are broker configs named after it, and no value can be below `least`."""
     return GroupConfig(
         name=name,
         default=str(default),
@@ -130,7 +130,9 @@ def _number(
 
 
 def duration_ms(value: str) -> int | None:
-    """Return the milliseconds of by_duration:PnDTnHnMn.nS, or None if the value has another form."""
+    """Return the duration in a value of the form by_duration:PnDTnHnMn.nS, in milliseconds, or None if the value has
+    another form.
+    """
     found = _DURATION.fullmatch(value.removeprefix(BY_DURATION).upper())
     if not value.startswith(BY_DURATION) or found is None or not any(found.groups()):
         return None
@@ -163,7 +165,7 @@ _AT_ONCE: Final = "No effect: members get their new assignment with the next hea
 def _tags(value: str) -> str:
     tags = [each.strip() for each in value.split(",")] if value.strip() else []
     if len(set(tags)) < len(tags) or not all(tags):
-        raise ValueError("the value must be a list of different tags")
+        raise ValueError("the value must be a list of distinct tags")
     return ",".join(tags)
 
 
@@ -182,29 +184,30 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a consumer group send a heartbeat; they learn a new value with their next heartbeat.",
+        "How often members of a consumer group send a heartbeat; they get a new value with their next heartbeat.",
     ),
     _number(
         SESSION_TIMEOUT,
         45_000,
         45_000,
         60_000,
-        "A member of a consumer group that sends no heartbeat for this long is removed; a new value holds from its "
-        "next heartbeat on.",
+        "A member of a consumer group that sends no heartbeat for this long is removed; a new value applies from its "
+        "next heartbeat.",
     ),
     GroupConfig(
         name=DEAD_LETTER_COPIES,
         default="false",
         documentation="Whether records in the dead-letter queue have the keys and values of those that the share group "
-        "gave up, or only headers that name them.",
+        "gave up, or only headers that identify them.",
         type=ConfigType.BOOLEAN,
         check_type=boolean,
     ),
     GroupConfig(
         name=DEAD_LETTER_TOPIC,
         default="",
-        documentation="The dead-letter queue of a share group: the topic that gets what members reject, and what was "
-        "delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: there is none.",
+        documentation="The dead-letter queue of a share group: the topic that gets the records that members reject or "
+        "that were delivered too often. Its errors.deadletterqueue.group.enable must be true. Empty: the group has no "
+        "dead-letter queue.",
         type=ConfigType.STRING,
         check_type=_dead_letter_topic,
     ),
@@ -212,8 +215,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name=AUTO_OFFSET_RESET,
         default="latest",
-        documentation="Where a share group begins in a partition: earliest, latest, or by_duration:PnDTnHnMn.nS, a "
-        "time before its first fetch.",
+        documentation="Where a share group begins in a partition: earliest, latest, or, with "
+        "by_duration:PnDTnHnMn.nS, that long before its first fetch.",
         type=ConfigType.STRING,
         check_type=_reset,
     ),
@@ -222,7 +225,8 @@ _CONFIGS: Final = (
         5,
         2,
         10,
-        "How often a record is delivered to a share group at most; it is archived if it is not accepted then.",
+        "The maximum number of times that a record is delivered to a share group. A record that is still not accepted "
+        "then is archived.",
         least=2,
     ),
     _number(
@@ -230,13 +234,13 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a share group send a heartbeat; they learn a new value with their next heartbeat.",
+        "How often members of a share group send a heartbeat; they get a new value with their next heartbeat.",
     ),
     GroupConfig(
         name=ISOLATION_LEVEL,
         default="read_uncommitted",
-        documentation="With read_committed, a share group gets records of a transaction once it is committed. Aborted "
-        "records are never delivered once the transaction has ended.",
+        documentation="With read_committed, a share group gets the records of a transaction once the transaction is "
+        "committed. Aborted records are never delivered once the transaction has ended.",
         type=ConfigType.STRING,
         check_type=one_of("read_committed", "read_uncommitted"),
     ),
@@ -245,7 +249,8 @@ _CONFIGS: Final = (
         2_000,
         100,
         4_000,
-        "How many records of a partition a share group may hold at once, from the first unfinished one on.",
+        "How many records of a partition a share group may hold at once, counted from the first "
+        "unfinished record.",
         least=100,
     ),
     _number(
@@ -253,8 +258,8 @@ _CONFIGS: Final = (
         30_000,
         15_000,
         60_000,
-        "How long a member of a share group may hold a record before it is delivered again; a new value holds for "
-        "records that are delivered from then on.",
+        "How long a member of a share group may hold a record before it is delivered again; a new value applies to "
+        "records delivered from then on.",
         least=1_000,
     ),
     GroupConfig(
@@ -269,14 +274,14 @@ _CONFIGS: Final = (
         45_000,
         45_000,
         60_000,
-        "A member of a share group that sends no heartbeat for this long is removed; a new value holds from its next "
-        "heartbeat on.",
+        "A member of a share group that sends no heartbeat for this long is removed; a new value applies from its "
+        "next heartbeat.",
     ),
     GroupConfig(
         name=STREAMS_ACCEPTABLE_LAG,
         default="10000",
-        documentation="How many records a copy of a task's state may lack to count as caught up; members of a streams "
-        "group learn a new value with their next heartbeat.",
+        documentation="How many records a copy of a task's state may lag behind and still count as caught up; members "
+        "of a streams group get a new value with their next heartbeat.",
         type=ConfigType.LONG,
         check_type=whole(ConfigType.LONG, 0),
         is_on_brokers=True,
@@ -286,7 +291,7 @@ _CONFIGS: Final = (
         1_000,
         0,
         15_000,
-        "How long a streams group waits at least between two assignments.",
+        "The minimum time that a streams group waits between two assignments.",
         least=0,
     ),
     GroupConfig(
@@ -302,7 +307,7 @@ _CONFIGS: Final = (
         5_000,
         5_000,
         15_000,
-        "How often members of a streams group send a heartbeat; they learn a new value with their next heartbeat.",
+        "How often members of a streams group send a heartbeat; they get a new value with their next heartbeat.",
     ),
     GroupConfig(
         name=STREAMS_INITIAL_DELAY,
@@ -324,7 +329,8 @@ _CONFIGS: Final = (
     GroupConfig(
         name="streams.num.warmup.replicas",
         default="2",
-        documentation="How many warm-up tasks a streams group has at most. As in Kafka 4.4, the assignor makes none.",
+        documentation="The maximum number of warm-up tasks in a streams group. As in Kafka 4.4, the assignor creates "
+        "none.",
         type=ConfigType.INT,
         check_type=whole(ConfigType.INT, 0),
         bounds=Bounds(None, 20),
@@ -344,8 +350,8 @@ _CONFIGS: Final = (
         45_000,
         45_000,
         60_000,
-        "A member of a streams group that sends no heartbeat for this long is removed; a new value holds from its next "
-        "heartbeat on.",
+        "A member of a streams group that sends no heartbeat for this long is removed; a new value applies from its "
+        "next heartbeat.",
     ),
     GroupConfig(
         name=STREAMS_TASK_OFFSET_INTERVAL,

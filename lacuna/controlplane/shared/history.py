@@ -1,9 +1,9 @@
 """A partition's history: its last stable offset at past times.
 
 Everything below the last stable offset is decided and never changes (S3). So the data visible to a read_committed
-consumer at a time is the partition up to the last stable offset of that time. The history has this offset for each
-whole second in which it moved. For older times, it has it for each fifth second, then each fifteenth, and so on. Any
-partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
+consumer at a given time is the partition up to the last stable offset of that time. The history has this offset for
+each whole second in which it moved; for older times, only for every fifth second, then for every fifteenth, and so on.
+Any partition can answer for the multiples of the same widths, so answers for several partitions have a common time, at
 which every transaction was open or ended in all of them. An ended transaction need not be visible in all of them,
 because a last stable offset stays behind it while an earlier transaction is open in that partition.
 """
@@ -16,19 +16,20 @@ from typing import Final
 
 from lacuna.controlplane.v1.log_pb2 import StableHistory
 
-#: The most entries of a partition, at 16 bytes each.
+#: The maximum number of entries of a partition, at 16 bytes each.
 MOST_ENTRIES: Final = 1024
-#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to a width.
+#: The widths in seconds, from 1 s to 64 days; each divides the next. Times up to REACH widths ago are exact to within a
+#: width.
 WIDTHS: Final = (
     *(1, 5, 15, 60, 300, 900, 3_600, 10_800, 21_600, 43_200),
     *(86_400 << doublings for doublings in range(7)),
 )
 REACH: Final = 100
 _AGES: Final = tuple(width * REACH for width in WIDTHS)
-#: An additional entry usually costs a moment, and occasionally a pass over all entries. Partitions that get entries at
-#: the same time should not need this pass at the same time.
+#: Adding an entry usually takes only a moment, but occasionally requires a pass over all entries. Partitions that get
+#: entries at the same time should not need this pass at the same time.
 _SPREAD: Final = 256
-#: The least number of free entries after each pass.
+#: The minimum number of free entries after each pass.
 _ROOM: Final = 64
 
 
@@ -38,8 +39,8 @@ def next_second_ms(now_ms: int) -> int:
 
 
 class Widths:
-    """The seconds of a history, of which the older are known for fewer and fewer. Some were last dropped at the second
-    `thinned_at`.
+    """The seconds in a history. The further back in time, the fewer of them have entries. Entries were last dropped at
+    the second `thinned_at`.
     """
 
     __slots__ = ("thinned_at",)
@@ -52,12 +53,14 @@ class Widths:
         raise NotImplementedError
 
     def width(self, second: int) -> int:
-        """Return the distance, around a time, of the whole seconds for which the answer is exact."""
+        """Return the distance between the whole seconds, around a given time, for which the answer is exact."""
         age = self.thinned_at - second
         return WIDTHS[min(bisect_left(_AGES, age), len(WIDTHS) - 1)] if age > 0 else 1
 
     def kept(self, seconds: Sequence[int]) -> list[int]:
-        """Thin at the last of these seconds: return the indexes of those that answer for a multiple of their width."""
+        """Thin these seconds as of the last of them. Return the indexes of those that give the answer for a multiple of
+        the width at their time.
+        """
         self.thinned_at = seconds[-1]
         kept: list[int] = []
         for index, (second, next_second) in enumerate(pairwise(seconds)):
@@ -71,16 +74,16 @@ class Widths:
 class History(Widths):
     """The last stable offsets of a partition at whole seconds.
 
-    From `seconds[i]` on it was `offsets[i]`, until some time in the second before `seconds[i + 1]`, if no entry between
-    the two was dropped. It has not moved from `settled_ms`, a whole second, until now, but it may have moved before.
-    Entries were last dropped at the second `thinned_at`; once there are `most`, they are dropped again. All times are
-    the control plane's.
+    From `seconds[i]` on, the last stable offset was `offsets[i]`, until some time in the second before `seconds[i +
+    1]`, if no entry between the two was dropped. It has not moved from `settled_ms`, a whole second, until now, but it
+    may have moved before. Entries were last dropped at the second `thinned_at`; once there are `most` entries, some are
+    dropped again. All times are the control plane's.
     """
 
     __slots__ = ("most", "offsets", "seconds", "settled_ms")
 
     def __init__(self, settled_ms: int, spread: int = 0) -> None:
-        """An empty history of a partition whose last stable offset is known from `settled_ms` on."""
+        """Create an empty history for a partition whose last stable offset is known from `settled_ms` on."""
         super().__init__()
         self.seconds: array[int] = array("q")
         self.offsets: array[int] = array("q")
@@ -109,7 +112,7 @@ class History(Widths):
             self._drop_first(gone)
 
     def hold_back(self, now_ms: int) -> None:
-        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
+        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
         second = now_ms // 1000
         kept = bisect_right(self.seconds, second)
         del self.seconds[kept:], self.offsets[kept:]
@@ -120,13 +123,13 @@ class History(Widths):
         return self.seconds[0] if self.seconds else self.settled_ms // 1000
 
     def at(self, second: int, last_stable_offset: int) -> int:
-        """Return the last stable offset at a second not before `known_from`; `now` is the present one."""
+        """Return the last stable offset at a second not before `known_from`; `now` is the current second."""
         if second * 1000 >= self.settled_ms:
             return last_stable_offset
         return self.offsets[bisect_right(self.seconds, second) - 1]
 
     def thin(self) -> None:
-        """Drop the entries that answer for no multiple of the width of their time."""
+        """Drop the entries that do not give the answer for any multiple of the width at their time."""
         seconds = self.seconds
         kept = self.kept(seconds)
         self.seconds = array("q", map(seconds.__getitem__, kept))

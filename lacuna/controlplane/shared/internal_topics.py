@@ -15,8 +15,8 @@ TRANSACTION_STATE: Final = "__transaction_state"
 #: Kafka's offsets.topic.num.partitions and transaction.state.log.num.partitions, by default.
 PARTITION_COUNT: Final = 50
 
-#: The number of a topic in messages of the control plane is its index here. The ids are UUIDs of version 5 of "lacuna:"
-#: and the name, in the namespace of OIDs.
+#: The number of a topic in messages of the control plane is its index in this list. The ids are version 5 UUIDs of
+#: "lacuna:" followed by the name, in the OID namespace.
 INTERNAL_TOPICS: Final = tuple(
     Topic(
         topic_id=bytes.fromhex(topic_id),
@@ -71,7 +71,8 @@ def internal_by_id(topic_id: bytes) -> Topic | None:
 def partition_of(name: str) -> int:
     """Return the partition with the records of a group or of a transactional id, as Kafka chooses it.
 
-    It is the absolute value of Java's hash over UTF-16 code units; for the least integer, it is 0.
+    The partition follows from the absolute value of Java's hash over UTF-16 code units, which counts as 0 for the
+    smallest integer.
     """
     units = name.encode("utf-16-be", "surrogatepass")
     found = 0

@@ -1,23 +1,23 @@
-"""Bounds on requests to the control plane, which decides nothing else during a decision.
+"""Bounds on requests to the control plane, which makes only one decision at a time.
 
-A command names at most MOST_ITEMS things, and an answer ends after some thousand things or ANSWER_BYTES. Clients send
+A command names at most MOST_ITEMS items, and an answer ends after a few thousand items or ANSWER_BYTES. Clients send
 long commands in parts, and request the rest of long answers (`lacuna.controlplane.client.parts`).
 """
 
 from typing import Final
 
-#: The most things that a part names, and that it lists. Deciding it takes some 20 ms.
+#: The maximum numbers of items that a part names and that its answer lists. Deciding a part takes about 20 ms.
 MOST_ITEMS: Final = 2_000
 MOST_LISTED: Final = 5_000
 
 #: The answer to a part ends with the item that makes it this large.
 ANSWER_BYTES: Final = 1 << 20
 
-#: The most things in a command that cannot be sent in parts.
+#: The maximum number of items in a command that cannot be sent in parts.
 MOST_AT_ONCE: Final = 20_000
 
-#: verb -> the field with the items of a command, which may be split, and the field with an answer for each. Possibly
-#: only the first items are answered.
+#: verb -> the field with the items of a command, which may be split, and the field with an answer for each item. The
+#: answer may cover only the first items.
 ITEMS: Final = {
     "delete_groups": ("group_ids", "error_codes"),
     "delete_offsets": ("partitions", "error_codes"),
@@ -34,10 +34,10 @@ ITEMS: Final = {
     "read_partitions": ("partitions", "partitions"),
 }
 
-#: verb -> the field of the last answer, which continues after its `next_after` if it has one
+#: verb -> the field in the answer for the last item; if that answer has a `next_after`, the field continues after it
 LISTED: Final = {"describe_producers": "producers", "offset_fetch": "offsets"}
 
-#: verb -> the field with a list, which continues after the answer's `next_after` if it has one
+#: verb -> the field with a list; if the answer has a `next_after`, the list continues after it
 LISTS: Final = {
     "describe_group_configs": "groups",
     "list_groups": "groups",

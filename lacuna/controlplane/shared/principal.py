@@ -20,7 +20,7 @@ ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 
 
 def parse_principal(text: str) -> Principal:
-    """Return the principal in TYPE:NAME. Raises ValueError."""
+    """Return the principal that a text of the form TYPE:NAME describes. Raises ValueError."""
     kind, colon, name = text.strip().partition(":")
     if not (kind and colon and name):
         raise ValueError(f"{text!r} is not a principal: write TYPE:NAME, such as User:alice")

@@ -1,8 +1,8 @@
 """The rights that a command needs if ACLs apply, and whether a principal has them.
 
 Jobs are sessions that are not part of the cluster (`controlplane.rights`). Tools ask questions through an agent
-(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule of a single verb is beside its
-row, unless the verb is one of `QUESTIONS`.
+(`agent/apis/k19554_ask_control.py`), which applies the same rules to its clients. A rule for a single verb is next to
+that verb's row, unless the verb is one of `QUESTIONS`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -56,7 +56,8 @@ class Need(NamedTuple):
         return f"lacuna acls add --allow-principal {quote(principal)} --operation {operation} {option}{named}"
 
 
-#: Returns the rights that a command needs. Messages differ, and each rule knows those of its verbs.
+#: Returns the rights that a command needs. Messages differ between verbs, and each rule knows the messages of its
+#: verbs.
 Rule = Callable[[Any, Any], Iterator[Need]]
 
 
@@ -68,7 +69,9 @@ def on_topics(
 
 
 def on_topic_ids(operation: Operation, topic_ids: Iterable[bytes], names: Names) -> Iterator[Need]:
-    """Yield needs on topics. A topic that does not exist needs nothing; the reply says so."""
+    """Yield needs on topics. For a topic that does not exist, no right is needed; the reply says that it does not
+    exist.
+    """
     for topic_id in dict.fromkeys(topic_ids):
         if name := names.topic_name(topic_id):
             yield Need((operation,), ResourceType.TOPIC, name)
@@ -110,7 +113,7 @@ def describes_cluster(_command: Message, _names: Names) -> Iterator[Need]:
 
 
 def nothing(_command: Message, _names: Names) -> Iterator[Need]:
-    """Yield nothing, for lists, which omit what a job may not describe."""
+    """Yield no needs. This is the rule for lists, which omit what a job may not describe."""
     return iter(())
 
 
@@ -133,7 +136,8 @@ def of_share_offsets(command: Any, names: Names) -> Iterator[Need]:
     yield from on_topics(Operation.DESCRIBE, command.partitions, names)
 
 
-#: The verbs of questions that tools ask through an agent. They change nothing, and concern what the rules name.
+#: The verbs of questions that tools ask through an agent. They change nothing, and concern only the resources for which
+#: the rules yield needs.
 QUESTIONS: Final[Mapping[str, Rule]] = {
     "read_partitions": of_partitions(Operation.DESCRIBE),
     "read_as_of": of_partitions(Operation.DESCRIBE),
@@ -155,7 +159,7 @@ QUESTIONS: Final[Mapping[str, Rule]] = {
 class PrincipalRights:
     """The rights of one principal, by the ACLs at the time of the request. `rule_of` returns the rule of a verb."""
 
-    #: What a principal is called that may not use a verb at all.
+    #: How messages refer to a principal that may not use a verb at all.
     kind = "jobs"
 
     def __init__(
@@ -209,7 +213,9 @@ class PrincipalRights:
         return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)
 
     def may_see(self, topic_id: bytes) -> bool:
-        """Return whether the principal may know of a topic. A deleted topic has no name that it could learn."""
+        """Return whether the principal may know of a topic. A deleted topic has no name that the principal could
+        learn.
+        """
         name = self._names.topic_name(topic_id)
         return not name or self.sees(name)
 
@@ -235,7 +241,8 @@ class PrincipalRights:
             self._principal, self._host, need.operations[0], kind, need.name or WILDCARD, api
         )
         who = str(self._principal)
-        # Topics come as ids, which objects in the bucket contain too. The name is only for jobs that may describe it.
+        # Commands identify topics by their ids, which the objects in the bucket contain as well. Only a job that may
+        # describe the topic gets its name.
         shown = (
             need
             if kind is not ResourceType.TOPIC or self._knows(need.name)
@@ -292,7 +299,7 @@ def _shown_descriptions(rights: PrincipalRights, reply: Reply) -> None:
 def _shown_members(rights: PrincipalRights, reply: Reply) -> None:
     """Omit the members of a group if one of them has a topic that may not be described, as Kafka does (KIP-848).
 
-    A topic that it only subscribes to does not count.
+    Only topics in assignments and targets matter, not topics that a member only subscribes to.
     """
     for group in reply.consumer_groups_described.groups:
         has_hidden = not all(

@@ -1,7 +1,7 @@
 """Security settings of a whole cluster: users, ACLs, quotas, delegation tokens, and the configs of all brokers.
 
-The control plane holds them, and each agent has a copy. Both are a `Security` that applies the same changes in the same
-order.
+The control plane holds them, and each agent has a copy. Both are `Security` objects that apply the same changes in the
+same order.
 """
 
 from collections import Counter, deque
@@ -19,12 +19,12 @@ from lacuna.controlplane.v1.security_pb2 import (
     SecurityChanges,
 )
 
-#: Bounds on a cluster's security settings. A change that exceeds them is rejected.
+#: Bounds on a cluster's security settings. A change that would exceed them is rejected.
 MOST_CREDENTIALS: Final = 100_000
 MOST_ACLS: Final = 100_000
 MOST_QUOTAS: Final = 100_000
 MOST_TOKENS: Final = 10_000
-#: Keeps one user from using up all of them.
+#: Prevents one user from using up all tokens.
 MOST_TOKENS_OF_ONE: Final = 1_000
 _MOST_NEWS: Final = 1024
 
@@ -42,7 +42,7 @@ class AclEntry(NamedTuple):
 
     @classmethod
     def of(cls, message: Acl) -> "AclEntry":
-        """Return the value of a message."""
+        """Return the ACL in a message."""
         return cls(
             message.resource_type,
             message.resource_name,
@@ -54,11 +54,11 @@ class AclEntry(NamedTuple):
         )
 
     def message(self) -> Acl:
-        """Return it as a message."""
+        """Return the ACL as a message."""
         return Acl(**self._asdict())
 
 
-#: The entity of a quota: (type, name) pairs, ordered by type. The name None is the default of its type.
+#: The entity of a quota: (type, name) pairs, ordered by type. The name None stands for the default entity of its type.
 Entity = tuple[tuple[str, str | None], ...]
 
 
@@ -152,7 +152,7 @@ class Security:
     def news(self, changes: SecurityChanges) -> SecurityChanges:
         """Return the changes that have an effect.
 
-        A token that is both removed and added replaces the existing one, and is ignored if that is gone.
+        A token that is both removed and added replaces the existing one, and is ignored if there is no existing one.
         """
         removed = set(changes.removed_token_ids)
         added = {each.token_id for each in changes.tokens}

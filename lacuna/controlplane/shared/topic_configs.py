@@ -1,8 +1,8 @@
 """Topic configs: all of Kafka 4.4's, with types, defaults and Kafka's checks (docs/adr/0005).
 
-Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist here. They are accepted
-and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee could not
-be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
+Most have the effect that Kafka documents. Some only tune a broker's files, which do not exist in Lacuna. They are
+accepted and shown but have no effect, since their guarantees to clients hold with any value. A value whose guarantee
+could not be met is rejected, as is an unknown name. Both the control plane (CreateTopics, AlterConfigs) and the agents
 (DescribeConfigs) use this table.
 """
 
@@ -101,7 +101,7 @@ def _not_tiered(value: str) -> str:
 #: The config of a topic that mirrors one of another cluster (controlplane/verbs/importing.py).
 MIRROR_SOURCE: Final = "mirror.source"
 DEAD_LETTERS: Final = "errors.deadletterqueue.group.enable"
-# Kafka's limit. Without one, appending could make a list grow forever.
+# Kafka's limit. Without a limit, appending could make a list grow forever.
 _LONGEST_VALUE: Final = 32_767
 _SMALLEST_SEGMENT: Final = 1 << 20  # Kafka 4's, KIP-1030
 _LARGEST_RECORD: Final = 2**31 - 9  # the largest array of Java
@@ -117,21 +117,28 @@ _CONFIGS: Final = (
         "Neither: all records are kept.",
         check=some_of("compact", "delete"),
     ),
-    _int("compression.gzip.level", -1, 1, "The level if compression.type is gzip.", 9, also=-1),
-    _int("compression.lz4.level", 9, 1, "The level if compression.type is lz4.", 17),
+    _int(
+        "compression.gzip.level",
+        -1,
+        1,
+        "The compression level if compression.type is gzip.",
+        9,
+        also=-1,
+    ),
+    _int("compression.lz4.level", 9, 1, "The compression level if compression.type is lz4.", 17),
     TopicConfig(
         name="compression.type",
         type=ConfigType.STRING,
         default="producer",
         documentation="producer: batches keep the codec that their producer chose. Otherwise an agent "
-        "recompresses every batch of another codec.",
+        "recompresses every batch that has another codec.",
         check=one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
     _int(
         "compression.zstd.level",
         3,
         -131_072,
-        "The level if compression.type is zstd; a level below 1 counts as 1.",
+        "The compression level if compression.type is zstd; a level below 1 counts as 1.",
         22,
     ),
     _long(
@@ -166,7 +173,7 @@ _CONFIGS: Final = (
         "max.compaction.lag.ms",
         LONG_MAX,
         1,
-        "Records older than this are compacted as soon as possible, whatever min.cleanable.dirty.ratio says.",
+        "Records older than this are compacted as soon as possible, regardless of min.cleanable.dirty.ratio.",
     ),
     _int(
         "max.decompressed.message.bytes",
@@ -204,8 +211,8 @@ _CONFIGS: Final = (
         name="min.cleanable.dirty.ratio",
         type=ConfigType.DOUBLE,
         default="0.5",
-        documentation="Agents compact a partition once a larger share of its bytes than this is new. `lacuna compact` "
-        "compacts all records that are old enough.",
+        documentation="Agents compact a partition once the share of its bytes that are new exceeds this value. "
+        "`lacuna compact` compacts all records that are old enough.",
         check=ratio,
     ),
     _long(
@@ -236,7 +243,7 @@ _CONFIGS: Final = (
     _boolean("remote.log.delete.on.disable", "No effect: there is no tiered storage."),
     _boolean(
         "remote.storage.enable",
-        "Only false: all records are in the object store from the start.",
+        "Must be false: all records are in the object store from the start.",
         _not_tiered,
     ),
     _long(

@@ -1,8 +1,9 @@
 """The front of a log, from which no live record is removed without moving the log start.
 
-Retention, DeleteRecords and compaction remove records from the front. The same journal record gives the new start of
-the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A partition's
-`vacated_to` gives their end, so that an audit can distinguish this from a loss.
+Retention, DeleteRecords and compaction remove records from the front. The journal record of a removal also contains the
+new start of the log. Aborted and superseded records are removed without moving the log start, as in Kafka. A
+partition's `vacated_to` is the end of the records removed in this way, so that an audit can distinguish their removal
+from a loss.
 """
 
 from typing import NamedTuple
@@ -23,8 +24,8 @@ def retention_ms_of(configs: dict[str, str]) -> int:
 class Expiry(NamedTuple):
     """The expired part of a partition: records with a timestamp before `oldest_ms`.
 
-    If no record has a timestamp, the time from which consumers could read it is used instead, as Kafka uses the file's
-    time. `stable_offset` is the last stable offset at `oldest_ms`.
+    If no record of an extent has a timestamp, the time from which consumers could read the extent is used instead, as
+    Kafka uses the file's time. `stable_offset` is the last stable offset at `oldest_ms`.
     """
 
     oldest_ms: int
@@ -43,7 +44,7 @@ class Expiry(NamedTuple):
         return timestamp < self.oldest_ms
 
     def covers_all_below(self, extents: ExtentTable, offset: int) -> bool:
-        """Whether an extent ends at `offset`, and all extents up to there are past their retention."""
+        """Whether an extent ends at `offset`, and all extents up to that offset are past their retention."""
         stop = extents.first_ending_after(offset)
         is_edge = stop > 0 and extents.next_offsets[stop - 1] == offset
         return is_edge and all(self.covers(extents, index) for index in range(stop))
@@ -78,6 +79,6 @@ def check_front(partition: Partition) -> None:
 
 
 def account(partition: Partition) -> None:
-    """Record in `vacated_to` that everything missing at the front now was not live."""
+    """Record in `vacated_to` that the records now missing at the front were not live."""
     front = first_offset(partition)
     partition.vacated_to = front if front > partition.log_start_offset else 0

@@ -1,4 +1,4 @@
-"""How many bytes of hot segments the journal takes, and when merging moves them out.
+"""How many bytes of hot segments the journal accepts, and when merging moves them out.
 
 Volatile: the next leader begins with a full allowance.
 """
@@ -10,14 +10,14 @@ from lacuna.base.setting import MEBIBYTE
 #: The defaults of `RuntimeSettings.hot_bytes_per_second` and `max_hot_bytes`.
 HOT_BYTES_PER_SECOND: Final = 16 * MEBIBYTE
 MAX_HOT_BYTES: Final = 2048 * MEBIBYTE
-#: How many seconds' worth may arrive at once, after some time with less.
+#: How many seconds' worth of bytes may arrive at once, after some time in which fewer arrived.
 _BURST_SECONDS: Final = 4
 
 
 class HotIntake:
     """Admits hot segments up to a rate, apart from bursts, and up to a bound on what the journal keeps.
 
-    The runtime sets `kept_bytes` to the size of what the journal has and has not dropped yet.
+    The runtime sets `kept_bytes` to the size of what the journal has not dropped yet.
     """
 
     __slots__ = ("_allowed", "_as_of_ms", "bytes_per_second", "kept_bytes", "max_bytes", "refused")
@@ -32,11 +32,11 @@ class HotIntake:
 
     @property
     def is_half_full(self) -> bool:
-        """Whether the journal keeps more than half of what it may."""
+        """Whether the journal keeps more than half of what it may keep."""
         return self.kept_bytes > self.max_bytes // 2
 
     def admits(self, size: int, now_ms: int) -> bool:
-        """Count a segment of this many bytes and return True, or return False if it goes beyond a bound."""
+        """Count a segment of this many bytes and return True, or return False if the segment would exceed a bound."""
         passed_ms = max(0, now_ms - self._as_of_ms)
         self._as_of_ms = now_ms
         rate = self.bytes_per_second
@@ -51,8 +51,8 @@ class HotIntake:
 class HotRounds:
     """Rounds over all partitions, in which merging moves out hot extents however few there are.
 
-    A round ends once it has met all partitions in a row without hot extents. Between rounds, merging moves out only
-    what fills an object, so that a trickle of records costs few PUTs.
+    A round ends once it has visited as many partitions in a row as there are, without finding hot extents. Between
+    rounds, merging moves out only what fills an object, so that a trickle of records costs few PUTs.
     """
 
     __slots__ = ("_ended_ms", "_left")
@@ -62,12 +62,12 @@ class HotRounds:
         self._ended_ms = 0
 
     def begin(self, partitions: int, pause_ms: int, now_ms: int) -> None:
-        """Begin a round over this many partitions, if the last one ended `pause_ms` ago."""
+        """Begin a round over this many partitions, if the last round ended at least `pause_ms` ago."""
         if not self._left and now_ms >= self._ended_ms + pause_ms:
             self._left = partitions
 
     def visit(self, now_ms: int) -> bool:
-        """Go on to the next partition. Return whether a round has met it."""
+        """Move on to the next partition. Return whether this visit belongs to a round."""
         if not self._left:
             return False
         self._left -= 1
@@ -75,5 +75,5 @@ class HotRounds:
         return True
 
     def found(self, partitions: int) -> None:
-        """Note that a round met a partition with hot extents, one among this many."""
+        """Record that a round found hot extents in a partition, one of this many partitions."""
         self._left = partitions

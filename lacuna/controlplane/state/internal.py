@@ -1,12 +1,12 @@
 """The offsets of __consumer_offsets and __transaction_state, which are derived from the rest of the state (ADR 43).
 
 A reader sees each as a compacted topic. A change of a key takes the next offset of the key's partition. The newest
-record of each key is at the offset that it took; earlier ones are holes. A record's content is read from the state when
-a consumer fetches it.
+record of each key is at the offset that it took; the offsets of earlier records are holes. A record's content is read
+from the state when a consumer fetches it.
 
 Committed offsets and transactional ids hold their own `log_offset`; `group_records` and `tombstones` have the offsets
-of everything else. Only replays change these. While a partition is read, `newest` lists its records in their order;
-otherwise, a change only increments a counter.
+of all other records. Only replays change all these. While a partition is read, `newest` lists its records in their
+order; otherwise, a change only increments a counter.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: Tombstones are kept for delete.retention.ms, by default a day, up to this many of both topics together.
+#: Tombstones are kept for delete.retention.ms, by default a day, up to this number in both topics together.
 TOMBSTONES_MS: Final = 86_400_000
 MAX_TOMBSTONES: Final = 50_000
 
@@ -51,7 +51,7 @@ class NameKey(NamedTuple):
 
 
 class Tombstone(NamedTuple):
-    """Marks a key without a record. For a committed offset, it has the names, since the topic may be gone."""
+    """Marks a key without a record. For a committed offset, it holds the names, since the topic may be gone."""
 
     kind: Kind
     name: str
@@ -72,7 +72,7 @@ class Tombstone(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The place of a tombstone; `number` is the topic's."""
+    """The place of a tombstone. `number` is the number of the topic."""
 
     number: int
     partition: int
@@ -141,7 +141,7 @@ class InternalTopics:
         self.group_records: dict[str, dict[NameKey, Stamp]] = {}
         self.tombstones: dict[Place, Tombstone] = {}  # the oldest first
         # Volatile:
-        self.told_topics: set[int] = set()  # those that sessions know to have records
+        self.told_topics: set[int] = set()  # the topics that sessions already know to have records
         self.read_ms = 0  # when a partition was last read
 
     def find(self, key: PartitionKey) -> InternalPartition | None:
@@ -172,7 +172,7 @@ class InternalTopics:
         return self.offsets[partition_of(group_id)]
 
     def take_transaction(self, transactional_id: str) -> int:
-        """Return the offset of a record of a transactional id that is written now."""
+        """Return the offset for the record of a transactional id that is being written."""
         partition = self.transactions[partition_of(transactional_id)]
         return partition.take(NameKey(Kind.TRANSACTION, transactional_id))
 
@@ -203,7 +203,7 @@ class InternalTopics:
         self._bury(OFFSETS_NUMBER, OffsetKey(group_id, partition), tombstone)
 
     def hold_back(self, now_ms: int) -> None:
-        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
+        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
         for kept in self.group_records.values():
             for key, stamp in kept.items():
                 kept[key] = stamp._replace(at_ms=min(stamp.at_ms, now_ms))
@@ -259,7 +259,7 @@ class InternalTopics:
         )
 
     def restore(self, snapshot: InternalTopicsSnapshot) -> None:
-        """Take over the content of a snapshot."""
+        """Load the content of a snapshot."""
         _set_offsets(self.offsets, snapshot.offsets_high_watermarks)
         _set_offsets(self.transactions, snapshot.transactions_high_watermarks)
         for record in snapshot.group_records:

@@ -12,25 +12,26 @@ from typing import Final, NamedTuple
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition
 
-#: An agent that has not swapped by then has given up, or lost its plan.
+#: An agent that has not swapped a plan's extents within this time has given up, or has lost the plan.
 _LIFETIME_MS: Final = 30_000
-#: An agent that has not asked for the next range of a pass by then has given up.
+#: An agent that has not requested the next range of a pass within this time has given up.
 _CLEANING_MS: Final = 60_000
-#: With five notes, a quarter of the minimum age apart, records count as old enough at most that much late.
+#: With five notes, each a quarter of the minimum age apart, records count as old enough with a delay of at most a
+#: quarter of that age.
 _NOTES: Final = 5
 
 
 class MergeTurn:
     """The order in which merging visits partitions, and how long their runs are.
 
-    A round goes through the partitions in the order of their keys. Segments have them in this order too, so that what
-    one plan reads of an object lies together, and is one GET. Runs are equally long, so that those of a plan have
-    extents of the same objects, as long as the partitions get extents equally often.
+    A round goes through the partitions in the order of their keys. Segments contain the partitions in the same order,
+    so what one plan reads from an object is contiguous, and takes one GET. All runs are equally long, so that the runs
+    of a plan have extents in the same objects, as long as the partitions get extents equally often.
     """
 
     def __init__(self) -> None:
         self._left: list[PartitionKey] = []
-        #: Of this round and of the last one: runs, their extents and their bytes.
+        #: The numbers of runs, of their extents and of their bytes, in this round and in the last one.
         self._now = (0, 0, 0)
         self._before: tuple[int, int, int] | None = None
 
@@ -47,18 +48,18 @@ class MergeTurn:
             self._left = sorted(partitions, reverse=True)
 
     def found(self, extents: int, size: int) -> None:
-        """Note that a partition was worth merging, by a run with this many extents and bytes."""
+        """Record that a partition had a run worth merging, with this many extents and bytes."""
         runs, all_extents, all_bytes = self._now
         self._now = (runs + 1, all_extents + extents, all_bytes + size)
 
     def most(self, least: int, small_bytes: int, extents_a_plan: int) -> int:
-        """Return how many extents a run has at most.
+        """Return the maximum number of extents in a run.
 
-        That is enough to become large, but at most twice `least`: the shorter the runs of a plan, the fewer objects
-        they have. If few partitions are worth merging, their runs fill a plan.
+        That is enough for a run to become large, but at most twice `least`: the shorter the runs of a plan, the fewer
+        objects they read. If few partitions are worth merging, their runs fill a plan.
         """
         runs, extents, size = max(self._now, self._before or self._now)
-        # About half of what is merged may be aborted.
+        # About half of the merged records may be aborted.
         enough = 2 * small_bytes * extents // size + 1 if size else 0
         return max(least, min(enough, 2 * least), extents_a_plan // max(1, runs))
 
@@ -98,7 +99,9 @@ class _Pass(NamedTuple):
 
 
 class Cleanings:
-    """The partitions that agents are cleaning by key, one for each agent. Merges leave alone what a pass rewrites."""
+    """The partitions that agents are cleaning by key, one for each agent. Merges do not touch the extents that a pass
+    rewrites.
+    """
 
     def __init__(self) -> None:
         self._passes: dict[PartitionKey, _Pass] = {}

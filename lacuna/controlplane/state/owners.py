@@ -1,4 +1,6 @@
-"""The owners of names that clients leave, and the bytes that each principal has left with them."""
+"""The owners of the names under which clients store data, and the number of bytes that each principal stores under
+them.
+"""
 
 from typing import Generic, TypeVar
 
@@ -11,8 +13,9 @@ Name = TypeVar("Name", str, bytes)
 class Owners(Generic[Name]):
     """The data kept under each name, and its principal.
 
-    A name belongs to the principal that first left data under it, until no data is left, and all its data is charged to
-    that principal. `of` is kept in snapshots with the names, without anonymous ones. The rest is derived.
+    A name belongs to the principal that first stored data under it, until no data is left. All data under the name is
+    charged to that principal. Snapshots contain `of` along with the names, except for anonymous owners. The rest is
+    derived.
     """
 
     __slots__ = ("_kept", "_owned", "held", "of", "size")
@@ -66,14 +69,16 @@ class Owners(Generic[Name]):
         return NOBODY if name in self._kept else principal
 
     def has_share(self, payer: str, more: int, share: int) -> bool:
-        """Whether this many more bytes can be charged to a principal. The anonymous one has no bound if it is the only
-        one.
+        """Whether this many more bytes can be charged to a principal. The anonymous principal has no bound if it is the
+        only principal.
         """
         is_alone = payer == NOBODY and not self.held
         return is_alone or self.charged_to(payer) + more <= share
 
     def charged_to(self, principal: str) -> int:
-        """Return the bytes charged to a principal. The anonymous one is also charged for bytes without an owner."""
+        """Return the bytes charged to a principal. The anonymous principal is also charged for bytes without an
+        owner.
+        """
         if principal == NOBODY:
             return self.size - self._owned
         return self.held.get(principal, 0)

@@ -17,7 +17,7 @@ REMEMBERED_BATCHES: Final = 5  # as Kafka's producers assume: at most five batch
 
 
 #: The numbers remembered for each batch: base sequence, last sequence, base offset, append time (-1 unless
-#: LogAppendTime). The first two identify a repeated batch, and the others answer it.
+#: LogAppendTime). The first two identify a repeated batch, and the answer to it consists of the others.
 BATCH_NUMBERS: Final = 4
 _MOST_NUMBERS: Final = REMEMBERED_BATCHES * BATCH_NUMBERS
 
@@ -26,7 +26,9 @@ NO_SEQUENCE: Final = -1
 
 
 class ProducerWindow:
-    """The idempotence window of one producer id in one partition (S10). `batches` has their numbers, oldest first."""
+    """The idempotence window of one producer id in one partition (S10). `batches` has the numbers of its batches,
+    oldest first.
+    """
 
     __slots__ = (
         "batches",
@@ -47,11 +49,13 @@ class ProducerWindow:
 
     @property
     def last_sequence(self) -> int:
-        """The last sequence of the newest batch of this epoch, or NO_SEQUENCE without one."""
+        """The last sequence of the newest batch of this epoch, or NO_SEQUENCE if there is no batch."""
         return self.batches[1 - BATCH_NUMBERS] if self.batches else NO_SEQUENCE
 
     def remember(self, producer_epoch: int, batch: Iterable[int]) -> None:
-        """Add a batch, given as its numbers. Another epoch drops all earlier batches, and a full window the oldest."""
+        """Add a batch, given as its numbers. A batch of another epoch drops all earlier batches, and a batch in a full
+        window drops the oldest.
+        """
         batches = self.batches
         if producer_epoch != self.producer_epoch:
             self.producer_epoch = producer_epoch
@@ -91,7 +95,7 @@ class Partition:
     def __init__(self, key: PartitionKey, history: History) -> None:
         self.key = key
         self.history = history
-        #: The bound of the history, which is checked for every slice.
+        #: The maximum number of entries in the history, which is checked for every slice.
         self.settled_ms = history.settled_ms
         self.message = named(key)
         self.version = 1
@@ -100,22 +104,24 @@ class Partition:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.size_bytes = 0
-        #: The offset up to which keys were compacted, and the time from which compacting again is useful (0 if never).
+        #: The offset up to which keys were compacted, and the time from which another compaction is useful (0 for
+        #: never).
         self.compacted_to = 0
         self.compact_again_ms = 0
-        #: Records missing between the log start and here were not live when they were removed (see front.py).
+        #: All records missing between the log start and this offset were not live when they were removed (see
+        #: front.py).
         self.vacated_to = 0
-        #: 1 + the leader epoch of the last imported batch in its source, which shows whether the source lost records;
-        #: 0 if it is not known.
+        #: 1 + the leader epoch that the last imported batch had in its source; 0 if it is not known. It shows whether
+        #: the source lost records.
         self.next_epoch = 0
         self.producers: dict[int, ProducerWindow] = {}
-        #: producer id -> first offset of its ongoing transaction here, in the order of the offsets. An OrderedDict
+        #: producer id -> first offset of its ongoing transaction in this partition, ordered by offset. An OrderedDict
         #: finds the first at once, whereas a dict would skip all entries removed before it.
         self.ongoing: OrderedDict[int, int] = OrderedDict()
 
     @property
     def last_stable_offset(self) -> int:
-        """The first offset of the oldest ongoing transaction, or the high watermark without one (S3).
+        """The first offset of the oldest ongoing transaction, or the high watermark if there is none (S3).
 
         It is never below the log start.
         """
@@ -137,7 +143,7 @@ class Partition:
             self.settled_ms = self.history.settled_ms
 
     def move_log_start(self, offset: int) -> None:
-        """Move the log start. Raises InvariantBroken if it would go back, or past the end of the log."""
+        """Move the log start. Raises InvariantBroken if it would move back, or past the end of the log."""
         if not self.log_start_offset <= offset <= self.high_watermark:
             raise InvariantBroken(
                 f"the log start would move from {self.log_start_offset} to {offset}, which is "
@@ -184,7 +190,7 @@ class Partition:
         return delta
 
     def _part(self, stop: int, below: int) -> PartitionDelta:
-        """Return a delta with at most SHOWN_EXTENTS extents, up to the index `stop`, and the dead ranges there."""
+        """Return a delta with at most SHOWN_EXTENTS extents, up to the index `stop`, and the dead ranges among them."""
         start = max(0, stop - SHOWN_EXTENTS)
         delta = self.delta()
         if start:

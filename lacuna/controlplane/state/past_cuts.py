@@ -1,8 +1,9 @@
 """Cuts of past seconds: the ends of partitions that a cut of all partitions lowered below the last stable offset.
 
 At a past time, the last stable offsets of all partitions are known (`History`), but a cut may have ended earlier in
-some of them. These ends are remembered for each whole second in which they changed, and for fewer seconds the older
-they are, as in a `History`. A cut of all partitions is a cut of any of them, too, though not always their largest.
+some of them. These ends are remembered for each whole second in which they changed, and for fewer and fewer seconds as
+they get older, as in a `History`. A cut of all partitions is also a cut of any subset of them, though not always the
+largest one.
 """
 
 from array import array
@@ -15,7 +16,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition
 from lacuna.controlplane.state.unsettled import Unsettled, cut_of
 
-#: The most seconds that are remembered, and the most ends in all of them, at some 100 bytes each.
+#: The maximum number of seconds that are remembered, and the maximum number of ends in all of them, at about 100 bytes
+#: each.
 MOST_SECONDS: Final = 1024
 MOST_ENDS: Final = 50_000
 
@@ -26,8 +28,8 @@ Lowered: TypeAlias = Mapping[PartitionKey, int]
 class PastCuts(Widths):
     """The lowered ends at whole seconds, from `seconds[i]` until `seconds[i + 1]`. Only replay changes this.
 
-    Before the first of these seconds, no end was lowered, back to `first_second`. Nothing is known of the time before
-    that.
+    From `first_second` until the first of these seconds, no end was lowered. Nothing is known about the time before
+    `first_second`.
     """
 
     __slots__ = ("count", "ends", "first_second", "seconds")
@@ -42,7 +44,9 @@ class PastCuts(Widths):
     def note(
         self, clock_ms: int, partitions: Mapping[PartitionKey, Partition], unsettled: Unsettled
     ) -> None:
-        """Record the cut since the second after `clock_ms`, the time of the last change, before it may change."""
+        """Record the current cut before it may change. It has applied since the second after `clock_ms`, the time of
+        the last change.
+        """
         known: Lowered = self.ends[-1] if self.ends else {}
         lowered = lowered_now(partitions, unsettled)
         if lowered != known:
@@ -51,7 +55,7 @@ class PastCuts(Widths):
                 self._thin()
 
     def put(self, second: int, lowered: Lowered) -> None:
-        """Add the ends from a second on, which is later than those before."""
+        """Add the ends that apply from a second on, which must be later than all earlier ones."""
         self.seconds.append(second)
         self.ends.append(lowered)
         self.count += len(lowered)
@@ -66,16 +70,19 @@ class PastCuts(Widths):
         return self.ends[index] if index >= 0 else {}
 
     def hold_back(self, now_ms: int) -> None:
-        """Forget all cuts, since the time was set back to `now_ms`. That of now is known from the next second on.
+        """Forget all cuts, because the clock was set back to `now_ms`. The current cut is known from the next second
+        on.
 
-        Histories may be less exact before that than their widths say then, which would split transactions.
+        Before that second, histories may be less exact than their widths then say, so a cut could split transactions.
         """
         self._keep(())
         self.first_second = now_ms // 1000 + 1
         self.thinned_at = 0
 
     def _thin(self) -> None:
-        """Drop seconds that answer for no multiple of the width of their time, and the oldest beyond the bounds."""
+        """Drop the seconds that do not give the answer for any multiple of the width at their time, and the oldest ones
+        beyond the bounds.
+        """
         self._keep(self.kept(self.seconds))
         first, count = 0, self.count
         while len(self.ends) - first > MOST_SECONDS * 3 // 4 or (

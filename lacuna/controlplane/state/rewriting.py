@@ -1,4 +1,4 @@
-"""The work of merges and compaction since this control plane started to lead, and what waits for merges.
+"""The work done by merges and compaction since this control plane became the leader, and the data waiting for merges.
 
 Volatile: no decision uses it.
 """
@@ -20,7 +20,7 @@ _RUNS: Final = 50
 
 @dataclass(slots=True)
 class TopicRewritten:
-    """Rewritten data of one topic, by agents and by jobs."""
+    """The data of one topic that agents and jobs have rewritten."""
 
     merged: Rewritten = field(default_factory=Rewritten)
     compacted: Rewritten = field(default_factory=Rewritten)
@@ -32,17 +32,17 @@ class Rewriting:
     def __init__(self) -> None:
         self.since_ms = 0
         self.total = TopicRewritten()
-        #: Deleted topics are dropped, so the number of topics bounds it.
+        #: Deleted topics are dropped, so the number of topics bounds the size of this dict.
         self.topics: dict[bytes, TopicRewritten] = {}
         self.runs: deque[MergeRun] = deque(maxlen=_RUNS)
         self.refused = 0
         self.objects_deleted = 0
         self.bytes_deleted = 0
-        #: Extents below this size count as small: the last agent's setting.
+        #: Extents below this size count as small. The value is the setting that an agent sent last.
         self.small_bytes = 0
 
     def begin(self, now_ms: int) -> None:
-        """Start counting from `now_ms`, unless that has begun."""
+        """Start counting from `now_ms`, unless counting has already begun."""
         self.since_ms = self.since_ms or now_ms
 
     def add(self, topic_id: bytes, is_compaction: bool, swap: Rewritten) -> None:
@@ -73,7 +73,7 @@ def add(total: Rewritten, more: Rewritten) -> None:
 
 
 class Waiting(NamedTuple):
-    """Small extents and their bytes, aborted offsets and their bytes, and the number of extents examined."""
+    """The numbers of small extents and their bytes, of aborted offsets and their bytes, and of the extents examined."""
 
     small_extents: int
     small_bytes: int
@@ -83,7 +83,7 @@ class Waiting(NamedTuple):
 
 
 def waiting_in(partition: Partition, small_bytes: int) -> Waiting:
-    """Return the waiting part of the extents that merging examines. See `kinds_of` for `small_bytes`."""
+    """Return the counts of waiting extents among those that merging examines. See `kinds_of` for `small_bytes`."""
     extents = partition.extents
     end = extents.first_ending_after(partition.last_stable_offset)
     start = max(0, end - MERGE_WINDOW)

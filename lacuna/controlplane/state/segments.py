@@ -1,4 +1,4 @@
-"""The segment table: the objects that extents refer to, the times when others were replaced, and the pins of
+"""The segment table: the objects that extents refer to, the times when other objects were replaced, and the pins of
 readers.
 """
 
@@ -15,8 +15,8 @@ SegmentKey = tuple[int, int]
 
 _FORGOTTEN = -1
 
-#: The references that one journal record releases at once; ticks release the rest. Every control plane on a journal
-#: needs the same number.
+#: The number of references that one journal record releases at once; ticks release the rest. Every control plane on a
+#: journal must use the same number.
 RELEASED_AT_ONCE: Final = 10_000
 
 
@@ -101,7 +101,7 @@ class References:
     __slots__ = ("lease_ids", "sequences")
 
     def __init__(self, lease_ids: Iterable[int] = (), sequences: Iterable[int] = ()) -> None:
-        """An array is kept without a copy."""
+        """Arrays are kept without being copied."""
         self.lease_ids = lease_ids if isinstance(lease_ids, array) else array("q", lease_ids)
         self.sequences = sequences if isinstance(sequences, array) else array("q", sequences)
 
@@ -114,7 +114,7 @@ class References:
         self.sequences.extend(others.sequences)
 
     def take(self, most: int) -> "References":
-        """Remove and return at most this many from the end, at a cost independent of their total number."""
+        """Remove and return at most this many references from the end, at a cost independent of their total number."""
         start = max(0, len(self) - most)
         taken = References(self.lease_ids[start:], self.sequences[start:])
         del self.lease_ids[start:], self.sequences[start:]
@@ -181,7 +181,7 @@ class SegmentTable:
                 )
 
     def add_rows(self, found: SegmentRows) -> None:
-        """Add the next of the segments that `rows` yielded."""
+        """Add the next batch of segments that `rows` yielded."""
         start, end = 0, len(found.lease_ids)
         while start < end:
             lease_id = found.lease_ids[start]
@@ -193,7 +193,7 @@ class SegmentTable:
             start = stop
 
     def last_sequence(self, lease_id: int) -> int:
-        """Return the highest sequence that the table knows for a lease, or 0 if none."""
+        """Return the highest sequence that the table knows for a lease, or 0 if there is none."""
         columns = self._leases.get(lease_id)
         return columns.sequences[-1] if columns is not None else 0
 
@@ -215,7 +215,7 @@ class SegmentTable:
             self.replaced[key] = now_ms
 
     def release(self, references: Sequence["References"], now_ms: int) -> None:
-        """Remove references at once if they are few; otherwise, `release_waiting` removes them in parts.
+        """Remove references at once if there are only a few; otherwise, `release_waiting` removes them in parts.
 
         Waiting references are not collected, though their extents are already gone. Raises KeyError if a segment is not
         in the table.
@@ -244,7 +244,7 @@ class SegmentTable:
                 self.replaced[key] = now_ms
 
     def hold_back(self, now_ms: int) -> None:
-        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
+        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
         for key, replaced_ms in self.replaced.items():
             self.replaced[key] = min(replaced_ms, now_ms)
 
@@ -266,7 +266,7 @@ class SegmentTable:
     def collectable(
         self, now_ms: int, grace_ms: int, limit: int, avoided: Set[SegmentKey] = frozenset()
     ) -> list[SegmentKey]:
-        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin holds, oldest first.
+        """Return at most `limit` segments replaced at least `grace_ms` ago that no pin protects, oldest first.
 
         Those in `avoided` are left out.
         """

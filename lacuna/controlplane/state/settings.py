@@ -1,33 +1,32 @@
-"""Durations and bounds of the state machine. Those that Kafka also has use Kafka's names and defaults."""
+"""Durations and bounds of the state machine. Those that also exist in Kafka have Kafka's names and defaults."""
 
 from typing import Final
 
-#: broker.session.timeout.ms. Clients keep contacting an agent that is cut off silently for this long, so it must be
-#: less than the 10 s after which a transaction of Kafka Streams times out.
+#: broker.session.timeout.ms. Clients keep contacting a silently disconnected agent for this long, so it must be less
+#: than the 10 s after which a transaction of Kafka Streams times out.
 LEASE_DURATION_MS: Final = 9_000
 
-#: How long after the end of an agent's session clients are sent elsewhere. Together with the time in which a group's
-#: member finds its new coordinator, it must be well below half of a session.timeout.ms of 6 s.
+#: The time from the end of an agent's session until clients are sent to other agents. Together with the time in which a
+#: group's member finds its new coordinator, it must be well below half of a session.timeout.ms of 6 s.
 SESSION_GRACE_MS: Final = 1_000
 
-#: How long agents have to reconnect after a start of the control plane. They pause for at most 2 s between two
-#: attempts.
+#: How long agents have to reconnect after the control plane starts. They pause for at most 2 s between two attempts.
 RECONNECT_GRACE_MS: Final = 5_000
 
 #: How long a departed agent is still listed as a broker. It is longer than librdkafka remembers the coordinator of a
 #: group (metadata.max.age.ms, 15 minutes).
 MISSED_MS: Final = 1_200_000
 
-#: The most departed agents listed as brokers, the latest ones. A client that picks any broker may try each of them in
-#: vain.
+#: The maximum number of departed agents that are listed as brokers; the latest ones are listed. A client that picks a
+#: random broker may try each of them in vain.
 MOST_MISSED: Final = 16
 
-#: A killed job delays the sweep of its objects by at most this time.
+#: The maximum time by which a killed job delays the sweep of its objects.
 LONGEST_JOB_LEASE_MS: Final = 24 * 3_600_000
 
 TRANSACTION_MAX_TIMEOUT_MS: Final = 900_000
 TRANSACTIONAL_ID_EXPIRATION_MS: Final = 7 * 24 * 3_600_000
-#: Idempotence windows are filed under the hour of their last use, so they expire with a precision of an hour.
+#: Idempotence windows are filed under the hour of their last use, so their expiration is precise to the hour.
 HOUR_MS: Final = 3_600_000
 PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3_600_000
 
@@ -37,29 +36,31 @@ MAX_NEW_PARTITIONS: Final = 10_000  # in one command, as in Kafka
 MAX_TOPIC_NAME: Final = 249
 MOST_PARTITIONS: Final = 200_000  # in a cluster
 
-#: The bytes of all transactional ids, each with the groups and partitions of its transaction.
+#: The maximum number of bytes of all transactional ids, including the groups and partitions of their transactions.
 MOST_TRANSACTIONAL_ID_BYTES: Final = 256 << 20
 MOST_GROUPS_OF_TRANSACTION: Final = 1_000
-#: The partitions of one transaction, and the offsets staged in it. Its end is one step, which takes some 50 ms then.
+#: The maximum number of partitions in one transaction, and of offsets staged in it. The end of a transaction is a
+#: single step, which takes about 50 ms at these maxima.
 MOST_OF_TRANSACTION: Final = 20_000
 
-#: How long a replaced object is kept for fetches that were planned before, and after how long an ended lease is swept.
-#: It is longer than any PUT takes.
+#: How long a replaced object is kept for fetches that were planned before its replacement, and the time after which an
+#: ended lease is swept. It is longer than any PUT takes.
 COLLECTION_GRACE_MS: Final = 300_000
 LONGEST_PIN_MS: Final = 7 * 24 * 3_600_000
 
-#: The most things of one kind that a tick processes, which takes about 20 ms. The next tick continues.
+#: The maximum number of items of one kind that a tick processes, which takes about 20 ms. The next tick continues.
 MAX_PER_TICK: Final = 2_000
 
-#: The groups in which a tick ends what is overdue, and the offsets that it checks for their retention.
+#: The maximum number of groups in which a tick ends everything overdue, and the maximum number of offsets whose
+#: retention it checks.
 GROUPS_PER_TICK: Final = 500
 OFFSETS_PER_TICK: Final = 50_000
 
-#: The most segments in one collection plan.
+#: The maximum number of segments in one collection plan.
 COLLECTED_AT_ONCE: Final = 10_000
 
-#: The references of deleted extents that a tick releases, and the number of objects waiting for collection above which
-#: it releases none, since these take ten times the memory.
+#: The maximum number of references of deleted extents that a tick releases, and the number of objects waiting for
+#: collection above which a tick releases none, since such objects take ten times the memory.
 RELEASED_PER_TICK: Final = 20_000
 MOST_REPLACED: Final = 500_000
 
@@ -68,33 +69,35 @@ MOST_REPLACED: Final = 500_000
 #: when they arrive, as in a replay or a test with its own timestamps, can be read for a while.
 RETENTION_CHECK_MS: Final = 300_000
 
-#: The partitions that a tick checks for expired records.
+#: The maximum number of partitions that a tick checks for expired records.
 RETENTION_SCAN: Final = 256
 
-#: The extents that a tick removes by retention.
+#: The maximum number of extents that retention removes in one tick.
 RETENTION_EXTENTS: Final = 10_000
 
-#: The extents below its last stable offset that merging examines in a partition, and the bounds of one plan: its
-#: extents, together with its work for visiting and examining others, and its partitions.
+#: The maximum number of extents below the last stable offset that merging examines in a partition, and two bounds on a
+#: plan: the number of its extents (including the work of visiting partitions and examining other extents), and the
+#: number of its partitions.
 MERGE_WINDOW: Final = 2_048
 MERGE_EXTENTS: Final = 16_384
 MERGE_PARTITIONS: Final = 1_000
 
-#: The topics, and the extents that are not clean, that one plan of a cleaning examines, and the extents of one range.
+#: The maximum numbers of topics, and of extents that are not clean, that one cleaning plan examines, and the maximum
+#: number of extents in one range.
 CLEANING_TOPICS: Final = 10_000
 CLEANING_SCAN: Final = 65_536
 CLEANING_EXTENTS: Final = 8_192
 
-#: The extents that one DescribeMerges examines, which takes about 10 ms.
+#: The maximum number of extents that one DescribeMerges examines, which takes about 10 ms.
 DESCRIBED_EXTENTS: Final = 65_536
 
-#: How many extents of a partition one delta shows to a new watcher, which takes about 10 ms. The next one continues.
+#: How many extents of a partition one delta shows to a new watcher, which takes about 10 ms. The next delta continues.
 SHOWN_EXTENTS: Final = 65_536
 
-#: Reports of agents that have more bytes are dropped.
+#: Agents' reports with more bytes than this are dropped.
 MAX_REPORT_BYTES: Final = 65_536
-#: The most importers whose reports are kept, so that they copy partitions. Others wait.
+#: The maximum number of importers whose reports are kept, so that they copy partitions. Other importers wait.
 MOST_IMPORTERS: Final = 1_000
 
-#: The most extents of a compaction plan, which is then a message of 20 MB.
+#: The maximum number of extents in a compaction plan. A plan of this size is a message of 20 MB.
 COMPACTION_EXTENTS: Final = 250_000

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 
 from lacuna.controlplane.shared.security import Entity
 
-#: A share that has not been requested for this long is free.
+#: A share that its agent has not requested for this long becomes free.
 _LIFETIME_MS: Final = 3_000
-#: The least share of every agent, so that its next client can begin, as a part of an equal share.
+#: The minimum share of every agent, as a fraction of an equal share. It allows the agent's next client to begin.
 _LEAST: Final = 0.1
-#: How much more than its use an agent gets whose clients do not wait.
+#: The factor by which the share of an agent whose clients do not wait exceeds its use.
 _HEADROOM: Final = 1.25
 #: Beyond this number, the least recently used quotas are dropped.
 _MOST_KEPT: Final = 20_000
@@ -61,7 +61,9 @@ class Shares:
 
 
 def _target(own: _Share, others: list[_Share]) -> float:
-    """Return the share that an agent would have if all asked now: waiting agents share what the others do not need."""
+    """Return the share that an agent would have if all agents asked now: waiting agents share what the others do not
+    need.
+    """
     count = len(others) + 1
     least = _LEAST / count
     needs = [max(least, each.used * _HEADROOM) for each in others if not each.is_short]
@@ -70,6 +72,6 @@ def _target(own: _Share, others: list[_Share]) -> float:
         return max(least, (1.0 - sum(needs)) / waiting)
     if waiting > 1:
         return max(least, own.used * _HEADROOM)
-    # No client waits. The unneeded part is shared too, so that a burst finds some.
+    # No client waits. The unneeded part is shared as well, so that some of it is available for a burst.
     needed = max(least, own.used * _HEADROOM)
     return max(least, needed + (1.0 - needed - sum(needs)) / count)

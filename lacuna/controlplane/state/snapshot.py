@@ -1,8 +1,8 @@
-"""Serializes the state and restores it. Equal states give equal bytes, because every collection is written in one
+"""Serializes the state and restores it. Equal states give equal bytes, because every collection is written in a fixed
 order.
 
-A snapshot is a sequence of parts of some MiB, since a protobuf message cannot exceed 2 GiB. Each part is a
-StateSnapshot, and so are all of them together unless they exceed that.
+A snapshot is a sequence of parts of a few MiB, since a protobuf message cannot exceed 2 GiB. Each part is a
+StateSnapshot, and so is the concatenation of all parts if it does not exceed this limit.
 """
 
 from array import array
@@ -48,7 +48,7 @@ from lacuna.controlplane.v1.snapshot_pb2 import (
     UnsettledSnapshot,
 )
 
-# The formats of records and of snapshots. A number is raised when an earlier version would misread new content. The
+# The formats of records and of snapshots. A number is increased when an earlier version would misread new content. The
 # earlier version then rejects the content rather than dropping unknown parts.
 RECORD_FORMAT: Final = 1
 SNAPSHOT_FORMAT: Final = 1
@@ -105,7 +105,9 @@ def snapshot_parts(state: State) -> Iterator[bytes]:
 
 
 def snapshot(state: State) -> bytes:
-    """Serialize all durable state as one message, for which a large state is too large (`snapshot_parts`)."""
+    """Serialize all durable state as one message. A large state does not fit into one message (see
+    `snapshot_parts`).
+    """
     return b"".join(snapshot_parts(state))
 
 

@@ -39,10 +39,10 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.controlplane.v1.log_pb2 import PartitionDelta
 
-#: About how many bytes a partition of an open transaction takes.
+#: The approximate size in bytes of a partition in an open transaction.
 SIZE_OF_PARTITION_OF_TRANSACTION: Final = 256
 
-#: The number of a lease's commits that are remembered with their answers, for retries.
+#: The number of commits of a lease whose answers are remembered for retries.
 REMEMBERED_COMMITS: Final = 64
 
 
@@ -64,7 +64,9 @@ class Lease:
         self.forgotten_sequence = -1  # the highest sequence whose answer was dropped
 
     def remember(self, sequence: int, verdicts: bytes) -> None:
-        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest beyond the bound."""
+        """Keep the answer to a commit (a serialized SegmentCommitted), and drop the oldest answer if there are too
+        many.
+        """
         self.recent[sequence] = verdicts
         if len(self.recent) > REMEMBERED_COMMITS:
             dropped, _ = self.recent.popitem(last=False)
@@ -111,12 +113,14 @@ def plain(name: str) -> str:
 
 
 def size_of_group_of_transaction(group_id: str) -> int:
-    """Return the approximate bytes of a group in an open transaction."""
+    """Return the approximate size in bytes of a group in an open transaction."""
     return 128 + len(group_id)
 
 
 def size_of_transactional_id(transactional_id: str) -> int:
-    """Return the approximate bytes of a transactional id, without the partitions and groups of its transaction."""
+    """Return the approximate size in bytes of a transactional id, without the partitions and groups of its
+    transaction.
+    """
     return 1024 + len(transactional_id)
 
 
@@ -178,17 +182,17 @@ class State:
         self.rewriting = Rewriting()
         #: partitions that retention has not yet checked in this round; the next one is at the end
         self.retention_queue: list[PartitionKey] = []
-        #: when the ages of a partition's records were last compared with retention.ms
+        #: when the ages of records were last compared with retention.ms, by partition
         self.retention_ages: dict[PartitionKey, int] = {}
-        #: the time of the last tick; partitions that it did not see were created since then
+        #: the time of the last tick; partitions that this tick did not see have been created since then
         self.retention_ticked_ms: int | None = None
         # Volatile: the agents' shares of quotas.
         self.shares = Shares()
-        #: when expired tokens were last looked for
+        #: when the last search for expired tokens took place
         self.tokens_checked_ms = 0
         self.hot_intake = HotIntake()
         self.hot_rounds = HotRounds()
-        #: Whether other machines can go on with the journal if this one is lost.
+        #: Whether other machines can continue with the journal if this machine is lost.
         self.is_journal_shared = False
         self.merge_turn = MergeTurn()
         self.merges_under_way = MergesUnderWay()
@@ -198,19 +202,19 @@ class State:
         self.compaction_horizons = Horizons()
 
     def note_cut(self, now_ms: int) -> None:
-        """Record the cut of the seconds since the last change, before one at `now_ms`."""
+        """Record the cut for the seconds since the last change, before a change at `now_ms`."""
         is_lowered = self.unsettled.transactions or self.past_cuts.ends
         if is_lowered and now_ms >= next_second_ms(self.clock_ms):
             self.past_cuts.note(self.clock_ms, self.partitions, self.unsettled)
 
     def cut_at(self, second: int) -> Lowered:
-        """Return the ends that a cut of all partitions lowered at a second below their last stable offsets."""
+        """Return the ends that, at a given second, a cut of all partitions lowered below their last stable offsets."""
         if second * 1000 >= next_second_ms(self.clock_ms):
             return lowered_now(self.partitions, self.unsettled)
         return self.past_cuts.at(second)
 
     def add_transactional_id(self, found: TransactionalId, principal: str) -> None:
-        """Add a new transactional id, whose groups are not counted yet."""
+        """Add a new transactional id. The groups in its transaction are not counted yet."""
         self.transactional_ids[found.transactional_id] = found
         self.id_owners.own(found.transactional_id, principal)
         self.id_owners.charge(
@@ -247,12 +251,14 @@ class State:
         )
 
     def may_lack_room_for_partitions(self, more: int) -> bool:
-        """Return whether some transaction may reject this many more partitions because of its principal's bytes."""
+        """Return whether some transaction might reject this many more partitions because its principal has too many
+        bytes.
+        """
         share = self.groups.settings.share_of(MOST_TRANSACTIONAL_ID_BYTES)
         return self.id_owners.size + more * SIZE_OF_PARTITION_OF_TRANSACTION > share
 
     def give_producer_id(self, producer_id: int, now_ms: int) -> None:
-        """Record that a producer id is assigned now, if it is a new one."""
+        """Record that a producer id is assigned now, if it is new."""
         if producer_id >= self.next_producer_id:
             self.next_producer_id = producer_id + 1
             self.id_ages.note(producer_id, now_ms)
@@ -275,7 +281,9 @@ class State:
     # Watching.
 
     def watch(self, key: PartitionKey) -> PartitionDelta:
-        """Count one more watcher of a partition. Return a delta with all of it, or one that says that it is deleted."""
+        """Count one more watcher of a partition. Return a delta with the whole partition, or one that says that it is
+        deleted.
+        """
         self.watched[key] = self.watched.get(key, 0) + 1
         found = self.partitions.get(key)
         if found is not None:
@@ -284,7 +292,7 @@ class State:
         return deleted_delta(key) if internal is None else internal.delta(key)
 
     def unwatch(self, key: PartitionKey) -> None:
-        """Count one watcher less. Without watchers, no deltas are made. Raises KeyError if there was none."""
+        """Count one watcher fewer. Without watchers, no deltas are made. Raises KeyError if there was none."""
         left = self.watched[key] - 1
         if left:
             self.watched[key] = left
@@ -327,7 +335,7 @@ class State:
         return self._nodes({each.node_id for each in leases if not self.is_hidden(each)})
 
     def agent_processes(self) -> int:
-        """Return the number of processes of the visible nodes. Each worker has a lease of its own."""
+        """Return the number of processes of the visible nodes. Each worker process has its own lease."""
         leases = self.leases.values()
         return sum(each.node_id != NO_NODE and not self.is_hidden(each) for each in leases)
 

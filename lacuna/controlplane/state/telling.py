@@ -27,14 +27,14 @@ from lacuna.controlplane.v1.journal_pb2 import (
     TransactionEnded,
 )
 
-#: The most names in a line.
+#: The maximum number of names in a line.
 _MOST: Final = 10
 
 
 def describe(state: State, command: Command | None, record: JournalRecord) -> str:
     """Describe the effect of a record before it is replayed; "" if it is an everyday event.
 
-    `command` is the command that the record was decided for, or None if time caused it.
+    `command` is the command whose decision wrote the record, or None if the passing of time caused it.
     """
     event = record.WhichOneof("event")
     tell = _TELLERS.get(event) if event else None
@@ -112,7 +112,7 @@ def _group(state: State, _command: Command | None, record: GroupRecord) -> str:
 
 
 def _generation(state: State, record: GroupGeneration) -> str:
-    # The same generation is written again when a static member comes back under another id.
+    # The same generation is written a second time when a static member returns under another id.
     before = state.groups.generations.get(record.group_id)
     if before is not None and before.generation_id == record.generation_id:
         return ""
@@ -125,13 +125,13 @@ def _epoch(
     before: ConsumerGroup | StreamsGroup | None,
     part: str,
 ) -> str:
-    """Describe a new epoch; `part` names the part of a member that has its client."""
+    """Describe a new epoch; `part` is the name of the part of a member's record that describes its client."""
     if before is not None and before.group_epoch == record.group_epoch:
         return ""
     clients = {} if before is None else _clients(before.members.values(), part)
     for member_id in record.removed_member_ids:
         clients.pop(member_id, None)
-    # A member without this part was already there.
+    # A member without this part was already in the group.
     clients |= _clients((each for each in record.members if each.HasField(part)), part)
     members = _members(sorted(clients.values()))
     return f"group {record.group_id!r} rebalances: epoch {record.group_epoch}, {members}"

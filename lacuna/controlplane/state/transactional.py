@@ -10,15 +10,15 @@ NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_TIMESTAMP: Final = -1
 
-#: The last epoch (Short.MAX_VALUE) is reserved for fencing by the coordinator, as in Kafka: no producer gets or may use
-#: it.
+#: The last epoch (Short.MAX_VALUE) is reserved for fencing by the coordinator, as in Kafka: no producer is given it or
+#: may use it.
 EXHAUSTED_EPOCH: Final = 32766
 LAST_EPOCH: Final = 32767
 
 
 class TransactionState(Enum):
-    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist, since the flip is one
-    step.
+    """The states of a transactional id, with Kafka's names. Kafka's Prepare states do not exist in Lacuna, since the
+    flip is one step.
 
     See S1.
     """
@@ -68,7 +68,9 @@ TRANSITIONS: Final[dict[TransactionState, dict[TransactionEvent, TransactionStat
 
 
 class IllegalTransition(ValueError):
-    """A journal record that cannot follow the state: the journal belongs to another machine, or there is a bug."""
+    """A journal record that is impossible in the current state: the journal belongs to another state machine, or there
+    is a bug.
+    """
 
 
 class TransactionalId:
@@ -98,7 +100,7 @@ class TransactionalId:
         self.transactional_id = transactional_id
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
-        #: InitProducerId with this epoch is a retry, and gets the current epoch again (KIP-360).
+        #: An InitProducerId with this epoch is a retry, and gets the current epoch once more (KIP-360).
         self.last_producer_epoch = NO_PRODUCER_EPOCH
         self.previous_producer_id = NO_PRODUCER_ID
         self.transaction_timeout_ms = 0
@@ -114,7 +116,7 @@ class TransactionalId:
         self.ended_producer_id = NO_PRODUCER_ID
         self.ended_producer_epoch = NO_PRODUCER_EPOCH
         self.is_ended_by_coordinator = False  # ended by a timeout or an operator
-        #: partition -> offset ranges of this transaction there: first, end, first, end, …
+        #: partition -> offset ranges of this transaction in the partition: first, end, first, end, …
         self.partitions: dict[PartitionKey, array[int]] = {}
         self.group_ids: dict[str, None] = {}
 
@@ -133,7 +135,7 @@ class TransactionalId:
         self.is_ongoing = state is TransactionState.ONGOING
 
     def is_current(self, producer_epoch: int) -> bool:
-        """Whether a producer may act in this epoch."""
+        """Whether a producer with this epoch may act."""
         return self.producer_epoch == producer_epoch < LAST_EPOCH
 
     def allows(self, event: TransactionEvent) -> bool:

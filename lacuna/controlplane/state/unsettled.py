@@ -1,11 +1,13 @@
-"""Cuts: an end for each partition such that every committed transaction lies wholly before the ends, or wholly after.
+"""Cuts: an end for each partition such that every committed transaction lies wholly before the ends, or wholly after
+them.
 
-Last stable offsets are no cut. A transaction that has committed may lie below that of one partition and above that of
-another, where an earlier transaction is open. The largest cut is found by lowering: each transaction with records at or
-above an end moves the ends of its other partitions down to its own first records, until nothing moves.
+Last stable offsets do not form a cut. A committed transaction may lie below the last stable offset of one partition and
+above that of another, in which an earlier transaction is open. The largest cut is found by lowering: each transaction
+with records at or above an end moves the ends of its other partitions down to its own first records, until nothing
+moves.
 
-A transaction that lies wholly below the cut of all partitions lies below that of any of them, and later cuts are never
-lower. So the others alone have to be remembered (`Unsettled`).
+A transaction that lies wholly below the cut of all partitions also lies below the cut of any subset of them, and later
+cuts are never lower. So only the other transactions have to be remembered (`Unsettled`).
 """
 
 from array import array
@@ -19,16 +21,16 @@ from lacuna.controlplane.state.partition import Partition
 #: The offsets [first, end) from a transaction's first record to its last, by partition.
 Spans: TypeAlias = Mapping[PartitionKey, tuple[int, int]]
 
-#: The spans that are remembered after settling, unless there are more partitions. Twice as many make the next settling,
-#: which then takes some 40 ms.
+#: The maximum number of spans that are remembered after settling, unless there are more partitions. Twice that number
+#: triggers the next settling, which then takes about 40 ms.
 MOST_SPANS: Final = 10_000
-#: The fewest spans after which settling is worth its time.
+#: The minimum number of spans for which settling is worth its time.
 _FEWEST_SPANS: Final = 256
 
 
 class Cut(NamedTuple):
-    """The ends of a cut. `holders` names, for each end that was lowered, the partition whose open transaction is the
-    reason, and `above` has the indexes of the transactions that lie after the ends.
+    """The ends of a cut. For each end that was lowered, `holders` has the partition whose open transaction is the
+    reason. `above` has the indexes of the transactions that lie after the ends.
     """
 
     ends: dict[PartitionKey, int]
@@ -66,7 +68,9 @@ def cut_of(partitions: Mapping[PartitionKey, Partition], transactions: Sequence[
 def _by_end(
     partitions: Mapping[PartitionKey, Partition], transactions: Sequence[Spans]
 ) -> dict[PartitionKey, list[tuple[int, int]]]:
-    """Return the (end, index) of the transactions in each partition, the one that ends last at the end."""
+    """Return (end, index) pairs of the transactions in each partition, with the transaction that ends last at the end
+    of the list.
+    """
     found: dict[PartitionKey, list[tuple[int, int]]] = {}
     for index, spans in enumerate(transactions):
         for key, (_, end) in spans.items():
@@ -80,15 +84,15 @@ def _by_end(
 class Unsettled:
     """The committed transactions that a cut may have to end before, by serial number, in the order of their ends.
 
-    Beyond a bound, the earlier ones are joined and count as one. A cut then ends before all or none of them, which is
-    correct, but may be lower than necessary. Only replay changes this.
+    Beyond a bound, the earlier transactions are joined and count as one. A cut then ends before all or none of them,
+    which is correct, but may be lower than necessary. Only replay changes this.
     """
 
     __slots__ = ("count", "settle_at", "transactions")
 
     def __init__(self) -> None:
         self.transactions: dict[int, Spans] = {}
-        self.count = 0  # of the spans
+        self.count = 0  # the number of spans
         #: The number of spans at which settled transactions are dropped.
         self.settle_at = _FEWEST_SPANS
 
@@ -98,7 +102,7 @@ class Unsettled:
         ranges: "Mapping[PartitionKey, array[int]]",
         partitions: Mapping[PartitionKey, Partition],
     ) -> None:
-        """Remember a transaction that has committed, unless every cut has it as a whole.
+        """Remember a transaction that has committed, unless no cut can split it.
 
         `ranges` has its offsets in each partition, as first, end, first, end, …
         """

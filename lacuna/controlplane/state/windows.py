@@ -8,7 +8,7 @@ from lacuna.base.setting import check_settings, setting
 from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.controlplane.state.partition import Partition, ProducerWindow
 
-#: The precision of the order in which windows are dropped. A window is filed again at most once in this time.
+#: The precision of the order in which windows are dropped. A window is refiled at most once in this time.
 MINUTE_MS: Final = 60_000
 
 _RELEASED_AT_ONCE: Final = 2
@@ -16,19 +16,20 @@ _RELEASED_AT_ONCE: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings:
-    """The number of producers whose last batches the control plane remembers. Raises SettingsError."""
+    """The bounds on the number of producers whose last batches the control plane remembers. Raises SettingsError."""
 
     producer_windows_max: int = setting(
         "producer.windows.max",
         1_000_000,
-        "Idempotence windows of all partitions together, one for each producer and partition. Beyond this bound, the "
-        "windows unused for longest are dropped.",
+        "The maximum number of idempotence windows in all partitions together. Each producer has one in each partition "
+        "that it writes to. Beyond this bound, the windows that were unused for longest are dropped.",
         least=1,
     )
     partition_producer_windows_max: int = setting(
         "partition.producer.windows.max",
         100_000,
-        "Idempotence windows of one partition. Beyond this bound, the windows unused for longest are dropped.",
+        "The maximum number of idempotence windows in one partition. Beyond this bound, the windows that were unused "
+        "for longest are dropped.",
         least=1,
     )
 
@@ -40,7 +41,7 @@ class Windows:
     """All idempotence windows of existing partitions. They are derived from the partitions, and only replays change
     them.
 
-    Those of deleted partitions are released a few at a time; until then, `oldest` still has them.
+    Those of deleted partitions are released a few at a time; until then, `oldest` still yields them.
     """
 
     __slots__ = ("_by_minute", "_gone", "count", "grown", "settings")
@@ -48,7 +49,7 @@ class Windows:
     def __init__(self) -> None:
         self.settings = ProducerSettings()
         self.count = 0
-        #: Volatile: partitions that got a window since their windows were last counted.
+        #: Volatile: partitions that got a new window since their windows were last counted.
         self.grown: dict[PartitionKey, None] = {}
         self._by_minute: dict[int, dict[ProducerWindow, None]] = {}
         self._gone: list[dict[int, ProducerWindow]] = []
@@ -63,7 +64,7 @@ class Windows:
         return window
 
     def add(self, window: ProducerWindow) -> None:
-        """File a window that was used before."""
+        """Add an existing window, and file it under the minute of its last use."""
         self.count += 1
         self.grown[window.key] = None
         self._file(window)
@@ -98,13 +99,13 @@ class Windows:
             most -= 1
 
     def clear(self) -> None:
-        """Drop all windows, before they are added again."""
+        """Drop all windows, so that they can be added anew."""
         self.count = 0
         self._by_minute.clear()
         self._gone.clear()
 
     def take_grown(self) -> dict[PartitionKey, None]:
-        """Return the partitions that got a window since the last call."""
+        """Return the partitions that got a new window since the last call."""
         grown, self.grown = self.grown, {}
         return grown
 

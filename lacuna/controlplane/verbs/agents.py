@@ -67,7 +67,7 @@ def register_agent(turn: Turn, command: RegisterAgent) -> Reply:
 
 
 def open_lease(turn: Turn, command: OpenLease) -> Reply:
-    """Open a lease for a job that writes segments. It has no node, so Metadata never shows it."""
+    """Open a lease for a job that writes segments. The lease has no node, so Metadata never shows it."""
     duration_ms = command.duration_ms or LEASE_DURATION_MS
     if not 0 < duration_ms <= LONGEST_JOB_LEASE_MS:
         raise MalformedCommand(f"a job's lease must last from 1 to {LONGEST_JOB_LEASE_MS} ms")
@@ -80,7 +80,7 @@ def open_lease(turn: Turn, command: OpenLease) -> Reply:
 
 
 def renew_lease(turn: Turn, command: RenewLease) -> Reply:
-    """Renew a lease. This is not journalled, since after a restart every lease has its full duration again."""
+    """Renew a lease. This is not journalled, since after a restart every lease starts with its full duration."""
     lease = turn.state.leases.get(command.lease_id)
     if lease is None:
         used_late(turn, [command.lease_id])
@@ -91,7 +91,7 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
         told = presence.leave if command.is_leaving else presence.appear
         told(turn, lease.lease_id)
         if command.HasField("report") and command.report.ByteSize() <= MAX_REPORT_BYTES:
-            # A copy, since the message would keep everything that arrived with it.
+            # A copy, since the message itself would keep alive everything that arrived with it.
             kept = AgentReport()
             kept.CopyFrom(command.report)
             turn.state.reports[lease.lease_id] = kept
@@ -102,7 +102,9 @@ def renew_lease(turn: Turn, command: RenewLease) -> Reply:
 
 
 def _workers(turn: Turn, lease_id: int, report: ImportReport) -> list[int]:
-    """Keep the report of an importer, and return the leases of all that copy the same topics from its source."""
+    """Keep the report of an importer, and return the leases of all importers that copy the same topics from the same
+    source.
+    """
     state = turn.state
     if lease_id in state.import_reports or len(state.import_reports) < MOST_IMPORTERS:
         kept = ImportReport()
@@ -133,10 +135,10 @@ def leases_ended(lease_ids: Iterable[int]) -> JournalRecord:
 
 
 def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
-    """Schedule another sweep for those of these leases that have ended.
+    """Schedule another sweep for each of these leases that has ended.
 
-    An agent that uses an ended lease was suspended or cut off. Its PUTs may come after the sweep, which would not look
-    for their objects again.
+    An agent that uses an ended lease was suspended or cut off. Its PUTs may arrive after the sweep, and without another
+    sweep their objects would never be found.
     """
     state = turn.state
     ended = sorted(
@@ -149,7 +151,9 @@ def used_late(turn: Turn, lease_ids: Iterable[int]) -> None:
 
 
 def tick_leases(turn: Turn) -> None:
-    """End overdue leases. A lease that has not been renewed since the start gets its full duration first."""
+    """End overdue leases. A lease that has not been renewed since the control plane started gets its full duration
+    first.
+    """
     state = turn.state
     for lease_id, lease in state.leases.items():
         if lease_id not in state.lease_deadlines:
@@ -178,7 +182,7 @@ def replay_agent_joined(state: State, record: AgentJoined, _now_ms: int) -> None
 
 
 def replay_job_lease_opened(state: State, record: JobLeaseOpened, _now_ms: int) -> None:
-    """Begin a job's lease. The agents do not change."""
+    """Begin a job's lease. The list of agents does not change."""
     state.next_lease_id = max(state.next_lease_id, record.lease_id + 1)
     state.leases[record.lease_id] = Lease(record.lease_id, NO_NODE, record.duration_ms)
 
@@ -195,7 +199,7 @@ def replay_leases_ended(state: State, record: LeasesEnded, now_ms: int) -> None:
 
 
 def replay_leases_used_late(state: State, record: LeasesEnded, now_ms: int) -> None:
-    """Count the time until the sweep of ended leases from now on, whether or not they were swept."""
+    """Restart the time until ended leases are swept, whether or not they were swept before."""
     for lease_id in record.lease_ids:
         state.ended_leases[lease_id] = now_ms
 

@@ -1,6 +1,7 @@
 """PlanCleaning, PlanCleaningRange and FinishCleaning: agents compact by key, one pass over a partition at a time.
 
-docs/adr/0073-agents-compact-by-key.md says why a pass is right whenever it stops. When it begins follows Kafka's rules.
+docs/adr/0073-agents-compact-by-key.md explains why a pass is correct wherever it stops. Kafka's rules determine when a
+pass begins.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,8 +34,8 @@ from lacuna.controlplane.verbs.verb import Verb
 class Dirt(NamedTuple):
     """The part of a partition that can be cleaned: the extents with index in [start, stop), and their bytes.
 
-    `ratio` is their share of everything up to there. `since_ms` is the oldest of their timestamps, or 0 without one.
-    `is_due` says that max.compaction.lag.ms has passed, or that all tombstones in the clean part can go.
+    `ratio` is their share of all bytes up to their end. `since_ms` is the oldest of their timestamps, or 0 if they have
+    none. `is_due` means that max.compaction.lag.ms has passed, or that all tombstones in the clean part can be removed.
     """
 
     start: int
@@ -52,7 +53,7 @@ class Dirt(NamedTuple):
 def dirt_in(
     state: State, partition: Partition, topic: TopicState, min_age_ms: int, now_ms: int
 ) -> Dirt:
-    """Return what can be cleaned in a partition, of its oldest CLEANING_SCAN extents that are not clean."""
+    """Return which of a partition's oldest CLEANING_SCAN dirty extents can be cleaned."""
     extents, configs = partition.extents, topic.configs
     start = extents.first_ending_after(partition.compacted_to)
     stop = extents.first_ending_after(stable_end(state, partition, min_age_ms, now_ms))
@@ -70,7 +71,7 @@ def dirt_in(
 def plan_cleaning(turn: Turn, command: PlanCleaning) -> Reply:
     """Choose the partition for the agent's next pass: one that is due, or else the one with the highest dirty ratio.
 
-    This changes nothing durable. Each plan continues with other topics if there are many.
+    This changes nothing durable. If there are many topics, each plan continues where the previous one stopped.
     """
     state, now_ms = turn.state, turn.now_ms
     if command.lease_id not in state.leases:
@@ -107,7 +108,9 @@ def _plan(topic: TopicState, partition: Partition, dirt: Dirt, now_ms: int) -> C
 
 
 def _candidates(state: State, command: PlanCleaning) -> Iterator[tuple[TopicState, Partition]]:
-    """Yield the partitions of compacted topics that no other agent cleans, until enough has been examined."""
+    """Yield the partitions of compacted topics that no other agent is cleaning, until enough extents have been
+    examined.
+    """
     avoided = set(map(key_of, command.avoided))
     left = CLEANING_SCAN
     for topic in _in_turn(state):
@@ -129,12 +132,12 @@ def _candidates(state: State, command: PlanCleaning) -> Iterator[tuple[TopicStat
 
 
 def compacted(topic: TopicState) -> Iterable[Partition]:
-    """Return the partitions of a topic if it is compacted by key, otherwise nothing."""
+    """Return the partitions of a topic if it is compacted by key, and no partitions otherwise."""
     return topic.partitions if is_compacted(topic.configs) else ()
 
 
 def _in_turn(state: State) -> Iterator[TopicState]:
-    """Return some topics, each once, beginning where the last plan stopped."""
+    """Return some topics without repetition, beginning where the last plan stopped."""
     topics = list(state.topics.values())
     if not topics:
         return iter(())
@@ -144,12 +147,12 @@ def _in_turn(state: State) -> Iterator[TopicState]:
 
 
 def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
-    """Return the next extents of a pass, up to `max_bytes` of live ones. This changes nothing durable."""
+    """Return the next extents of a pass, with up to `max_bytes` bytes in live ones. This changes nothing durable."""
     state = turn.state
     if command.lease_id not in state.leases:
         return _no_range(ErrorCode.LEASE_EXPIRED)
     if not 0 <= command.from_offset <= command.end_offset or command.max_bytes < 1:
-        raise MalformedCommand("a range of a cleaning must have an order and a size")
+        raise MalformedCommand("a cleaning range must have offsets in order and a positive size")
     partition = state.partitions.get(key_of(command.partition))
     if partition is None:
         return _no_range(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -165,13 +168,13 @@ def plan_cleaning_range(turn: Turn, command: PlanCleaningRange) -> Reply:
 
 
 def _extents_of_range(partition: Partition, command: PlanCleaningRange) -> tuple[int, int]:
-    """Return the indexes [start, stop) of the extents for one range; none if they are the same."""
+    """Return the indexes [start, stop) of the extents for one range; if both are equal, there are none."""
     extents = partition.extents
     stable = extents.first_ending_after(partition.last_stable_offset)
     start = extents.first_ending_after(max(command.from_offset, partition.log_start_offset))
     end = min(stable, extents.first_ending_after(command.end_offset), start + CLEANING_EXTENTS)
     if start >= end:
-        # What is left, if anything, reaches over the end of the pass.
+        # If an extent is left, it extends beyond the end of the pass.
         is_across = start < stable and extents.base_offsets[start] < command.end_offset
         return start, start + is_across
     left = command.max_bytes
@@ -187,7 +190,9 @@ def _no_range(code: ErrorCode) -> Reply:
 
 
 def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
-    """Record up to where a pass has cleaned a partition. What others have cleaned further stays so."""
+    """Record the offset up to which a pass has cleaned a partition. If others have cleaned it further, that remains
+    recorded.
+    """
     state = turn.state
     if command.lease_id not in state.leases:
         return Reply(cleaning_finished=Outcome(error_code=ErrorCode.LEASE_EXPIRED))
@@ -214,7 +219,7 @@ def finish_cleaning(turn: Turn, command: FinishCleaning) -> Reply:
 
 
 def replay_partition_cleaned(state: State, record: PartitionCleaned, _now_ms: int) -> None:
-    """Move the end of what is clean."""
+    """Move the end of the clean part."""
     partition = state.partitions[key_of(record.partition)]
     partition.compacted_to = record.compacted_to
     partition.compact_again_ms = record.compact_again_ms

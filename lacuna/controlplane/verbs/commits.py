@@ -32,7 +32,9 @@ def commit_segment(turn: Turn, command: CommitSegment) -> Reply:
 
 
 def answered(turn: Turn, segment: SegmentId, lease_id: int) -> SegmentCommitted | None:
-    """Return the answer for a segment of this lease that was committed before or can no longer be, or None."""
+    """Return the answer for a segment of this lease that was committed before or can no longer be committed; None for
+    any other segment.
+    """
     state = turn.state
     lease = state.leases.get(lease_id)
     if lease is None:
@@ -86,9 +88,10 @@ def _decide(turn: Turn, command: CommitSegment) -> Reply:
 
 
 def _is_in_turn(state: State, command: CommitSegment) -> bool:
-    """Whether the commit that must come first was decided.
+    """Whether the commit that must precede this one was decided.
 
-    It is undecided if it was refused as a hot segment or lost in a takeover. A producer may have batches in both.
+    The earlier commit is undecided if it was refused as a hot segment or lost in a takeover. The order matters because
+    a producer may have batches in both commits.
     """
     lease = state.leases[lease_of(command.segment.lease_id)]
     return not command.follows or command.follows in lease.recent

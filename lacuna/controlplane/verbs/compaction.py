@@ -1,6 +1,6 @@
 """PlanCompaction: chooses the extents of a partition that a job should rewrite, and the fence for the following swap.
 
-docs/adr/0012-compaction-plans.md says when a compacted topic is worth rewriting, and where a range may be cut.
+docs/adr/0012-compaction-plans.md explains when a compacted topic is worth rewriting, and where a range may be cut.
 """
 
 from collections.abc import Iterator
@@ -103,7 +103,7 @@ def stable_end(state: State, partition: Partition, min_age_ms: int, now_ms: int)
 
 
 def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> CompactionRange:
-    """Return the extents with index in [start, stop) with the fence of their swap, without the topic's configs."""
+    """Return the extents with index in [start, stop) and the fence of their swap, but not the topic's configs."""
     extents = partition.extents
     first_offset, end_offset = extents.base_offsets[start], extents.next_offsets[stop - 1]
     if not start:
@@ -128,9 +128,10 @@ def range_of(partition: Partition, start: int, stop: int, *, has_more: bool) -> 
 
 
 def first_young(partition: Partition, start: int, end: int, youngest_ms: int) -> int:
-    """Return the index of the first extent in [start, end) that min.compaction.lag.ms forbids to compact, or `end`.
+    """Return the index of the first extent in [start, end) that is still too young to compact (min.compaction.lag.ms),
+    or `end`.
 
-    Extents without a timestamp count from the time when they could be read.
+    The age of an extent without a timestamp is counted from the time when it could be read.
     """
     extents = partition.extents
     are_young = map(lt, repeat(youngest_ms), extents.max_timestamps[start:end])
@@ -148,8 +149,8 @@ def _superseding_run(
     most: int,
     from_offset: int,
 ) -> _Run | None:
-    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier ones of its
-    key.
+    """Return the extents to compact by key, from the log start on, since a record supersedes all earlier records with
+    the same key.
 
     If the already compacted part fills a whole plan, only later extents are compacted.
     """
@@ -185,7 +186,9 @@ def _worth_run(
 
 
 def _dead_run(partition: Partition, first: int, end: int) -> _Run:
-    """Return the start and stop of the dead extents among the indexes [first, end), or (end, 0) if there are none."""
+    """Return the start and stop indexes of the range that spans all dead extents in [first, end), or (end, 0) if there
+    are none.
+    """
     if first >= end or not len(partition.dead):
         return end, 0
     extents = partition.extents
@@ -196,7 +199,9 @@ def _dead_run(partition: Partition, first: int, end: int) -> _Run:
 
 
 def _small_ones(partition: Partition, small_bytes: int, indexes: range) -> Iterator[int]:
-    """Yield the indexes of the small extents. Most are not small, and checking a million must be cheap."""
+    """Yield the indexes of the small extents. Most extents are not small, and checking a million of them must be
+    cheap.
+    """
     if not indexes:
         return iter(())
     lowest, highest = min(indexes[0], indexes[-1]), max(indexes[0], indexes[-1])

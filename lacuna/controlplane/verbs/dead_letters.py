@@ -1,10 +1,11 @@
-"""PlanDeadLetters and BuryRecords: what share groups give up reaches their dead-letter queue once (KIP-1191).
+"""PlanDeadLetters and BuryRecords: records that share groups give up reach their dead-letter queue exactly once
+(KIP-1191).
 
     acquired --reject, delivered too often--> archiving --BuryRecords--> archived
 
 An agent asks for a plan, reads the records, and sends their letters as a segment of the queue's topic. One decision
-commits the segment and archives the records, so that each is in the queue once, whatever is killed in between. A second
-segment with the same records is refused.
+commits the segment and archives the records, so that each record is in the queue exactly once, even if processes are
+killed at any point. A second segment with the same records is refused.
 
 Only stable records are planned: those of an aborted transaction are archived without a letter. If a group's queue
 cannot be used, its records are archived without letters, as in Kafka.
@@ -49,11 +50,12 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import lease_of
 
-#: How long other agents leave the letters of a group to the agent that has planned them.
+#: How long a group's letters are reserved for the agent that has planned them.
 _HELD_MS: Final = 10_000
-#: The session and the time of a group that no agent has planned.
+#: The session and time for a group whose letters no agent has planned.
 _NOT_HELD: Final = None, 0
-#: What is counted if `slice` names no slice: the letters cannot be written, or the records do not exist.
+#: The outcomes to count if `slice` does not refer to a slice: the letters cannot be written, or the records do not
+#: exist.
 _OUTCOMES: Final = {-1: "lost", -2: ""}
 _MOST_LETTERS: Final = 500
 _MOST_BYTES: Final = 8 << 20
@@ -64,7 +66,7 @@ class _Unusable(Exception):
 
 
 def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
-    """Plan the letters of some groups, in which the agent may write them for a while."""
+    """Plan the letters of some groups. For a while, only this agent may write the letters of these groups."""
     groups = turn.groups
     planned = DeadLettersPlanned()
     plan = _Plan(turn)
@@ -97,7 +99,9 @@ def plan_dead_letters(turn: Turn, _command: PlanDeadLetters) -> Reply:
 
 
 def _longest_waiting(turn: Turn) -> list[str]:
-    """Return some groups with letters. Those that were planned before come last, so that none keeps others waiting."""
+    """Return some groups with letters. Groups that were planned before come last, so that no group keeps others
+    waiting.
+    """
     held = turn.groups.buriers
     return nsmallest(
         GROUPS_PER_TICK, turn.groups.dying, key=lambda each: (held.get(each, _NOT_HELD)[1], each)
@@ -108,7 +112,7 @@ def _queue_of(turn: Turn, group_id: str) -> tuple[str, TopicState | None]:
     """Return the name of a group's queue, and the topic unless it is to be created. Raises _Unusable."""
     name = turn.groups.configs.get(group_id, {}).get(DEAD_LETTER_TOPIC, "")
     if not name:
-        raise _Unusable(f"share group {group_id} has no dead-letter queue any more")
+        raise _Unusable(f"share group {group_id} no longer has a dead-letter queue")
     prefix = _rule(turn, DEAD_LETTER_PREFIX)
     if not name.startswith(prefix):
         raise _Unusable(
@@ -137,7 +141,7 @@ def _rule(turn: Turn, name: str) -> str:
 
 
 class _Plan:
-    """Takes letters while there is room, and archives what needs none."""
+    """Takes letters while there is room, and archives the records that need no letter."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
@@ -146,11 +150,11 @@ class _Plan:
 
     @property
     def is_full(self) -> bool:
-        """Whether the plan has as many letters as one answer may."""
+        """Whether the plan has as many letters as one answer may contain."""
         return self._left <= 0 or self._bytes_left <= 0
 
     def give_up(self, group_id: str) -> None:
-        """Archive what waits, without letters, a partition at a time while there is room."""
+        """Archive the waiting records without letters, one partition at a time, while there is room."""
 
         def look(progress: Progress, _key: PartitionKey) -> None:
             self._left -= len(progress.runs)
@@ -159,7 +163,7 @@ class _Plan:
         self._change(group_id, look)
 
     def letters(self, group_id: str) -> list[DeadLetters]:
-        """Return letters of a group. Its records that were aborted are archived."""
+        """Return letters of a group, and archive those of its records that were aborted."""
         letters: list[DeadLetters] = []
 
         def look(progress: Progress, key: PartitionKey) -> None:
@@ -200,7 +204,7 @@ class _Plan:
 
 
 def _stable(log: Partition, run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the live parts of a run whose outcome is known, an extent at a time."""
+    """Yield the live parts of a run whose outcome is known, one extent at a time."""
     yield from live_parts(log, run.first_offset, min(run.end_offset, log.last_stable_offset))
 
 
@@ -225,7 +229,9 @@ def _archive(progress: Progress, runs: Iterable[Run], what: str) -> None:
 
 
 def bury_records(turn: Turn, command: BuryRecords) -> Reply:
-    """Commit letters, and archive the records that they are about. Nothing happens if any of them no longer waits."""
+    """Commit letters, and archive the records that they are about. Nothing happens if any of these records no longer
+    waits for its letter.
+    """
     has_commit = command.HasField("commit")
     segment = command.commit.segment
     known = answered(turn, segment, lease_of(segment.lease_id)) if has_commit else None

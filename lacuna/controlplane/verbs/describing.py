@@ -1,4 +1,4 @@
-"""DescribeCluster and DescribeMerges: the contents and work of the cluster, for overviews."""
+"""DescribeCluster and DescribeMerges: the contents of the cluster and the work in it, for overviews."""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple
@@ -21,7 +21,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 class Totals(NamedTuple):
-    """Extents, objects and dead ranges in the index; partitions waiting for a transaction; the oldest one's age."""
+    """The numbers of extents, objects and dead ranges in the index, and of partitions waiting for a transaction; and
+    the age of the oldest transaction.
+    """
 
     extents: int
     objects: int
@@ -31,7 +33,7 @@ class Totals(NamedTuple):
 
 
 def totals(state: State, now_ms: int) -> Totals:
-    """Return the sums. With 20,000 partitions, this takes some 10 ms."""
+    """Compute the totals. With 20,000 partitions, this takes about 10 ms."""
     partitions = state.partitions.values()
     begun = [found.start_time_ms for found in state.transactional_ids.values() if found.is_ongoing]
     return Totals(
@@ -73,7 +75,8 @@ def describe_cluster(turn: Turn, _command: DescribeCluster) -> Reply:
 
 
 def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
-    """Describe merges and compaction since this control plane leads, and the waiting extents in the given topics.
+    """Describe the merges and compaction since this control plane became the leader, and the extents waiting in the
+    given topics.
 
     At most DESCRIBED_EXTENTS extents are examined; omitted partitions are counted.
     """
@@ -101,8 +104,8 @@ def describe_merges(turn: Turn, command: DescribeMerges) -> Reply:
 
 
 def _look(found: TopicMerges, partitions: Iterable[Partition], small_bytes: int, room: int) -> int:
-    """Add the waiting extents of partitions to a description, and return how many extents were examined, at most about
-    `room`.
+    """Add the waiting extents of partitions to a description, and return how many extents were examined. This is at
+    most about `room`.
     """
     looked = 0
     for partition in partitions:

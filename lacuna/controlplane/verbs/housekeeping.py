@@ -55,10 +55,10 @@ from lacuna.logstore.segments.hot import lease_of
 
 
 def delete_records(turn: Turn, command: DeleteRecords) -> Reply:
-    """Move log starts up to the given offsets; -1 is the high watermark.
+    """Move log starts up to the given offsets; -1 stands for the high watermark.
 
-    An offset above the high watermark returns OFFSET_OUT_OF_RANGE. One below the log start changes nothing. If
-    cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
+    For an offset above the high watermark, the answer is OFFSET_OUT_OF_RANGE. An offset below the log start changes
+    nothing. If cleanup.policy does not include "delete", the answer is POLICY_VIOLATION, as in Kafka.
     """
     moves: dict[PartitionKey, LogStartMove] = {}
     answers = []
@@ -128,7 +128,7 @@ def _drop_below(partition: Partition, offset: int) -> References:
     extents = partition.extents
     stop = extents.first_ending_after(offset)
     gone = References(extents.lease_ids[:stop], extents.sequences[:stop])
-    # The smaller part is summed up.
+    # Sum the sizes of the smaller part.
     if 2 * stop < len(extents):
         partition.size_bytes -= sum(extents.sizes[:stop])
     else:
@@ -138,7 +138,7 @@ def _drop_below(partition: Partition, offset: int) -> References:
 
 
 def tick_releases(turn: Turn) -> None:
-    """Release some of the waiting references, as after the deletion of a large topic."""
+    """Release some of the waiting references, for example after the deletion of a large topic."""
     segments = turn.state.segments
     count = min(len(segments.releasing), RELEASED_PER_TICK)
     if count and len(segments.replaced) < MOST_REPLACED:
@@ -201,7 +201,7 @@ def filter_uncommitted(turn: Turn, command: FilterUncommitted) -> Reply:
 def confirm_collection(turn: Turn, command: ConfirmCollection) -> Reply:
     """Drop deleted segments and swept leases, if the segments were replaced and the leases were due.
 
-    A lease that was used since the plan becomes due again later.
+    A lease that was used after the plan was made becomes due again later.
     """
     state = turn.state
     replaced = state.segments.replaced
@@ -234,7 +234,7 @@ def replay_segments_collected(state: State, record: SegmentsCollected, _now_ms: 
 def pin_reads(turn: Turn, command: PinReads) -> Reply:
     """Take a pin that protects everything live now from collection, or extend the named pin.
 
-    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects it protected may have been collected.
+    A pin that has ended cannot be extended (PIN_EXPIRED), since the objects that it protected may have been collected.
     """
     if not 0 < command.duration_ms <= LONGEST_PIN_MS:
         raise MalformedCommand(f"a pin must last from 1 to {LONGEST_PIN_MS} ms")
@@ -267,7 +267,7 @@ def unpin_reads(turn: Turn, command: UnpinReads) -> Reply:
 
 
 def prolong_pins(turn: Turn, by_ms: int) -> None:
-    """Extend the pins that end first by a time in which nothing could be received."""
+    """Extend the pins that end first by a period in which nothing could be received."""
     pins = turn.state.segments.pins
     for pin_id in nsmallest(MAX_PER_TICK, pins, key=lambda each: pins[each].ends_ms):
         record = PinTaken(pin_id=pin_id, ends_ms=pins[pin_id].ends_ms + by_ms)

@@ -1,9 +1,9 @@
-"""ImportSegment: records of another cluster at the offsets that they have there (S1 to S6).
+"""ImportSegment: appends records of another cluster at the offsets that they have in that cluster (S1 to S6).
 
 A topic with the config mirror.source accepts these commits and no others (`slices`). A slice is fenced by the end of
-its partition, which is also where an importer goes on: a commit that is repeated, or comes from a second importer,
-changes nothing. Offsets without records are holes from the start, and extents that the other cluster has aborted are
-dead from the start, so no outcome of a transaction is ever needed.
+its partition, which is also where an importer continues. So a commit that is repeated, or that comes from a second
+importer, changes nothing. Offsets without records are holes from the start, and extents that the other cluster has
+aborted are dead from the start, so no outcome of a transaction is ever needed.
 """
 
 from array import array
@@ -50,7 +50,7 @@ _Row = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 def import_segment(turn: Turn, command: ImportSegment) -> Reply:
     """Append the slices that begin at the end of their partition. A repeated command gets the same answer."""
-    # A hot segment cannot be imported, so its lease id is not one of a lease here.
+    # A hot segment cannot be imported, so its lease id is not that of a lease in this cluster.
     known = answered(turn, command.segment, command.segment.lease_id)
     return Reply(segment_committed=_decide(turn, command) if known is None else known)
 
@@ -71,7 +71,7 @@ def _decide(turn: Turn, command: ImportSegment) -> SegmentCommitted:
 
 
 def _check(command: ImportSegment, wanted: ImportedSlice, seen: set[PartitionKey]) -> None:
-    """Raise MalformedCommand for a slice that could never be valid."""
+    """Raise MalformedCommand if a slice could never be valid."""
     key = key_of(wanted.partition)
     if key in seen:
         raise MalformedCommand("a segment may have only one slice per partition")
@@ -148,7 +148,7 @@ def _append(
     partition.next_epoch = imported.next_epoch
     killed = partition.kill(from_little_endian("q", aborted.pairs()))
     if is_first:
-        account(partition)  # what lies before the first record was never live here
+        account(partition)  # what lies before the first record was never live in this cluster
     return killed
 
 

@@ -1,7 +1,7 @@
 """The internal topics: their records about groups, reads, and deltas for watchers (ADR 43).
 
-`controlplane.state.internal` assigns the offsets. Records of committed offsets and of transactional ids get theirs
-where that state changes.
+`controlplane.state.internal` assigns the offsets. Records of committed offsets and of transactional ids get their
+offsets where that state changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -44,10 +44,10 @@ from lacuna.controlplane.verbs.refusals import MalformedCommand
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How long after the last read the lists for readers are kept.
+#: How long the lists for readers are kept after the last read.
 LISTED_MS: Final = 60_000
-#: The most bytes of an answer, and the most entries of a partition that a command examines. Nothing else is decided in
-#: the meantime, and this takes some ten milliseconds.
+#: The maximum number of bytes in an answer, and the maximum number of entries of a partition that a command examines.
+#: This takes about ten milliseconds, during which nothing else is decided.
 _MAX_BYTES: Final = 64 << 10
 _MAX_ENTRIES: Final = 1_000
 _OF_MEMBERS: Final = (Kind.SUBSCRIPTION, Kind.TARGET, Kind.CURRENT)
@@ -231,7 +231,7 @@ def _listed(state: State, number: int, index: int) -> list[tuple[Listed, int]]:
 
 
 def _entry(turn: Turn, key: Listed, offset: int) -> InternalEntry | None:
-    """Return the record of a key, or None for a tombstone that has been kept for long enough."""
+    """Return the record of a key, or None for a tombstone that has been kept long enough."""
     state = turn.state
     if isinstance(key, Place):
         tombstone = state.internal.tombstones[key]

@@ -1,4 +1,4 @@
-"""Continues after the loss of the journal's end, once an operator has accepted it (docs/adr/0020)."""
+"""Continues after the loss of the journal's end, once an operator has accepted the loss (docs/adr/0020)."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -34,7 +34,7 @@ def accept_loss(state: State, lost_lease_ids: Sequence[int], now_ms: int) -> lis
 
 
 def replay_loss_accepted(state: State, record: LossAccepted, now_ms: int) -> None:
-    """Move the next ids beyond all lost ones. Objects under the lost leases are swept later."""
+    """Move the next ids beyond all lost ids. Objects under the lost leases are swept later."""
     state.next_lease_id = max(state.next_lease_id, record.next_lease_id)
     state.next_producer_id = max(state.next_producer_id, record.next_producer_id)
     state.next_pin_id = max(state.next_pin_id, record.next_pin_id)

@@ -17,18 +17,19 @@ from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 from lacuna.logstore.segments.hot import is_hot
 
-#: Rounds for hot extents begin twice in the age that records must have.
+#: Two rounds for hot extents begin within the age that records must have.
 _PAUSES_AN_AGE: Final = 2
-#: How many extents are examined in the time in which one is planned, unless segments are avoided, and how many are
-#: planned in the time of a visit.
+#: The number of extents that can be examined in the time that it takes to plan one (unless segments are avoided), and
+#: the number that can be planned in the time that a visit takes.
 _EXAMINED_AT_ONCE: Final = 64
 _EXTENTS_A_VISIT: Final = 8
 
 
 def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
-    """Plan a merge over partitions, continuing after the last plan, without partitions that another agent is merging.
+    """Plan a merge over partitions, continuing where the last plan ended, and skip partitions that another agent is
+    merging.
 
-    Hot extents wait until there are many of them, for the next round, or until the journal is half full.
+    Hot extents wait until there are many of them, until the next round, or until the journal is half full.
 
     This changes nothing durable. The following swap is fenced by the digest of the planned extents.
     """
@@ -43,7 +44,9 @@ def plan_merge(turn: Turn, command: PlanMerge) -> Reply:
     visited: set[PartitionKey] = set()
     while not planner.is_full and len(visited) < len(state.partitions):
         key = state.merge_turn.next(state.partitions)
-        if key in visited:  # the next round has begun, with partitions that this one did not know
+        if (
+            key in visited
+        ):  # the next round has begun, with partitions that the previous round did not know
             break
         visited.add(key)
         planner.visit(state.partitions[key])
@@ -68,13 +71,13 @@ class _Planner:
 
     @property
     def is_full(self) -> bool:
-        """Whether one of the bounds of a plan is reached."""
+        """Whether the plan has reached one of its bounds."""
         partitions = len(self._planned) + len(self._waiting)
         left = min(self._bytes_left, self._extents_left, MERGE_PARTITIONS - partitions)
         return left <= 0
 
     def due(self) -> list[CompactionRange]:
-        """Return what is to be merged now."""
+        """Return the ranges that are to be merged now."""
         is_much = (
             self._bytes_left <= self._command.max_bytes // 2
             or self._extents_waiting >= MERGE_WINDOW // 2
@@ -113,13 +116,13 @@ class _Planner:
     def _find_run(self, partition: Partition) -> tuple[int, int]:
         """Return the indexes [start, stop) of the first run that is worth merging; they are equal if there is none.
 
-        Only the newest MERGE_WINDOW extents that are old enough, and are not being cleaned, are examined. Older ones
-        were examined before, and enter the window again as newer ones are merged. A run ends before a live extent of
-        a segment that is to be avoided. A mirror keeps its dead extents, since its importer was told to copy aborted
-        records: a run of it ends before one.
+        Only the newest MERGE_WINDOW extents that are old enough, and are not being cleaned, are examined. Older extents
+        were examined before, and re-enter the window as newer ones are merged. A run ends before a live extent of a
+        segment that is to be avoided. A mirror keeps its dead extents, since its importer was configured to copy
+        aborted records, so a run of a mirror ends before a dead extent.
 
-        If many partitions have runs, these are short and equally long, so that one plan has many partitions with
-        extents of the same objects.
+        If many partitions have runs, the runs are short and equally long, so that one plan has many partitions with
+        extents in the same objects.
         """
         state, command, now_ms = self._turn.state, self._command, self._turn.now_ms
         end_offset = partition.last_stable_offset
@@ -154,7 +157,9 @@ class _Planner:
 
 
 def _superseded_to(turn: Turn, partition: Partition, start: int, stop: int) -> int:
-    """Return the offset below which later records of a merge supersede earlier ones; 0 if none may."""
+    """Return the offset below which later records in a merge supersede earlier ones; 0 if no record may be
+    superseded.
+    """
     configs = turn.state.topics[partition.key[0]].configs
     if not is_compacted(configs) or turn.context.is_time_doubtful:
         return 0

@@ -9,7 +9,7 @@ from lacuna.controlplane.state.state import NO_NODE, State
 
 
 def own_leases(lease_ids: Iterable[int], state: State) -> Iterator[Need]:
-    """Yield a need for each lease of an agent, because only the cluster itself may use it."""
+    """Yield a need for each lease that belongs to an agent, because only the cluster itself may use such a lease."""
     for lease_id in set(lease_ids):
         lease = state.leases.get(lease_id)
         if lease is not None and lease.node_id != NO_NODE:

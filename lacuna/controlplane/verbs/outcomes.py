@@ -26,12 +26,12 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def end_txn(turn: Turn, command: EndTxn) -> Reply:
-    """Commit or abort a transaction; a retry gets the first answer again (S5)."""
+    """Commit or abort a transaction; a retry gets the same answer as the first request (S5)."""
     state = turn.state
     decide = _end_bumping if command.bumps_epoch else _end_plainly
     try:
         if command.lease_id and command.lease_id not in state.leases:
-            # The agent may have delayed the command for long; with TV1, it would still look valid.
+            # The agent may have delayed the command for a long time; with TV1, it would still look valid.
             raise Refused(ErrorCode.NOT_COORDINATOR)
         if not command.transactional_id:
             raise Refused(ErrorCode.INVALID_REQUEST)
@@ -79,8 +79,8 @@ def _end_plainly(_state: State, found: TransactionalId, command: EndTxn) -> Tran
 def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded | None:
     """Decide EndTxn under TV2, where the epoch increases, so that a delayed EndTxn cannot end the next transaction.
 
-    Return None for a retry, which has the previous epoch (KIP-890). If the coordinator has taken the last epoch, the
-    producer continues with a new id.
+    Return None for a retry, which is recognized by the previous epoch (KIP-890). If the coordinator has used up the
+    last epoch, the producer continues with a new id.
     """
     given = (command.producer_id, command.producer_epoch)
     if given == (found.ended_producer_id, found.ended_producer_epoch) and not found.is_ongoing:
@@ -106,7 +106,9 @@ def _end_bumping(state: State, found: TransactionalId, command: EndTxn) -> Trans
 
 
 def _bumped(state: State, found: TransactionalId, command: EndTxn) -> TransactionEnded:
-    """Return the end after which the producer continues in the next epoch, or with a new id if no epoch is left."""
+    """Return the end of the transaction. The producer continues in the next epoch, or with a new id if no epoch is
+    left.
+    """
     is_exhausted = found.producer_epoch >= EXHAUSTED_EPOCH
     return TransactionEnded(
         producer_id=found.producer_id,
@@ -118,7 +120,9 @@ def _bumped(state: State, found: TransactionalId, command: EndTxn) -> Transactio
 
 
 def _abort(turn: Turn, found: TransactionalId) -> None:
-    """Abort after a timeout or for an operator, and increase the epoch, so that the producer is fenced."""
+    """Abort a transaction after a timeout or for an operator, and increase the epoch, so that the producer is
+    fenced.
+    """
     record = TransactionEnded(
         producer_id=found.producer_id,
         committed=False,
@@ -156,9 +160,9 @@ def _find_for_abort(state: State, command: AbortTxn) -> TransactionalId:
 
 
 def tick_transactions(turn: Turn) -> None:
-    """Abort transactions that exceeded their timeout, and increase their epochs (S8).
+    """Abort transactions that exceeded their timeouts, and increase the epochs (S8).
 
-    Once a tick has processed its bound of partitions, the next tick continues.
+    Once a tick has processed its maximum number of partitions, the next tick continues.
     """
     state = turn.state
     left = MAX_PER_TICK
@@ -171,7 +175,7 @@ def tick_transactions(turn: Turn) -> None:
 
 
 def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int) -> None:
-    """End the transaction by the flip, and set the next producer id and epoch."""
+    """End the transaction with the flip, and set the next producer id and epoch."""
     found = state.producers[record.producer_id]
     event = TransactionEvent.COMMIT if record.committed else TransactionEvent.ABORT
     if found.is_ongoing:
@@ -186,7 +190,9 @@ def replay_transaction_ended(state: State, record: TransactionEnded, now_ms: int
     if has_moved:
         found.ended_producer_id, found.ended_producer_epoch = ended
         found.is_ended_by_coordinator = record.is_by_coordinator
-        found.last_producer_epoch = ended[1]  # so that its producer can continue by KIP-360
+        found.last_producer_epoch = ended[
+            1
+        ]  # so that its producer can continue as described in KIP-360
         if record.next_producer_id != ended[0]:
             found.previous_producer_id = ended[0]
     go_on_as(state, found, record.next_producer_id, record.next_producer_epoch, now_ms)

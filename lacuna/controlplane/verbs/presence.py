@@ -1,10 +1,11 @@
 """Decides which agents clients are sent to: those with a lease and a session that renews it.
 
-When an agent dies, its session ends at once and its lease seconds later. An agent that is stopped announces that it
-leaves, and ends its lease once it has answered the requests that it had read. In between, it keeps the rights of its
-lease (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and coordinates
-nothing. After the end of its lease, it stays listed for some time, because some clients that knew it still need it in
-the list of brokers. All this is volatile. It is not journalled, and after a restart every agent has time to reconnect.
+When an agent dies, its session ends at once and its lease seconds later. An agent that is being stopped announces that
+it is leaving, and ends its lease once it has answered the requests that it had read. Until then, it keeps the rights of
+its lease (its commits are accepted and its objects are not swept), but it is hidden: it leads no partition and
+coordinates nothing. After the end of its lease, it stays listed for some time, because some clients that knew it still
+need it in the list of brokers. All this is volatile. It is not journalled, and after a restart every agent has time to
+reconnect.
 """
 
 from collections.abc import Iterable
@@ -46,7 +47,7 @@ def seen(state: State) -> Seen:
 
 
 def tell(state: State, before: Seen) -> None:
-    """Send a delta if the agents have changed. It has a new version if those with a lease have changed."""
+    """Send a delta if the agents have changed. The delta has a new version if the agents with a lease have changed."""
     after = seen(state)
     if after.leased != before.leased:
         state.put_agents(state.cluster_changed())
@@ -63,7 +64,7 @@ def appear(turn: Turn, lease_id: int) -> None:
 
 
 def leave(turn: Turn, lease_id: int) -> None:
-    """Hide an agent that is about to stop. Earlier requests of its clients still end under its lease."""
+    """Hide an agent that is about to stop. Earlier requests from its clients are still completed under its lease."""
     _show(turn, lease_id, is_leaving=True)
 
 
@@ -85,7 +86,8 @@ def _show(turn: Turn, lease_id: int, *, is_leaving: bool) -> None:
 def end_session(state: State, session: int, now_ms: int) -> None:
     """Record that a session ended. Agents without another session will soon be hidden.
 
-    Importers leave their partitions to others at once. One that is alive soon reports again, over another session.
+    Importers leave their partitions to others at once. An importer that is still alive soon sends another report over a
+    new session.
     """
     for lease_id, of_report in list(state.import_sessions.items()):
         if of_report == session:
@@ -98,7 +100,7 @@ def end_session(state: State, session: int, now_ms: int) -> None:
 
 
 def tick_presence(turn: Turn) -> None:
-    """Hide agents without a session for some time, and drop agents that departed long ago."""
+    """Hide agents that have had no session for some time, and drop agents that departed long ago."""
     state = turn.state
     for lease_id, lease in state.leases.items():
         if not (lease.node_id == NO_NODE or _is_known(state, lease_id)):
@@ -122,7 +124,7 @@ def miss(state: State, lease_ids: Iterable[int], now_ms: int) -> None:
     for lease_id in lease_ids:
         node_id = state.leases[lease_id].node_id
         if node_id != NO_NODE:
-            state.missed.discard(node_id)  # set again to be last in the order
+            state.missed.discard(node_id)  # set anew, so that it is last in the order
             state.missed.set(node_id, now_ms + MISSED_MS)
 
 

@@ -47,10 +47,10 @@ from lacuna.controlplane.verbs.parts import following, until_full
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The most open transactions that an answer names.
+#: The maximum number of open transactions in an answer.
 _MOST_HOLDERS: Final = 100
 
-#: All of Kafka's states of transactions, including those that do not occur here because the flip is one step.
+#: All of Kafka's states of transactions, including those that do not occur in Lacuna because the flip is one step.
 KNOWN_STATES = frozenset(
     (
         "Empty",
@@ -80,8 +80,8 @@ def read_partitions(turn: Turn, command: ReadPartitions) -> Reply:
 
 
 def read_as_of(turn: Turn, command: ReadAsOf) -> Reply:
-    """Return where each partition ended for read_committed consumers at a time, which is common to all partitions, or
-    where it ended in a cut of that time.
+    """Return where each partition ended for read_committed consumers at a time that is common to all partitions, or
+    where it ended in a cut at that time.
     """
     state = turn.state
     found = [state.partitions.get(key_of(wanted)) for wanted in command.partitions]
@@ -111,7 +111,9 @@ def _as_of(partition: Partition | None, second: int, lowered: Lowered) -> Partit
 
 
 def read_cut(turn: Turn, command: ReadPartitions) -> Reply:
-    """Return the largest ends of partitions that split no transaction, and the open transactions that hold them."""
+    """Return the largest ends of partitions that split no transaction, and the open transactions that hold these ends
+    back.
+    """
     state = turn.state
     keys = [key_of(wanted) for wanted in command.partitions]
     found = {key: state.partitions[key] for key in keys if key in state.partitions}
@@ -256,20 +258,20 @@ def list_transactions(turn: Turn, command: ListTransactions) -> Reply:
 def _is_older(found: TransactionalId, duration_ms: int, now_ms: int) -> bool:
     if (
         duration_ms <= 0
-    ):  # clients that do not know the filter send 0, for which Kafka lists all too
+    ):  # clients that do not know the filter send 0, for which Kafka also lists all transactions
         return True
     return found.is_ongoing and now_ms - found.start_time_ms > duration_ms
 
 
 def read_hot(_turn: Turn, _command: ReadHot) -> None:
-    """Park the command, which the runtime answers once it has read the journal."""
+    """Park the command. The runtime answers it once it has read the journal."""
 
 
 def _needs_of_hot(_command: ReadHot, _state: State) -> Iterator[Need]:
-    # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It
-    # could read the same bytes in the bucket, where every segment would be without hot segments: ACLs do not restrict
-    # a job's credentials for the bucket, and encrypted objects are encrypted here, too (docs/security.md). A job that
-    # reads no topic at all has no use for them.
+    # A segment has records of several topics, and a job that may read only some of them gets all of its bytes. It could
+    # read the same bytes in the bucket, where every segment would be if there were no hot segments: ACLs do not
+    # restrict a job's credentials for the bucket, and the bytes of encrypted objects are encrypted in this answer as
+    # well (docs/security.md). A job that reads no topic at all has no use for these bytes.
     yield Need((Operation.READ,), ResourceType.TOPIC, None)
 
 

@@ -63,7 +63,7 @@ def _in_turn(state: State) -> Iterator[Partition]:
             yield partition
 
 
-#: (milliseconds, bytes); -1 is no limit.
+#: (milliseconds, bytes); -1 means no limit.
 _Limits = tuple[int, int]
 
 
@@ -74,7 +74,7 @@ def _limits_of(configs: dict[str, str]) -> _Limits:
 
 
 def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) -> int | None:
-    """Return the time before which records expire, or None if none do or a check is not due yet."""
+    """Return the time before which records expire, or None if no records expire or a check is not due yet."""
     ticked_ms = state.retention_ticked_ms
     looked_ms = state.retention_ages.setdefault(key, now_ms if ticked_ms is None else ticked_ms)
     if retention_ms < 0 or now_ms < looked_ms + min(retention_ms, RETENTION_CHECK_MS):
@@ -85,7 +85,7 @@ def _oldest_ms(state: State, key: PartitionKey, retention_ms: int, now_ms: int) 
 def _count_past(
     partition: Partition, oldest_ms: int | None, retention_bytes: int, most: int
 ) -> int:
-    """Return how many extents to remove from the front, at most `most`."""
+    """Return how many extents to remove from the front, but no more than `most`."""
     extents = partition.extents
     end_offset = partition.last_stable_offset
     spare = partition.size_bytes - retention_bytes if retention_bytes >= 0 else -1

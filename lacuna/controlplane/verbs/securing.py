@@ -1,5 +1,5 @@
-"""AlterSecurity: users, ACLs, quotas, delegation tokens, configs of all brokers. ShareQuotas: the part of each quota
-that an agent may give its clients until it asks again.
+"""AlterSecurity: changes users, ACLs, quotas, delegation tokens, and configs of all brokers. ShareQuotas: returns the
+part of each quota that an agent may give its clients until it asks again.
 
 Agents check what clients send, and who may send it.
 """
@@ -25,9 +25,9 @@ from lacuna.controlplane.v1.security_pb2 import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: How often expired tokens are looked for; agents reject them at once.
+#: How often the control plane searches for expired tokens; agents reject them at once.
 _EXPIRY_CHECK_MS: Final = 60_000
-#: The use of a quota that an agent may report: a burst may use more than its second's worth.
+#: The maximum use of a quota that an agent may report: in a burst, the use may exceed one second's worth.
 _MOST_USED: Final = 100.0
 
 
@@ -44,7 +44,7 @@ def alter_security(turn: Turn, command: AlterSecurity) -> Reply:
 
 
 def _wrong(changes: SecurityChanges) -> str:
-    """Return why values cannot be stored, because their readers would fail; "" if they can."""
+    """Return the reason why values cannot be stored (their readers would fail), or "" if they can be stored."""
     for quota in changes.quotas:
         for name, value in quota.set.items():
             if not 0 < value < inf:
@@ -102,7 +102,7 @@ def share_quotas(turn: Turn, command: ShareQuotas) -> Reply:
 
 
 def _part(used: float) -> float:
-    """Return the use as a part of a quota; anything else counts as nothing."""
+    """Return the use as a fraction of a quota; an invalid value counts as 0."""
     return min(used, _MOST_USED) if used > 0 else 0.0
 
 

@@ -1,8 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """The loops over the slices of a commit: one source, compiled by Cython or interpreted by Python.
 
-A commit can have thousands of slices, and message objects for each of them cost several times what deciding it does. So
-commits, verdicts and journal records have slices and batches as rows of bytes (`shared.batches`).
+A commit can have thousands of slices, and creating message objects for a slice costs several times as much as deciding
+it. So commits, verdicts and journal records contain slices and batches as rows of bytes (`shared.batches`).
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class _Source:
 @cython.final
 @cython.cclass
 class _Target:
-    """Rows that are written; their bytes grow."""
+    """Rows that are being written, in a buffer that grows."""
 
     buffer: bytearray
     data: cython.p_uchar
@@ -127,7 +127,7 @@ class _Target:
     @cython.cfunc
     @cython.exceptval(-1)
     def make_room(self, size: cython.Py_ssize_t) -> cython.int:
-        """Make room for more bytes; only in the compiled form."""
+        """Make room for more bytes. Used only in the compiled form."""
         if self.size + size > self.room:
             room: cython.Py_ssize_t = 2 * (self.size + size) + _FIRST_ROOM
             grown: cython.p_void = PyMem_Realloc(self.data, room)  # noqa: F821
@@ -148,7 +148,7 @@ class _Target:
 @cython.final
 @cython.cclass
 class _Partitions:
-    """Finds the partitions that rows name. Neighbouring rows mostly name the same topic."""
+    """Finds the partitions that rows name. Adjacent rows usually name the same topic."""
 
     topics: dict
     source: _Source
@@ -269,7 +269,7 @@ class _Batch:
 @cython.final
 @cython.cclass
 class _Draft:
-    """The effects of the slices decided so far. None are applied before all slices are decided."""
+    """The effects of the slices decided so far. No effect is applied before all slices are decided."""
 
     state: object
     producers: dict
@@ -280,15 +280,19 @@ class _Draft:
     seen: set
     started: dict  # producer id -> serial number of the transaction that this segment starts (TV2)
     joined: dict  # producer id -> partitions that join its transaction although their batches are rejected (TV2)
-    most_added: cython.Py_ssize_t  # no more partitions than that join transactions in this segment
-    lacks_room: cython.bint  # there may be no room for so many
+    most_added: (
+        cython.Py_ssize_t
+    )  # an upper bound on the partitions that join transactions in this segment
+    lacks_room: cython.bint  # there may be no room for that number of partitions
     added: dict  # producer id -> partitions that join its transaction, noted where there may be no room
     added_count: cython.Py_ssize_t
-    # Neighbours mostly belong to one producer, so the results for the last one are kept:
-    checked_id: cython.longlong  # it may write to any partition, in this epoch and with these flags
+    # Adjacent batches usually belong to the same producer, so the results for the last producer are kept:
+    checked_id: (
+        cython.longlong
+    )  # this producer may write to any partition, in this epoch and with these flags
     checked_epoch: cython.longlong
     checked_flags: cython.longlong
-    owner_id: cython.longlong  # it has this transaction
+    owner_id: cython.longlong  # this producer has this transaction
     owned_transaction: cython.longlong
     recorded: _Target  # SegmentRecorded.slices
     extent_rows: _Target
@@ -298,7 +302,7 @@ class _Draft:
     # Of the slice that is being decided:
     partition: object
     next_offset: cython.longlong
-    is_alone: cython.bint  # it has a single batch
+    is_alone: cython.bint  # the slice has a single batch
     windows: dict  # producer id -> its window after the earlier batches
     transactional: set  # producers with transactional batches
     batch: _Batch
@@ -470,7 +474,9 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def check_producer(self, batch: _Batch) -> cython.longlong:
-        """Return an error code, or 0 for a new batch or a repeated one. A repeated batch then has its first answer."""
+        """Return an error code, or 0 for a new batch or a repeated one. For a repeated batch, the verdict is then its
+        first answer.
+        """
         code: cython.longlong = self.check_transaction(batch)
         if code:
             return code
@@ -505,10 +511,10 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unknown(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a batch that is not its producer's first although no earlier one is known.
+        """Return the error for a batch that is not its producer's first batch, although no earlier batch is known.
 
-        If its window may have expired, a batch that must follow a known one gets a separate error, from which the agent
-        concludes that hardly anything is missing.
+        If the producer's window may have expired, a batch that must follow a known one gets a separate error, from
+        which the agent concludes that few batches, if any, are missing.
         """
         if batch.flags & _ADDS_PARTITION:
             return _OUT_OF_ORDER
@@ -565,9 +571,10 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def refuse_unmapped(self, batch: _Batch) -> cython.longlong:
-        """Return the error for a producer id that is not, or no longer, that of its transactional id.
+        """Return the error for a producer id that is not, or is no longer, the current one of its transactional id.
 
-        As in Kafka, the partition fences it first if it knows a later epoch: that of the end of its last transaction.
+        As in Kafka, the partition fences the producer first if it knows a later epoch, namely that of the end of the
+        producer's last transaction.
         """
         window = self.partition.producers.get(batch.producer_id)
         is_old = window is not None and batch.producer_epoch < window.producer_epoch
@@ -621,7 +628,7 @@ class _Draft:
     @cython.cfunc
     @cython.exceptval(-1)
     def remember(self, batch: _Batch) -> cython.int:
-        """Add a batch to the producer's window, for the next batches of this slice."""
+        """Add a batch to the producer's window, so that the next batches of this slice can be checked against it."""
         producer_id = batch.producer_id
         kept = self.windows.get(producer_id)
         if kept is None:
@@ -668,7 +675,9 @@ class _Draft:
     def add_to_extent(
         self, batch: _Batch, transaction: cython.longlong, log_append_time: cython.longlong
     ) -> cython.int:
-        """Add the batch to the open extent if both share the required values, are adjacent, and stay small together."""
+        """Add the batch to the open extent if both have the same required values, are adjacent, and are small enough
+        together.
+        """
         extent = self.extent
         producer_id: cython.longlong = batch.producer_id if transaction else _NO_PRODUCER
         producer_epoch: cython.longlong = batch.producer_epoch if transaction else _NO_PRODUCER
@@ -741,7 +750,7 @@ def _check_sequence(
 ) -> cython.longlong:
     """Check a batch against the window (S10): it must follow the newest batch or repeat one in the window.
 
-    Returns an error code. A repeated batch gets its first answer.
+    Returns an error code. A repeated batch gets the answer that it got first.
     """
     if batch.producer_epoch < window_epoch:
         return _FENCED
@@ -787,8 +796,8 @@ def decide_slices(
     """Decide the slices of a CommitSegment.
 
     Return the slices, extents and batches of SegmentRecorded; the slices and batches of SegmentCommitted; the
-    transactions that are started, as their serial numbers by producer id; and the partitions of refused batches that
-    join a transaction, as messages by key by producer id. Raises MalformedCommand.
+    transactions that are started, as their serial numbers by producer id; and, by producer id and then by key, the
+    messages of partitions that join a transaction although their batches are refused. Raises MalformedCommand.
     """
     source = _Source(slices)
     rows = _Source(batches)
@@ -932,7 +941,9 @@ class _Replay:
     @cython.cfunc
     @cython.exceptval(-1)
     def note_stable(self, partition: object, second: cython.longlong) -> cython.int:
-        """Do what Partition.note_stable does. All partitions get the same number, which is then in the CPU's cache."""
+        """Do what Partition.note_stable does. All partitions get the same number object, which then stays in the CPU's
+        cache.
+        """
         history = partition.history
         offsets = history.offsets
         stable: cython.longlong = (

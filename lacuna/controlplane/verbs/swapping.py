@@ -1,4 +1,6 @@
-"""SwapExtents: replaces the planned extents of partitions with new ones, all or nothing in each partition."""
+"""SwapExtents: replaces the planned extents of partitions with new ones, in each partition either all of them or
+none.
+"""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -40,9 +42,9 @@ _MERGED: Final = frozenset(
 
 
 def swap_extents(turn: Turn, command: SwapExtents) -> Reply:
-    """Replace extents in each partition whose extents are still exactly the planned ones.
+    """Replace extents in each partition in which the extents are still exactly the planned ones.
 
-    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first one. If the
+    A command with a known segment is a retry: it changes nothing, and returns the outcome of the first command. If the
     command is rejected for every partition, its segments are garbage from the start.
     """
     state = turn.state
@@ -121,7 +123,7 @@ def _object_sizes(command: SwapExtents) -> dict[SegmentKey, int]:
 def _check_swap(
     wanted: SwapPartition, seen: set[PartitionKey], object_sizes: Mapping[SegmentKey, int]
 ) -> None:
-    """Raise MalformedCommand for a swap that could never be valid."""
+    """Raise MalformedCommand if a swap could never be valid."""
     key = key_of(wanted.partition)
     if key in seen:
         raise MalformedCommand("a swap must name each partition only once")
@@ -200,7 +202,7 @@ def _judge_swap(
 
 
 def _is_front_kept(state: State, partition: Partition, wanted: SwapPartition, now_ms: int) -> bool:
-    """Whether everything that the swap removes from the front of the log was not live or has expired.
+    """Whether all records that the swap removes from the front of the log were not live or have expired.
 
     Only the plan knows the superseded records, so `compacted_to` and `is_superseding` are trusted. Retention is checked
     again, since its configs may have changed since the plan was made.
@@ -250,7 +252,7 @@ def _swap(state: State, record: PartitionSwap) -> References:
         partition.compact_again_ms = record.compact_again_ms
     if not takes or record.is_superseding:
         account(partition)
-    check_front(partition)  # what was live and went was superseded, or is lost
+    check_front(partition)  # live records that were removed were superseded, or are lost
     delta = state.changed(partition)
     if delta is not None:
         delta.swaps.append(swap)

@@ -1,4 +1,4 @@
-"""Pauses of the control plane, and setting its time once a wrong clock has moved it (docs/adr/0053)."""
+"""Handles pauses of the control plane, and sets its time after a wrong clock has moved it (docs/adr/0053)."""
 
 from typing import Final
 
@@ -17,13 +17,13 @@ def set_time(now_ms: int) -> Decision:
 
 
 def pause(turn: Turn, by_ms: int) -> None:
-    """Extend leases, sessions, transactions and pins by a time in which nothing could be received."""
+    """Extend leases, sessions, transactions and pins by a period in which nothing could be received."""
     times.pause(turn.state, by_ms)
     prolong_pins(turn, by_ms)
 
 
 def replay_time_set(state: State, _record: TimeSet, now_ms: int) -> None:
-    """Set the time. Events recorded at later times count as happening now."""
+    """Set the time. Events recorded at later times count as if they happened now."""
     if now_ms < state.clock_ms:
         hold_back(state, now_ms)
     state.clock_ms = now_ms

@@ -115,7 +115,7 @@ def _check_share(turn: Turn, payer: str, new_partitions: int) -> None:
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
             f"The topics of one principal may have at most {share} partitions "
-            "(principal.max.percent): delete some.",
+            "(principal.max.percent): delete some topics.",
         )
 
 
@@ -177,7 +177,8 @@ def _check_name(name: str) -> None:
 def delete_topics(turn: Turn, command: DeleteTopics) -> Reply:
     """Delete topics by id. Each one succeeds or fails independently; a repeated id fails the second time.
 
-    Topics that would make more than MAX_NEW_PARTITIONS deleted partitions are skipped, and must be requested again.
+    Topics that would raise the number of deleted partitions above MAX_NEW_PARTITIONS are skipped, and must be requested
+    again.
     """
     results: list[TopicResult] = []
     left = MAX_NEW_PARTITIONS
@@ -269,7 +270,9 @@ def _find(state: State, name: str) -> TopicState:
 
 
 def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
-    """Apply all changes to one topic, or none. With `replaces_all`, configs not named return to their defaults."""
+    """Apply all changes to one topic, or none. With `replaces_all`, configs that are not named are reset to their
+    defaults.
+    """
     try:
         topic = _find(turn.state, command.name)
         if len({change.name for change in command.changes}) < len(command.changes):
@@ -292,7 +295,9 @@ def alter_topic_configs(turn: Turn, command: AlterTopicConfigs) -> Reply:
 
 
 def _kept(topic: TopicState) -> dict[str, str]:
-    """Return what stays although all configs are replaced: tools that know nothing of mirrors must not promote one."""
+    """Return the configs that are kept even if all configs are replaced: tools that do not know about mirrors must not
+    promote one.
+    """
     return {MIRROR_SOURCE: topic.mirror_source} if topic.mirror_source else {}
 
 
@@ -318,7 +323,8 @@ def _add_partitions(state: State, topic: TopicState, count: int, now_ms: int) ->
     for index in range(len(topic.partitions), count):
         key = (topic.topic_id, index)
         partition = Partition(key, history_of(key, next_second_ms(now_ms)))
-        # Before its topic, a partition has no history; before it was added to one, it had no records.
+        # A partition that is created with its topic has no history before that time. A partition that is added to an
+        # existing topic had no records at any earlier time.
         partition.history.begin_empty(now_ms // 1000 if is_new else 0)
         topic.partitions.append(partition)
         state.partitions[partition.key] = partition

@@ -25,7 +25,7 @@ _NONE: Final = int(ErrorCode.NONE)
 
 
 def add_partitions_to_txn(turn: Turn, command: AddPartitionsToTxn) -> Reply:
-    """Add all partitions or none; with `verify_only`, check whether each was added."""
+    """Add all partitions to a transaction, or none; with `verify_only`, check whether each was added."""
     state = turn.state
     try:
         found = _authenticate(
@@ -87,12 +87,12 @@ def _authenticate(
 
 
 def _serial(state: State, found: TransactionalId) -> int:
-    """Return the serial number of the open transaction, or of the one that is opened now."""
+    """Return the serial number of the open transaction, or of the one that is being opened."""
     return found.transaction if found.is_ongoing else state.next_transaction
 
 
 def add_offsets_to_txn(turn: Turn, command: AddOffsetsToTxn) -> Reply:
-    """Add a group, whose offsets TxnOffsetCommit can then commit."""
+    """Add a group to a transaction. TxnOffsetCommit can then commit offsets of the group."""
     try:
         found = _authenticate(
             turn.state, command.transactional_id, command.producer_id, command.producer_epoch
@@ -137,7 +137,7 @@ def txn_offset_commit(turn: Turn, command: TxnOffsetCommit) -> Reply:
             raise Refused(ErrorCode.POLICY_VIOLATION)
     except Refused as refused:
         code = refused.code
-        if code is ErrorCode.PRODUCER_FENCED:  # as Kafka answers after verification
+        if code is ErrorCode.PRODUCER_FENCED:  # the error that Kafka returns after verification
             code = ErrorCode.INVALID_PRODUCER_EPOCH
         answer = Outcomes(error_code=code, error_codes=[code] * len(command.offsets))
         return Reply(offsets_committed=answer)
@@ -187,8 +187,8 @@ def _needs_for_group(command: AddOffsetsToTxn | TxnOffsetCommit, state: State) -
 
 
 def _needs_for_offsets(command: TxnOffsetCommit, state: State) -> Iterator[Need]:
-    """Return the needs. Kafka requires READ on the topics; the sink stores its progress under topics that it only
-    writes to.
+    """Return the rights that committing offsets requires. Kafka requires READ on the topics, but the sink stores its
+    progress under topics that it only writes to.
     """
     yield from _needs_for_group(command, state)
     yield from on_topics(Operation.DESCRIBE, (each.partition for each in command.offsets), state)

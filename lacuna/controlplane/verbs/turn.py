@@ -43,7 +43,9 @@ class Turn:
         self.records.append(record)
 
     def journal_group(self, record: GroupRecord) -> None:
-        """Add a journal record about a group, with the time of this turn, and with its owner if that is a new one."""
+        """Add a journal record about a group, with the time of this turn, and with the group's owner if the owner is
+        new.
+        """
         groups = self.groups
         if self.principal or groups.live.owners.of:
             group_id = getattr(record, record.WhichOneof("record") or "").group_id

@@ -1,7 +1,7 @@
-"""The row of a verb, which stands beside the function that decides it.
+"""The row of a verb, which is next to the function that decides it.
 
 `machine` finds the rows in `VERBS` of each module of this package, and the functions that replay journal records in
-`REPLAYS`. Properties of a verb that clients need are options of its line in control.proto.
+`REPLAYS`. Properties of a verb that clients need are options of the verb's line in control.proto.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ class Verb(NamedTuple):
     """The properties of a verb, whose name is that of the function.
 
     If `decide` returns None, the command is parked, and a later decision answers it. The reply of a verb that only
-    `looks` is sent without a proof that this control plane still leads, so it may be a lease old if two lead at the
-    same time by mistake. `needs` returns the rights that a job needs; without it, only agents and control planes may
-    use the verb.
+    `looks` is sent without a proof that this control plane still leads, so it may be out of date by as much as the
+    duration of a lease if two control planes mistakenly lead at the same time. `needs` returns the rights that a job
+    needs; without it, only agents and control planes may use the verb.
     """
 
     decide: Callable[[Turn, Any], Reply | None]

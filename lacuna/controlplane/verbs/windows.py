@@ -1,4 +1,4 @@
-"""Drops idempotence windows that were unused for long or exceed the bounds (S8, S10)."""
+"""Drops idempotence windows that have been unused for a long time or exceed the bounds (S8, S10)."""
 
 from collections.abc import Iterable
 from heapq import nsmallest
@@ -17,11 +17,11 @@ from lacuna.controlplane.v1.journal_pb2 import (
 from lacuna.controlplane.verbs.turn import Turn
 
 #: The share of a full partition's windows, and of all windows, that is dropped at once, so that finding the oldest
-#: costs little for each new one.
+#: windows costs little per new window.
 _SHARE_OF_PARTITION: Final = 16
 _SHARE_OF_ALL: Final = 256
 
-#: The number of windows examined for each one to drop. Those of open transactions stay.
+#: The number of windows examined for each window to drop. Windows of open transactions are kept.
 _LOOKS: Final = 4
 
 
@@ -38,7 +38,7 @@ def tick_producers(turn: Turn) -> None:
 
 
 def make_room(turn: Turn) -> None:
-    """Drop windows that exceed the bounds since the last commit, so that one commit at most exceeds them."""
+    """Drop windows that exceed the bounds since the last commit, so that at most one commit's windows exceed them."""
     windows = turn.state.windows
     if windows.grown:
         _drop(turn, _surplus(turn.state))

@@ -138,8 +138,8 @@ async def test_a_control_plane_of_a_later_contract_is_left(
         client = wire.client(give_up_after=0.2)
         client.start()
         expected = (
-            "it supports versions 2 to 3 of the contract between control planes and agents, and this process 1 to 1: "
-            "upgrade this process"
+            "it supports versions 2 to 3 of the contract between control planes and agents, while this process "
+            "supports 1 to 1: upgrade this process"
         )
         while expected not in await refusal(client):
             await asyncio.sleep(0.001)
@@ -161,7 +161,7 @@ async def test_a_client_of_an_earlier_contract_is_told_so(
         said := await refusal(client)
     ):
         await asyncio.sleep(0.001)
-    assert "and this process 2 to 3: upgrade the other one" in said
+    assert "while this process supports 2 to 3: upgrade the other one" in said
 
 
 def test_spaces_between_addresses_are_no_part_of_them() -> None:

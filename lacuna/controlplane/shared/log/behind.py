@@ -24,7 +24,7 @@ class Behind(NamedTuple):
     timestamp_ms: int = -1
 
     def seconds(self, now_ms: int) -> float:
-        """How long the first extent has been left to read; 0 if nothing is left."""
+        """How many seconds the first unread extent has been waiting to be read; 0 if nothing is left."""
         return max(now_ms - self.timestamp_ms, 0) / 1000 if self.offsets else 0.0
 
 
@@ -47,8 +47,8 @@ class Log(Protocol):
 def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     """Return what a read_committed consumer that continues at `position` has left to read.
 
-    It ends at the last stable offset, or at `limit`. Extents are summed by slices of their columns, which takes 2 ms
-    for a hundred thousand.
+    What is left ends at the last stable offset, or at `limit`. Extents are summed using slices of their columns, which
+    takes 2 ms for 100,000 extents.
     """
     extents = log.extents
     position = max(position, log.log_start_offset)
@@ -59,7 +59,7 @@ def behind(log: Log, position: int, limit: int | None = None) -> Behind:
     for first, end in live_slices(extents, log.dead, start, stop):
         if timestamp_ms < 0:
             timestamp_ms = extents.max_timestamps[first]
-            # The part of an extent that was already read is not left. No other extent can contain the position.
+            # The part of an extent that was already read is not counted. No other extent can contain the position.
             offsets -= max(position - extents.base_offsets[first], 0)
         offsets += sum(extents.next_offsets[first:end]) - sum(extents.base_offsets[first:end])
     return Behind(offsets, timestamp_ms)

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The loops over extents of fetches and merge plans: one source, compiled by Cython or interpreted by Python."""
+"""The loops over extents in fetches and merge plans: one source, compiled by Cython or interpreted by Python."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ __all__ = [
     "kinds_of",
 ]
 
-#: What merging sees in an extent: too large for a merge, aborted, in the journal, small as written, or small as merged.
+#: How merging classifies an extent: too large for a merge, aborted, in the journal, small as written, or small as
+#: merged.
 LARGE, DEAD, HOT, SMALL, MERGED = range(5)
 
 if cython.compiled:
@@ -57,8 +58,8 @@ def count_common(
 ) -> cython.Py_ssize_t:
     """Return how many rows of `mine` from `first` on equal those of `theirs` from `index` on.
 
-    Both are columns of the same types, in the same order. Compares `count` rows, up to the first difference. Raises
-    ValueError if there are fewer.
+    Both are columns of the same types, in the same order. Compares `count` rows, and stops at the first difference.
+    Raises ValueError if there are fewer rows.
     """
     i: cython.Py_ssize_t
     if len(mine) != len(theirs):
@@ -76,7 +77,9 @@ def _first_at_least(
     start: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [start, stop) of at least this value, else `stop`. Searches nearby first."""
+    """Return the first index in [start, stop) whose item is at least `value`, or `stop` if there is none. Searches
+    nearby first.
+    """
     step: cython.Py_ssize_t = 1
     middle: cython.Py_ssize_t
     while start < stop and column[min(start + step, stop) - 1] < value:
@@ -106,9 +109,9 @@ def choose_live(
     """Choose live extents in order, from those with index in [start, stop), until they reach `max_bytes`.
 
     An extent is dead if its base offset lies in one of the ranges [firsts[i], ends[i]), which are in order and
-    disjoint. `size` is the size before the first one, which is always chosen. All columns are array("q"). Returns the
-    indexes as an array("q"), the size including them, and the index of the first live extent that was not chosen, or
-    `stop` if there is none. Raises ValueError if a column is too short.
+    disjoint. `size` is the total size before the first extent, which is always chosen. All columns are array("q").
+    Returns the indexes as an array("q"), the size including them, and the index of the first live extent that was not
+    chosen, or `stop` if there is none. Raises ValueError if a column is too short.
     """
     if start < 0 or stop > len(base_offsets) or stop > len(sizes) or len(firsts) != len(ends):
         raise ValueError("the columns of the extents are too short")
@@ -157,10 +160,11 @@ def kinds_of(
     stop: cython.Py_ssize_t,
     small_bytes: cython.longlong,
 ) -> object:
-    """Return what merging sees in each extent with index in [start, stop): an array("B") of LARGE, DEAD, and so on.
+    """Return how merging classifies each extent with index in [start, stop): an array("B") of LARGE, DEAD, and so on.
 
-    What merging wrote is large from half of `small_bytes` on, so that it is not rewritten because little was missing.
-    `extents` is an ExtentTable, `dead` are DeadRanges. Raises ValueError if one of their columns is too short.
+    An extent that merging wrote counts as large from half of `small_bytes` on, so that it is not rewritten just because
+    it is slightly smaller than `small_bytes`. `extents` is an ExtentTable, `dead` are DeadRanges. Raises ValueError if
+    one of their columns is too short.
     """
     lengths = {
         len(extents.lease_ids),
@@ -227,7 +231,9 @@ def _first_to_rewrite(
     last: cython.Py_ssize_t,
     stop: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Return the first index in [first, last] that is no merged extent as large as all live ones from it to `stop`."""
+    """Return the first index in [first, last] that is not a merged extent as large as all live extents from it to
+    `stop`.
+    """
     total: cython.longlong = 0
     index: cython.Py_ssize_t
     for index in range(first, stop):
@@ -248,14 +254,15 @@ def find_run(
     max_bytes: cython.longlong,
     keeps_dead: cython.bint,
 ) -> tuple:
-    """Find the first run of extents that is worth merging, by what `kinds_of` says of them, and their sizes.
+    """Find the first run of extents that is worth merging, judging by the results of `kinds_of` and the extents' sizes.
 
     A run has at most `most` extents and `max_bytes` live bytes. None of them is large or, with `keeps_dead`, dead. A
-    run is worth merging if it has at least `least` extents or a dead one. Otherwise it is reduced to its hot extents,
-    and those between them.
+    run is worth merging if it has at least `least` extents or a dead one. Otherwise, it is reduced to its hot extents
+    and the extents between them.
 
-    A run does not begin with a merged extent that is as large as all that follow it, if it is worth merging without.
-    An extent is then rewritten a few times until it is large, and not for each few records that follow it.
+    A run does not begin with a merged extent that is as large as all that follow it, if the run is worth merging
+    without that extent. An extent is thus rewritten only a few times until it is large, rather than each time a few
+    records follow it.
 
     Returns the indexes (start, stop), which are equal if there is no run. Raises ValueError if a column is too short.
     """

@@ -33,7 +33,7 @@ class ReadFailure(Enum):
 
 
 def failure_of(error: ObjectStoreError) -> ReadFailure:
-    """Return the meaning of a store's error for the requested pieces."""
+    """Return the kind of read failure that a store's error means for the requested pieces."""
     if isinstance(error, ObjectNotFoundError):
         return ReadFailure.GONE
     if isinstance(error, (DamagedObjectError, ShortReadError)):
@@ -55,8 +55,8 @@ def plan_reads(
 
     Piece i goes to position starts[i] of a buffer. Consecutive pieces share a read if they are in one object with at
     most `read_gap` bytes between them (S18). A read spans at most `max_read_bytes`, unless one piece is larger. The
-    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` gives the key of a segment by its
-    lease id and sequence.
+    pieces of a read begin in one chunk of `chunk_bytes` of their object. `key_of` returns the key of a segment, given
+    its lease id and sequence.
     """
     lease_ids, sequences = pieces.lease_ids, pieces.sequences
     firsts, *columns = group_ranges(

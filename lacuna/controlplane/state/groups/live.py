@@ -17,12 +17,12 @@ Protocols = tuple[tuple[str, bytes], ...]  # (name, metadata), the member's pref
 _PROTOCOL_SIZE = 64  # bytes that a protocol takes besides its name and metadata
 
 
-#: The approximate bytes of a group or member, without the values that its client chooses.
+#: The approximate size of a group or member in bytes, without the values that its client chooses.
 SIZE_OF_NAME: Final = 256
 
 
 def size_of(protocols: Protocols) -> int:
-    """Return the approximate bytes that the protocols take."""
+    """Return the approximate size of the protocols in bytes."""
     return sum(len(name) + len(metadata) + _PROTOCOL_SIZE for name, metadata in protocols)
 
 
@@ -83,7 +83,7 @@ class LiveGroup:
     is_emptied: bool = False
     # A lower bound of all deadlines; heartbeats move deadlines later without changing it.
     due_ms: int | None = None
-    # How much of `LiveGroups.moved_ms` is in the deadlines.
+    # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0
 
     def transition_to(self, target: GroupState) -> None:
@@ -147,7 +147,7 @@ class LiveGroup:
         )
 
     def rebalance_timeout_ms(self) -> int:
-        """Return the longest rebalance timeout of any member, in milliseconds; 0 without members."""
+        """Return the longest rebalance timeout of any member, in milliseconds; 0 if there are no members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
@@ -158,8 +158,8 @@ class LiveGroup:
         return protocol_type == self.protocol_type and any(name in common for name in names)
 
     def select_protocol(self) -> str:
-        """Return the protocol that all members speak and most of them prefer. In a tie, the first one voted
-        for wins.
+        """Return the protocol that the largest number of members prefer, among those that all members speak. In a tie,
+        the first one voted for wins.
         """
         common = self._common_protocols()
         votes = Counter(
@@ -169,7 +169,9 @@ class LiveGroup:
         return votes.most_common(1)[0][0]
 
     def elect_joined_leader(self) -> bool:
-        """Keep the leader if it has joined, otherwise choose a member that has. Return False if none has."""
+        """Keep the leader if it has joined, otherwise choose a member that has joined. Return False if none has
+        joined.
+        """
         if self.leader and self.members[self.leader].join_token is not None:
             return True
         joined = next(self.joined_members(), None)
@@ -204,7 +206,9 @@ class LiveGroup:
         self.due_ms = min(deadlines, default=None)
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Return whether a deadline may have passed, once all of them are settled."""
+        """Return whether a deadline may have passed, taking into account the part of `moved_ms` that was not applied
+        yet.
+        """
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:
@@ -271,12 +275,12 @@ class LiveGroups:
     groups: dict[str, LiveGroup] = field(default_factory=dict)
     asleep: set[str] = field(default_factory=set)  # journalled with members, not yet loaded
     parked: set[int] = field(default_factory=set)  # tokens of parked commands
-    # The bytes of the groups' members, and of all of them.
+    # The bytes of each group's members, and the total.
     sizes: dict[str, int] = field(default_factory=dict)
     size: int = 0
     owners: Owners[str] = field(default_factory=Owners)
-    #: By how much pauses and leaps of the time have moved all deadlines, of consumer groups too. A group's own follow
-    #: when it is next used, so that a pause costs the same with any number of groups.
+    #: By how much pauses and clock jumps have moved all deadlines, including those of consumer groups. A group's own
+    #: deadlines are moved when the group is next used, so that a pause costs the same with any number of groups.
     moved_ms: int = 0
     next_expiry_check_ms: int | None = None  # None before the first tick
     expiring: list[str] = field(
@@ -284,7 +288,7 @@ class LiveGroups:
     )  # groups whose offsets are still to be checked
 
     def weigh(self, group_id: str) -> None:
-        """Count the bytes of a group's members again."""
+        """Recount the bytes of a group's members."""
         group = self.groups.get(group_id)
         size = 0
         if group is not None:

@@ -20,27 +20,27 @@ from lacuna.controlplane.v1.group_records_pb2 import (
 )
 from lacuna.controlplane.v1.groups_pb2 import CommittedOffset
 
-#: The most offsets that get tombstones when a group or topics are deleted. Every control plane on a journal needs the
-#: same number.
+#: The maximum number of offsets that get tombstones when a group or topics are deleted. Every control plane on a
+#: journal must use the same number.
 MOST_BURIED: Final = 10_000
 #: The number of offsets serialized at once.
 _PIECE_OFFSETS: Final = 10_000
 
-#: The approximate bytes of an offset without its metadata.
+#: The approximate size of an offset in bytes, without its metadata.
 _SIZE: Final = 128
 
 
 def size_of_offset(committed: CommittedOffset) -> int:
-    """Return the approximate bytes of a stored offset."""
+    """Return the approximate size of a stored offset in bytes."""
     return _SIZE + len(committed.metadata)
 
 
 @dataclass(slots=True, kw_only=True)
 class StoredOffset:
-    """One committed or pending offset. Of two, the one with the higher `sequence` was written later.
+    """One committed or pending offset. Of two such offsets, the one with the higher `sequence` was written later.
 
-    `log_offset` is its offset in __consumer_offsets once it is committed; nothing else changes. `retention_ms` is how
-    long it is kept after its commit if its client set that, otherwise None.
+    `log_offset` is its offset in __consumer_offsets once it is committed; no other field changes. `retention_ms` is how
+    long the offset is kept after its commit if its client set a retention, otherwise None.
     """
 
     offset: int
@@ -53,7 +53,7 @@ class StoredOffset:
 
     @property
     def size(self) -> int:
-        """The approximate bytes that it takes."""
+        """The approximate size of the offset in bytes."""
         return _SIZE + len(self.metadata)
 
     def to_kept(self, key: PartitionKey) -> KeptOffset:
@@ -160,7 +160,7 @@ class Offsets:
         self._charge(group_id, more)
 
     def hold_back(self, now_ms: int) -> None:
-        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
+        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
         pending = chain.from_iterable(each.values() for each in self.pending.values())
         for offsets in chain(self.committed.values(), pending):
             for stored in offsets.values():
@@ -204,12 +204,14 @@ class Offsets:
     ) -> int:
         """Write tombstones for the first of these offsets, and return how many more may be written.
 
-        The others get none, since the oldest of very many would be dropped at once.
+        The other offsets get no tombstones: there would be so many that the oldest ones would be dropped at once.
         """
         for key in nsmallest(most, keys):
             self.internal.drop_offset(group_id, key, name_of(key[0]), now_ms)
         if len(keys) > most:
-            self.internal.partition_of_group(group_id).newest = None  # it lists removed keys
+            self.internal.partition_of_group(
+                group_id
+            ).newest = None  # the list contains removed keys
         return max(0, most - len(keys))
 
     def expire(
@@ -247,7 +249,7 @@ class Offsets:
         return key in self.committed.get(group_id, ()) or self.is_pending(group_id, key)
 
     def has_no_others(self, group_id: str, keys: Set[PartitionKey]) -> bool:
-        """Whether the group has offsets of no other partitions than these."""
+        """Whether the group has no offsets of partitions other than these."""
         committed = self.committed.get(group_id, {})
         return all(each.keys() <= keys for each in (committed, *self._pending_in(group_id)))
 
@@ -342,7 +344,7 @@ def _sum(offsets: OffsetsOfGroup) -> int:
 
 
 def _kept(offsets: OffsetsOfGroup) -> Iterator[list[KeptOffset]]:
-    """Yield the offsets of a group, some thousand at a time."""
+    """Yield the offsets of a group, at most _PIECE_OFFSETS at a time."""
     kept: list[KeptOffset] = []
     for key, offset in sorted(offsets.items()):
         if len(kept) == _PIECE_OFFSETS:

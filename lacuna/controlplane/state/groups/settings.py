@@ -30,7 +30,11 @@ class GroupSettings:
         most=LARGEST_INT,
     )
     group_max_size: int = setting(
-        "group.max.size", 10_000, "The most members of one group.", least=1, most=LARGEST_INT
+        "group.max.size",
+        10_000,
+        "The maximum number of members in one group.",
+        least=1,
+        most=LARGEST_INT,
     )
     # Kafka waits 3 s for more members. Lacuna does not wait, since groups are small and often used in tests.
     group_initial_rebalance_delay_ms: int = setting(
@@ -42,7 +46,7 @@ class GroupSettings:
     offset_metadata_max_bytes: int = setting(
         "offset.metadata.max.bytes",
         4096,
-        "The most bytes of text that a consumer may commit with an offset.",
+        "The maximum number of bytes of text that a consumer may commit with an offset.",
         most=LARGEST_INT,
     )
     offsets_retention_minutes: int = setting(
@@ -62,15 +66,15 @@ class GroupSettings:
     groups_max_bytes: int = setting(
         "groups.max.bytes",
         256 * MEBIBYTE,
-        "The most bytes that all groups together may store in the control plane: metadata, assignments, "
-        "subscriptions, offsets.",
+        "The maximum number of bytes that all groups together may store in the control plane: metadata, "
+        "assignments, subscriptions and offsets.",
         least=MEBIBYTE,
     )
     principal_max_percent: int = setting(
         "principal.max.percent",
         50,
-        "The share of groups.max.bytes, of the bytes of transactional ids, and of the partitions of a cluster that "
-        "one principal may use. The anonymous principal may use all of it if it is the only one.",
+        "The share that one principal may use of groups.max.bytes, of the bytes of transactional ids, and of the "
+        "partitions of a cluster. The anonymous principal may use all of them if it is the only principal.",
         least=1,
         most=100,
     )

@@ -2,7 +2,7 @@
 
 A share partition is the progress of one group in one partition: runs of offsets that were acquired, from its start
 offset, which is the first unfinished one, up to its end offset. Offsets without a run between these two are holes, for
-example where a transaction was aborted. Only replay changes a share partition. Decisions make new runs, and journal
+example where a transaction was aborted. Only replay changes a share partition. Decisions create new runs, and journal
 them.
 """
 
@@ -22,12 +22,14 @@ from lacuna.controlplane.v1.share_pb2 import (
 
 #: The start offset of a share partition before its first member fetches.
 NO_OFFSET: Final = -1
-#: About how many bytes a run takes.
+#: The approximate size of a run in bytes.
 SIZE_OF_RUN: Final = 160
 
 
 class RecordState(IntEnum):
-    """The states of records, with Kafka's numbers. Archiving ones wait for the group's dead-letter queue (KIP-1191)."""
+    """The states of records, with Kafka's numbers. Archiving records wait to be written to the group's dead-letter
+    queue (KIP-1191).
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -41,9 +43,10 @@ FINAL: Final = (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The offsets [first_offset, end_offset), which have one state. A member holds acquired ones until a time.
+    """The offsets [first_offset, end_offset), which have one state. A member holds acquired records until a given time.
 
-    `is_rejected` is why archiving ones were given up: a member rejected them, or they were delivered too often.
+    `is_rejected` tells why archiving records were given up: because a member rejected them, or else because they were
+    delivered too often.
     """
 
     first_offset: int
@@ -69,12 +72,14 @@ class Run:
         )
 
     def follows(self, other: "Run") -> bool:
-        """Whether both are one run."""
+        """Whether this run directly continues another, so that the two form one run."""
         return other.end_offset == self.first_offset and self.fate == other.fate
 
     @property
     def fate(self) -> tuple[object, ...]:
-        """Everything but the offsets. What was delivered how often to whom no longer matters once it is final."""
+        """Everything but the offsets. Once the state is final, it no longer matters how often and to whom the records
+        were delivered.
+        """
         if self.is_final:
             return (self.state,)
         held = self.member_id, self.locked_until_ms
@@ -115,7 +120,9 @@ def overlapping(runs: Sequence[Run], first_offset: int, end_offset: int) -> Iter
 
 
 def painted(runs: Sequence[Run], changed: Sequence[Run]) -> list[Run]:
-    """Return the runs with `changed` over them; both are ordered. Neighbours that are alike become one run."""
+    """Return the runs overlaid with `changed`, which takes precedence. Both are ordered. Neighbours that differ only in
+    their offsets become one run.
+    """
     result: list[Run] = []
     index = 0
     for new in changed:
@@ -149,8 +156,8 @@ def _append(runs: list[Run], run: Run) -> None:
 class SharePartition:
     """The progress of a group in one partition. Everything before `start_offset` is finished.
 
-    Derived from the runs are when the first lock ends (None without one), and whether records wait for the dead-letter
-    queue.
+    Two fields are derived from the runs: when the first lock ends (None if there is no lock), and whether records wait
+    for the dead-letter queue.
     """
 
     start_offset: int = NO_OFFSET
@@ -178,7 +185,7 @@ class SharePartition:
         self.has_dead_letters = any(run.state is RecordState.ARCHIVING for run in runs)
 
     def hold_back(self, latest_ms: int) -> None:
-        """Let no lock end after `latest_ms`."""
+        """Make locks that would end after `latest_ms` end then."""
         self._keep(
             [replace(run, locked_until_ms=min(run.locked_until_ms, latest_ms)) for run in self.runs]
         )
@@ -235,7 +242,7 @@ class ShareGroup:
 
     @property
     def size(self) -> int:
-        """About how many bytes the share partitions take."""
+        """The approximate size of the share partitions in bytes."""
         return SIZE_OF_RUN * (len(self.partitions) + self.run_count)
 
     def pieces(self) -> Iterator[SharePartitionsStep]:

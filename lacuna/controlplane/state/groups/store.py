@@ -32,7 +32,7 @@ from lacuna.controlplane.v1.share_pb2 import SharePartitionsStep
 
 @dataclass(slots=True)
 class Groups:
-    """All groups and offsets. A group is a classic, consumer, share or streams group.
+    """All groups and offsets. Each group is a classic, consumer, share or streams group.
 
     `generations` (of classic groups), `consumers`, `shares`, `streams`, `offsets` and `configs` (group id → configs set
     on it, even if there is no such group) are durable, and only replays change them. `live`, `live_consumers` (also of
@@ -50,14 +50,14 @@ class Groups:
     live_consumers: dict[str, LiveConsumerGroup] = field(default_factory=dict)
     live_streams: dict[str, LiveStreamsGroup] = field(default_factory=dict)
     resolver: Resolver = field(default_factory=Resolver)
-    #: Records of share groups by what was decided about them, for metrics.
+    #: The numbers of share groups' records by what was decided about them, for metrics.
     shared: Counter[str] = field(default_factory=Counter)
     #: When the first lock of each share group ends.
     locks: Deadlines[str] = field(default_factory=Deadlines)
     #: Share groups with records that wait for their dead-letter queue.
     dying: set[str] = field(default_factory=set)
-    #: Who writes the letters of a share group, as session and until when, so that two agents do not write the same.
-    #: Groups with later times are planned after the others.
+    #: For each share group, the session that writes its dead letters, and until when, so that two agents do not write
+    #: the same letters. Groups with later times are planned after the others.
     buriers: dict[str, tuple[object, int]] = field(default_factory=dict)
     # Derived from the above: the bytes of each group without its offsets, and of all groups.
     sizes: dict[str, int] = field(default_factory=dict)
@@ -65,7 +65,7 @@ class Groups:
 
     @property
     def kept_bytes(self) -> int:
-        """The approximate bytes kept for clients: generations, subscriptions, configs, offsets and joins."""
+        """The approximate number of bytes kept for clients: generations, subscriptions, configs, offsets and joins."""
         return self.size + self.offsets.size + self.live.size
 
     @property
@@ -91,7 +91,7 @@ class Groups:
         return is_alone or charged + more <= self.settings.share_of(most)
 
     def weigh(self, group_id: str) -> None:
-        """Count the bytes of a changed group again."""
+        """Recount the bytes of a changed group."""
         generation, consumers = self.generations.get(group_id), self.consumers.get(group_id)
         configs, share = self.configs.get(group_id), self.shares.get(group_id)
         size = 0 if generation is None else generation.ByteSize()
@@ -171,7 +171,9 @@ class Groups:
         self.weigh(step.group_id)
 
     def watch(self, group_id: str) -> None:
-        """Note when the first lock of a share group ends, and whether it has dead letters."""
+        """Record when the first lock of a share group ends, and whether records of the group wait for its dead-letter
+        queue.
+        """
         share = self.shares.get(group_id)
         partitions = share.partitions.values() if share is not None else ()
         if any(each.has_dead_letters for each in partitions):
@@ -219,7 +221,7 @@ class Groups:
                 self.weigh(group_id)
 
     def hold_back(self, now_ms: int) -> None:
-        """Move times after `now_ms`, to which the time was set back, to `now_ms`."""
+        """After the clock was set back to `now_ms`, move all later times to `now_ms`."""
         for generation in self.generations.values():
             generation.written_at_ms = min(generation.written_at_ms, now_ms)
         self.offsets.hold_back(now_ms)
@@ -285,7 +287,9 @@ class Groups:
         return group
 
     def open_consumer(self, group: ConsumerGroup, now_ms: int) -> LiveConsumerGroup:
-        """Return the deadlines of a consumer or share group, and set full ones if it was restored from the journal."""
+        """Return the deadlines of a consumer or share group, and set full deadlines if the group was restored from the
+        journal.
+        """
         live = self.live_consumers.get(group.group_id)
         if live is None:
             timeout_ms = self.session_timeout_ms(group.group_id)
@@ -338,8 +342,8 @@ class Groups:
         yield from self.offsets.pieces()
 
     def load(self, piece: GroupsSnapshot) -> None:
-        """Add the content of a piece of a snapshot. Session timeouts restart at the first use or tick after
-        it (S26).
+        """Add the content of a piece of a snapshot. Session timeouts restart when a group is first used, or at the
+        first tick (S26).
         """
         for group_id, principal in piece.owners.items():
             self.owners.own(group_id, principal)

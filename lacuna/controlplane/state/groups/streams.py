@@ -30,9 +30,9 @@ from lacuna.controlplane.v1.consumer_groups_pb2 import (
 
 #: A subtopology's id, and a partition.
 Task: TypeAlias = tuple[str, int]
-#: The topology of a group before its first member, and that of a member that has not sent any.
+#: The topology of a group before its first member, and the topology of a member that has not sent one.
 NO_TOPOLOGY: Final = -1
-#: About how many bytes a task takes in a target or an assignment.
+#: The approximate size in bytes of a task in a target or an assignment.
 _SIZE_OF_TASK: Final = 32
 
 
@@ -51,12 +51,12 @@ class TaskState(StrEnum):
 
     STABLE = "Stable"
     UNREVOKED = "UnrevokedTasks"  # it has tasks that it must give up first
-    UNRELEASED = "UnreleasedTasks"  # others have not given up tasks of its target
+    UNRELEASED = "UnreleasedTasks"  # other members have not given up tasks in its target
 
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """The tasks of a member by role. Active ones have the assignment epoch in which the member received them."""
+    """The tasks of a member by role. Active tasks have the assignment epoch in which the member received them."""
 
     active: Mapping[Task, int] = field(default_factory=dict)
     standby: frozenset[Task] = frozenset()
@@ -71,16 +71,16 @@ class Tasks:
         return frozenset(self.active), self.standby, self.warmup
 
     def shares(self, other: "Tasks") -> bool:
-        """Whether a task has the same role in both."""
+        """Whether any task has the same role in both sets of tasks."""
         pairs = zip(self.roles, other.roles, strict=True)
         return any(not one.isdisjoint(another) for one, another in pairs)
 
     def is_within(self, other: "Tasks") -> bool:
-        """Whether all tasks have the same role in the other."""
+        """Whether every task has the same role in the other set of tasks."""
         return all(one <= another for one, another in zip(self.roles, other.roles, strict=True))
 
     def joined(self, other: "Tasks") -> "Tasks":
-        """Return the tasks of both."""
+        """Return the union of both sets of tasks."""
         return Tasks(
             {**self.active, **other.active},
             self.standby | other.standby,
@@ -133,7 +133,7 @@ def _tasks_of(rows: Iterable[TaskIds]) -> frozenset[Task]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metadata:
-    """What a member says about itself. A string is empty if it did not say."""
+    """What a member declares about itself. A string is empty if the member did not declare it."""
 
     group_instance_id: str = ""
     rack_id: str = ""
@@ -147,7 +147,7 @@ class Metadata:
 
     @property
     def size(self) -> int:
-        """About how many bytes it takes."""
+        """The approximate size of the metadata in bytes."""
         texts = (self.group_instance_id, self.rack_id, self.client_id, self.client_host)
         tags = sum(len(key) + len(value) for key, value in self.client_tags)
         return sum(map(len, texts)) + len(self.process_id) + len((self.endpoint or ("",))[0]) + tags
@@ -237,7 +237,7 @@ class Member:
 
     @property
     def size(self) -> int:
-        """About how many bytes the member takes, besides its id."""
+        """The approximate size of the member in bytes, without its id."""
         current = self.current
         count = len(self.target) + len(current.assigned) + len(current.revoking)
         return self.metadata.size + _SIZE_OF_TASK * count
@@ -291,7 +291,7 @@ class StreamsGroup:
     """The durable state of one group. `topics` are the existing topics of its topology as of its current epoch."""
 
     group_id: str
-    # As in Kafka, the first assignment has epoch 2. A member whose assignment waits has epoch 1.
+    # As in Kafka, the first assignment has epoch 2. A member whose assignment is delayed has epoch 1.
     group_epoch: int = 1
     assignment_epoch: int = 1
     validated_epoch: int = NO_TOPOLOGY
@@ -304,8 +304,8 @@ class StreamsGroup:
     topics: dict[bytes, int] = field(default_factory=dict)  # topic id → partition count
     described_epoch: int = NO_TOPOLOGY
     description: bytes = b""
-    # Derived from the above: instance id → member id; task → the members that hold it or give it up, by role; the
-    # topics that tasks read, with their subtopologies; and about how many bytes the group takes.
+    # Derived from the above: instance id → member id; task → the members that hold it or are giving it up, by role; the
+    # topics that tasks read, with their subtopologies; and the approximate size of the group in bytes.
     static_members: dict[str, str] = field(default_factory=dict)
     holders: tuple[dict[Task, set[str]], ...] = field(default_factory=lambda: ({}, {}, {}))
     sources: dict[str, str] = field(default_factory=dict)
@@ -319,7 +319,7 @@ class StreamsGroup:
 
     @property
     def size(self) -> int:
-        """About how many bytes the members and the topology take."""
+        """The approximate size of the members and the topology in bytes."""
         return self.members_size + self.topology_size + len(self.description)
 
     @property
@@ -399,7 +399,7 @@ class StreamsGroup:
                     role.setdefault(task, set()).add(member.member_id)
 
     def _drop(self, member: Member | None) -> None:
-        """Remove what is derived from a member."""
+        """Remove everything that is derived from a member."""
         if member is None:
             return
         self.members_size -= member.size
@@ -474,7 +474,7 @@ class StreamsDraft:
         self._changed[member_id] = None
 
     def retarget(self, targets: Mapping[str, Tasks]) -> None:
-        """Give each member its target from `targets`, by member id, or an empty one, for the group's epoch."""
+        """Give each member its target for the group's epoch: the one under its id in `targets`, or an empty one."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, NO_TASKS)
             if target != member.target:
@@ -498,7 +498,7 @@ class StreamsDraft:
 
 
 class Subtopology(NamedTuple):
-    """A subtopology whose topics are as they must be. Its tasks are numbered from 0."""
+    """A subtopology whose topics meet its requirements. Its tasks are numbered from 0."""
 
     task_count: int
     is_stateful: bool
@@ -508,7 +508,8 @@ class Subtopology(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configured:
-    """What a topology and the topics of the cluster give: subtopologies by id, or a problem with a status of Kafka.
+    """The result of configuring a topology for the cluster's topics: subtopologies by id, or a problem with one of
+    Kafka's statuses.
 
     `topology` has the partition counts of internal topics. `missing` are those that the coordinator is to create.
     """
@@ -521,11 +522,11 @@ class Configured:
 
 @dataclass(slots=True)
 class LiveStreamsGroup(LiveConsumerGroup):
-    """The deadlines of a streams group, and what members say about the progress of their tasks."""
+    """The deadlines of a streams group, and the progress that members report for their tasks."""
 
     #: Member id → changelog offsets of its tasks, and their ends.
     offsets: dict[str, tuple[dict[Task, int], dict[Task, int]]] = field(default_factory=dict)
-    #: Until when the first assignment waits for more members, and when the last one was made.
+    #: The time until which the first assignment waits for more members, and the time of the last assignment.
     delayed_until_ms: int | None = None
     assigned_ms: int | None = None
     #: When a member was last asked to describe the topology.

@@ -74,7 +74,9 @@ def _describe_member(group: LiveGroup, member: LiveMember) -> DescribedMember:
 
 
 def list_groups(turn: Turn, command: ListGroups) -> Reply:
-    """List the groups in one of the states and of one of the types, ignoring case. Empty lists do not filter."""
+    """List the groups in one of the states and of one of the types, ignoring case. An empty list of states or types
+    matches all groups.
+    """
     states = {state.lower() for state in command.states}
     types = {group_type.lower() for group_type in command.types}
     after = command.after if command.HasField("after") else None
@@ -108,7 +110,7 @@ def _list(turn: Turn, group_id: str) -> ListedGroup:
 def delete_groups(turn: Turn, command: DeleteGroups) -> Reply:
     """Delete groups that have no members, with their offsets.
 
-    Groups after some ten thousand offsets are skipped, and must be requested again.
+    Once about OFFSETS_PER_TICK offsets have been deleted, the other groups are skipped, and must be requested again.
     """
     deleted: set[str] = set()
     error_codes: list[ErrorCode] = []

@@ -38,7 +38,9 @@ _NO_OFFSET = -1
 
 @of_one_group
 def offset_commit(turn: Turn, command: OffsetCommit) -> Reply:
-    """Commit offsets. Only a commit without a generation can create its group; others get GROUP_ID_NOT_FOUND."""
+    """Commit offsets. Only a commit without a generation can create its group; any other commit to a missing group gets
+    GROUP_ID_NOT_FOUND.
+    """
     group = turn.groups.find(command.group_id, turn.now_ms)
     error_code = _find_writer_error(turn, group, command)
     if error_code:
@@ -103,7 +105,7 @@ def _find_classic_writer_error(
     if error_code or isinstance(command, TxnOffsetCommit):
         return error_code
     if group.state is GroupState.COMPLETING_REBALANCE:
-        # The member knows the generation from JoinGroup, and has no assignment in it yet.
+        # The member knows the generation from JoinGroup, but has no assignment in it yet.
         return ErrorCode.REBALANCE_IN_PROGRESS
     return ErrorCode.NONE
 
@@ -146,7 +148,9 @@ def _find_streams_writer_error(
 
 
 def _names_member(command: TxnOffsetCommit) -> bool:
-    """Whether the command names a member. No TxnOffsetCommit before v3 does; the producer's epoch fences those."""
+    """Whether the command names a member. TxnOffsetCommit does so only since v3; earlier versions are fenced by the
+    producer's epoch.
+    """
     return bool(command.generation_id >= 0 or command.member_id or command.group_instance_id)
 
 
@@ -158,7 +162,8 @@ def _find_epoch_error(
 ) -> ErrorCode:
     """Return an error code unless the member's epoch is current, or there are no members and no epoch is given.
 
-    To commit `offsets`, an epoch since which the member has owned all their partitions is enough (KIP-1251).
+    To commit `offsets`, an earlier epoch is sufficient if the member has owned all their partitions since then
+    (KIP-1251).
     """
     if member_epoch < 0 and not group.members:
         return ErrorCode.NONE
@@ -215,7 +220,9 @@ def _sort_out(
 
 
 def _replaced(turn: Turn, command: OffsetCommit | TxnOffsetCommit) -> OffsetsOfGroup:
-    """Return the offsets to which the command's offsets belong. Staged offsets are separate until they commit."""
+    """Return the stored offsets among which the command's offsets belong: the group's committed offsets, or those
+    staged in the producer's transaction.
+    """
     offsets = turn.groups.offsets
     if isinstance(command, TxnOffsetCommit):
         return offsets.pending.get(command.producer_id, {}).get(command.group_id, {})
@@ -269,7 +276,9 @@ def offset_fetch(turn: Turn, command: OffsetFetch) -> Reply:
 def _fetch_group(
     turn: Turn, entry: OffsetFetchGroup, require_stable: bool, most: int
 ) -> FetchedGroup:
-    """Return the offsets of a group, or at most this many if the command names no partitions."""
+    """Return the requested offsets of a group, or at most `most` of its offsets if the command requests all
+    partitions.
+    """
     if entry.group_id in turn.groups.shares:
         return FetchedGroup(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     consumer = turn.groups.consumers.get(entry.group_id) or turn.groups.streams.get(entry.group_id)

@@ -1,6 +1,6 @@
 """Group configs: AlterConfigs, DescribeConfigs and ListConfigResources for the resource type GROUP.
 
-As in Kafka, a group need not exist to have configs, and they outlive it.
+As in Kafka, a group need not exist to have configs, and its configs outlive it.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
-    """Apply all changes or none. With `replaces_all`, configs that are not named return to their defaults."""
+    """Apply all changes or none. With `replaces_all`, configs that are not named are reset to their defaults."""
     before = turn.groups.configs.get(command.group_id, {})
     configs = {} if command.replaces_all else before
     if not command.group_id:
@@ -50,7 +50,7 @@ def alter_group_configs(turn: Turn, command: AlterGroupConfigs) -> Reply:
     if not before and not turn.groups.has_room(command.group_id, size, turn.principal):
         return _refuse(
             ErrorCode.POLICY_VIOLATION,
-            "Groups fill all of groups.max.bytes, or of a principal's share of it: delete some.",
+            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
         )
     if configs != before and not command.validate_only:
         record = GroupConfigs(group_id=command.group_id, configs=configs)

@@ -1,4 +1,4 @@
-"""Ends what is overdue in groups: sessions, joins, syncs, and committed offsets past their retention."""
+"""Ends everything overdue in groups: sessions, joins and syncs. Also expires committed offsets past their retention."""
 
 from collections.abc import Callable, Container
 from heapq import nsmallest
@@ -50,9 +50,10 @@ def tick_groups(turn: Turn) -> None:
 
 
 def _check_expiry(turn: Turn) -> None:
-    """Begin to look for offsets past their retention if it is time to, and check some groups.
+    """Begin a search for offsets past their retention if it is time for one, and check some groups.
 
-    A tick checks OFFSETS_PER_TICK offsets, or one group, and expires MAX_PER_TICK of a group. The next one continues.
+    A tick checks about OFFSETS_PER_TICK offsets, but at least one group, and expires at most MAX_PER_TICK offsets of a
+    group. The next tick continues.
     """
     if turn.context.is_time_doubtful:
         return
@@ -78,7 +79,9 @@ def _check_expiry(turn: Turn) -> None:
 
 
 def _expire_in(turn: Turn, group_id: str, changed: Container[str]) -> bool:
-    """Expire offsets of a group that is not among those `changed` in this turn. Return whether there may be more."""
+    """Expire offsets of a group, unless it is among those `changed` in this turn. Return whether more of its offsets
+    may have expired.
+    """
     consumer = turn.groups.consumers.get(group_id) or turn.groups.streams.get(group_id)
     if consumer is None:
         return turn.groups.exists(group_id) and _expire_offsets(
@@ -108,7 +111,7 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
     member = group.members[member_id]
     deadline_ms = member.session_deadline_ms
     if deadline_ms is None or deadline_ms > turn.now_ms:
-        return  # the end of another session has just answered it
+        return  # the end of another session has just answered this member
     if member.awaits_answer:
         member.session_deadline_ms = None
         return
@@ -117,11 +120,12 @@ def _end_session(turn: Turn, group: LiveGroup, member_id: str) -> None:
 
 
 def _expire_offsets(turn: Turn, group: LiveGroup) -> bool:
-    """Expire offsets of a classic group that were unused for longer than Kafka's offsets.retention.
+    """Expire offsets of a classic group that have been unused for longer than offsets.retention.minutes.
 
-    Return whether there may be more.
+    Return whether more of its offsets may have expired.
 
-    In an empty group, the time runs since it became empty, or since the commit if it never had members.
+    In an empty group, the time is counted from the moment when the group became empty, or from the commit if it never
+    had members.
     """
     if group.state is GroupState.STABLE and group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         return _expire_unsubscribed(turn, group)
@@ -153,7 +157,7 @@ def _expire_unsubscribed(turn: Turn, group: LiveGroup) -> bool:
 
 
 def _expire_offsets_of_consumers(turn: Turn, group: ConsumerGroup | StreamsGroup) -> bool:
-    """Expire old offsets of topics that no member of the group wants, counted from their commit."""
+    """Expire old offsets of topics that no member of the group wants. Their age is counted from the commit."""
     offsets = turn.groups.offsets
 
     def is_wanted(topic_id: bytes) -> bool:
@@ -178,7 +182,9 @@ def _expire_old(turn: Turn, group_id: str, is_wanted: Callable[[bytes], bool]) -
 
 
 def _is_old(turn: Turn, stored: StoredOffset, since_ms: int) -> bool:
-    """Whether an offset unused since a time has expired. An offset's own retention counts from its commit."""
+    """Whether an offset that has been unused since a given time has expired. An offset's own retention is counted from
+    its commit.
+    """
     if stored.retention_ms is not None:
         return stored.written_at_ms + stored.retention_ms <= turn.now_ms
     return since_ms + turn.groups.settings.offsets_retention_minutes * 60_000 <= turn.now_ms

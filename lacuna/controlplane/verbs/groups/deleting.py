@@ -22,11 +22,13 @@ from lacuna.controlplane.verbs.verb import Verb
 
 @of_one_group
 def delete_offsets(turn: Turn, command: DeleteOffsets) -> Reply:
-    """Delete offsets, except of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
+    """Delete offsets, except those of topics that a member is subscribed to (GROUP_SUBSCRIBED_TO_TOPIC).
 
-    An offset that is pending in a transaction is deleted as well, since the commit must not restore it.
+    An offset that is pending in a transaction is deleted as well, since the commit of that transaction must not restore
+    it.
 
-    If a group has members that are not consumers, nothing is deleted (NON_EMPTY_GROUP), since its topics are unknown.
+    If a group has members that are not consumers, nothing is deleted (NON_EMPTY_GROUP), since the topics that they read
+    are unknown.
     """
     if not command.group_id:
         return _refuse(ErrorCode.INVALID_GROUP_ID)

@@ -32,13 +32,14 @@ from lacuna.controlplane.verbs.groups.rebalance import (
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: The characters of a client's own name in its member id: before JoinGroup v6, strings have at most 32767 bytes.
+#: The maximum number of characters of a client's own name in its member id: before JoinGroup v6, strings have at most
+#: 32767 bytes.
 _LONGEST_NAME: Final = 1000
 
 
 @of_one_group
 def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
-    """Answer at once, or return None to park the command until the other members have joined too."""
+    """Answer at once, or return None to park the command until the other members have joined."""
     error_code = _find_request_error(turn.groups.settings, command)
     if error_code:
         return _refuse(error_code, command.member_id)
@@ -49,7 +50,7 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
     if consumer is not None and consumer.members:
         return classic.join(turn, consumer, command)
     if consumer is not None or streams is not None:
-        # The next member that joins an empty group decides its kind.
+        # The kind of an empty group is decided by the next member that joins it.
         keep_generation(turn, LiveGroup(group_id=command.group_id).to_generation(turn.now_ms))
     if command.member_id and not turn.groups.exists(command.group_id):
         return _refuse(ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
@@ -68,7 +69,7 @@ def join_group(turn: Turn, command: JoinGroup) -> Reply | None:
 
 
 def _put_out(turn: Turn, group: LiveGroup, member_id: str) -> None:
-    """Remove a member for which there is no more room, and let the others share its partitions."""
+    """Remove a member for which there is no longer room, and let the others share its partitions."""
     remove_member(turn, group, member_id)
     if group.state in REBALANCEABLE:
         prepare_rebalance(turn, group)
@@ -90,10 +91,10 @@ def _find_request_error(settings: GroupSettings, command: JoinGroup) -> ErrorCod
 
 
 def _has_room(turn: Turn, group: LiveGroup, command: JoinGroup) -> bool:
-    """Whether the group has room for the member. The members and the bytes of their metadata are bounded.
+    """Whether the group has room for the member. The number of members and the size of their metadata are bounded.
 
-    During a rebalance, only members that have joined count. Pending member ids are bounded too. The metadata of all
-    members must fit in the answer to the leader.
+    During a rebalance, only members that have joined count. The number of pending member ids is also bounded. The
+    metadata of all members must fit in the answer to the leader.
     """
     max_size = turn.groups.settings.group_max_size
     member = group.members.get(command.member_id)
@@ -230,7 +231,7 @@ def _keep_replacement(
 def _keep_new_id(turn: Turn, group_id: str, old_member_id: str, new_member_id: str) -> None:
     """Rename the member in the last journalled generation, regardless of this rebalance's result.
 
-    Otherwise, after a restart before the next generation, the new id would be fenced and the old one valid.
+    Otherwise, after a restart before the next generation, the new id would be fenced and the old id would be valid.
     """
     generation = turn.groups.generations.get(group_id)
     if generation is None or old_member_id not in [each.member_id for each in generation.members]:

@@ -1,4 +1,4 @@
-"""SyncGroup, Heartbeat and LeaveGroup: what members send between joins."""
+"""SyncGroup, Heartbeat and LeaveGroup: the requests that members send between joins."""
 
 from typing import Final
 
@@ -76,7 +76,7 @@ def sync_group(turn: Turn, command: SyncGroup) -> Reply | None:
 def _can_keep(turn: Turn, group: LiveGroup, command: SyncGroup) -> bool:
     """Whether there is room for the leader's assignments. If not, the answer is the same as in Kafka.
 
-    The leader is removed when its time to sync is over, and another member leads.
+    The leader is removed when its time to sync is over, and another member becomes the leader.
     """
     settings = turn.groups.settings
     sizes = [

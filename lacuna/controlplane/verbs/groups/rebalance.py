@@ -59,7 +59,7 @@ def complete_join_if_all(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_joining(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for joining: complete the join, or delay a first rebalance that members still join."""
+    """Handle the deadline for joining: complete the join, or delay the first rebalance if members are still joining."""
     delay_ms = turn.groups.settings.group_initial_rebalance_delay_ms
     if group.is_initial_rebalance and group.has_new_member and group.initial_remaining_ms > 0:
         group.has_new_member = False
@@ -86,7 +86,7 @@ def complete_join(turn: Turn, group: LiveGroup) -> None:
 
 
 def end_syncing(turn: Turn, group: LiveGroup) -> None:
-    """Handle the deadline for SyncGroup: remove the members that sent none, and rebalance."""
+    """Handle the deadline for SyncGroup: remove the members that sent no SyncGroup, and rebalance."""
     group.sync_deadline_ms = None
     for member_id in sorted(group.pending_syncs):
         remove_member(turn, group, member_id)

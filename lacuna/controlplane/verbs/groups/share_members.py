@@ -1,7 +1,7 @@
 """Members of share groups (KIP-932): ShareGroupHeartbeat, ShareGroupDescribe, and the end of sessions.
 
 A share group has members like a consumer group, but several of them share a partition, so a member has its target at
-once and revokes nothing. What a member that leaves holds is available to the others again.
+once and revokes nothing. When a member leaves, the records that it held become available to the others again.
 """
 
 from collections.abc import Collection
@@ -81,11 +81,13 @@ def find_share_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def make_share_group(turn: Turn, group_id: str) -> None:
-    """Make a share group without members, whose offsets an operator sets. Raises Refused if there is no room."""
+    """Create a share group without members, because an operator sets offsets for it. Raises Refused if there is no
+    room.
+    """
     if not turn.groups.has_room(group_id, SIZE_OF_NAME + len(group_id), turn.principal):
         raise Refused(
             ErrorCode.POLICY_VIOLATION,
-            "Groups fill all of groups.max.bytes, or of a principal's share of it: delete some.",
+            "Groups use all of groups.max.bytes, or all of a principal's share of it: delete some groups.",
         )
     _keep(turn, Draft(group_id, None))
 
@@ -132,7 +134,7 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
 
 
 def _check_epoch(member: Member, member_epoch: int) -> None:
-    """Raise Refused unless the epoch is the member's current or previous one, or it joins."""
+    """Raise Refused unless the epoch is the member's current or previous one, or the member is joining."""
     current = member.current
     known = (JOINING_EPOCH, current.member_epoch, current.previous_member_epoch)
     if member_epoch not in known:
@@ -157,8 +159,8 @@ def _updated(member: Member, command: ConsumerGroupHeartbeat) -> Member:
 def _assign_if_stale(turn: Turn, draft: Draft) -> None:
     """Give each member a new target and assignment, if the group's epoch is ahead of the assignment epoch.
 
-    As nothing has to be revoked first, all members have their new epoch at once. Each learns it with its next
-    heartbeat.
+    As nothing has to be revoked first, all members have their new epoch at once. Each member learns its new epoch with
+    its next heartbeat.
     """
     if draft.group_epoch <= draft.assignment_epoch:
         return
@@ -197,7 +199,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
 
 
 def _put_out(turn: Turn, draft: Draft, member_ids: Collection[str]) -> None:
-    """Remove members that leave or are silent, and release what they hold."""
+    """Remove members that leave or are silent, and release the records that they hold."""
     for member_id in sorted(member_ids):
         draft.remove(member_id)
     take_account(turn, draft, has_changed=True)

@@ -1,6 +1,7 @@
 """Start offsets of share partitions: DescribeShareGroupOffsets, AlterShareGroupOffsets, DeleteShareGroupOffsets.
 
-Only those of groups without members can be altered and deleted. Altering those of an unknown group makes it.
+Only the offsets of groups without members can be altered and deleted. Altering the offsets of an unknown group creates
+the group.
 """
 
 from collections.abc import Mapping
@@ -29,9 +30,9 @@ from lacuna.controlplane.verbs.verb import Verb
 
 
 def describe_share_offsets(turn: Turn, command: DescribeShareOffsets) -> Reply:
-    """Return start offsets and lags, -1 for partitions in which the group has none, and what is in flight.
+    """Return start offsets and lags (-1 for partitions in which the group has none), and the records in flight.
 
-    There need not be such a group.
+    The group need not exist.
     """
     partitions: Mapping[PartitionKey, SharePartition] = {}
     try:
@@ -64,7 +65,9 @@ def _described(turn: Turn, key: PartitionKey, found: SharePartition | None) -> S
 
 
 def alter_share_offsets(turn: Turn, command: AlterShareOffsets) -> Reply:
-    """Let share partitions begin at other offsets. What was in flight there is forgotten."""
+    """Make share partitions begin at other offsets. The records that were in flight in these partitions are
+    forgotten.
+    """
     try:
         if turn.groups.exists(command.group_id):
             _found_empty(turn, command.group_id)

@@ -1,17 +1,18 @@
-"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932), and locks end.
+"""ShareRecords: members of share groups acknowledge and acquire records (KIP-932). The module also ends expired locks.
 
     available --acquire--> acquired --accept--> acknowledged
         ^                     |  |  --reject, gap--> archived
         +--release, time out--+  +--renew--> acquired
 
 A record that was delivered `share.delivery.count.limit` times is archived instead of becoming available. If the group
-has a dead-letter queue, it waits for that first, as do rejected records (verbs/dead_letters.py). Acquired are
-available runs, and then live records after the end offset: offsets without a live record, as those of an aborted
-transaction, are passed over and cost nothing. Once such records were merged away, only an agent that reads the extent
-knows the hole. It acknowledges what it had acquired there as a gap, and says where the hole ends.
+has a dead-letter queue, the record waits to be written to it first, as do rejected records (verbs/dead_letters.py).
+Available runs are acquired first, and then live records after the end offset. Offsets without a live record, such as
+those of an aborted transaction, are skipped at no cost. Once such records have been merged away, only an agent that
+reads the extent knows about the hole. It acknowledges the offsets that it had acquired in the hole as a gap, and
+reports where the hole ends.
 
-An acknowledgement of a partition is applied as a whole or not at all. The records of one decision are journalled as
-one, so what was acknowledged and acquired survives any process.
+An acknowledgement of a partition is applied as a whole or not at all. The journal records of one decision are written
+together, so acknowledgements and acquisitions survive the failure of any process.
 """
 
 import math
@@ -62,7 +63,7 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-#: About how many runs of a group one step changes at most, when locks end or members leave.
+#: The approximate maximum number of runs of a group that one step changes when locks end or members leave.
 _MOST_RUNS: Final = 10_000
 _GAP, _ACCEPT, _RELEASE, _REJECT, _RENEW = range(5)
 _NOT_ACQUIRED: Final = "The batch cannot be acknowledged. The batch is not in the acquired state."
@@ -78,7 +79,7 @@ _AFTER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The configs of a share group that decide about its records."""
+    """The configs of a share group that determine what happens to its records."""
 
     lock_ms: int
     delivery_limit: int
@@ -104,13 +105,13 @@ class Terms:
         )
 
     def released(self, run: Run) -> Run:
-        """Return a run that its member no longer holds: available, or given up after its last delivery."""
+        """Return a run as it is once its member no longer holds it: available, or given up after its last delivery."""
         if run.delivery_count >= self.delivery_limit:
             return self.given_up(run)
         return replace(run, state=RecordState.AVAILABLE, member_id="", locked_until_ms=0)
 
     def given_up(self, run: Run, *, is_rejected: bool = False) -> Run:
-        """Return a run that is archived, or waits for the group's dead-letter queue."""
+        """Return a run as it is once it is given up: archived, or waiting for the group's dead-letter queue."""
         done = replace(run, state=RecordState.ARCHIVED, member_id="", locked_until_ms=0)
         if not self.has_queue:
             return done
@@ -130,7 +131,7 @@ class Progress:
         self.counts: Counter[str] = Counter()
 
     def paint(self, runs: list[Run], what: str = "") -> None:
-        """Replace what the offsets of these ordered runs were, and count them as `what`."""
+        """Replace the state of the offsets in these ordered runs, and count the offsets as `what`."""
         if what:
             self.counts[what] += sum(run.end_offset - run.first_offset for run in runs)
         if runs:
@@ -163,7 +164,7 @@ class Progress:
 
 
 def share_records(turn: Turn, command: ShareRecords) -> Reply:
-    """Acknowledge and acquire. Each partition fails independently."""
+    """Acknowledge records and acquire others. Each partition succeeds or fails independently."""
     share = turn.groups.shares.get(command.group_id)
     terms = Terms.of(turn, command.group_id)
     answers: list[SharedPartition] = []
@@ -230,7 +231,9 @@ def _acknowledge(
 def _acknowledged(
     turn: Turn, member_id: str, asked: AcknowledgedRange, terms: Terms, progress: Progress
 ) -> Iterator[tuple[int, Run]]:
-    """Yield the runs that an acknowledgement makes of those that the member holds, with its type. Raises Refused."""
+    """Yield the runs into which an acknowledgement turns those that the member holds, with the acknowledgement's type.
+    Raises Refused.
+    """
     if asked.last_offset >= progress.end_offset:
         raise Refused(
             ErrorCode.INVALID_REQUEST,
@@ -249,7 +252,7 @@ def _acknowledged(
 
 
 def _check_held(run: Run, member_id: str) -> None:
-    """Raise Refused unless the member holds the records: its locks may have ended since it got them."""
+    """Raise Refused unless the member holds the records: its locks may have ended since it acquired them."""
     if run.state is not RecordState.ACQUIRED:
         raise Refused(ErrorCode.INVALID_RECORD_STATE, _NOT_ACQUIRED)
     if run.member_id != member_id:
@@ -257,7 +260,7 @@ def _check_held(run: Run, member_id: str) -> None:
 
 
 def _parts(asked: AcknowledgedRange, terms: Terms) -> Iterator[tuple[int, int, int]]:
-    """Yield (type, first offset, end offset) for neighbours with one type. Raises Refused."""
+    """Yield (type, first offset, end offset) for each run of adjacent offsets with the same type. Raises Refused."""
     count = asked.last_offset - asked.first_offset + 1
     types = asked.types
     if len(types) not in (1, count) or not set(types) <= _AFTER.keys():
@@ -355,7 +358,7 @@ def _beginning(
     partition: Partition,
     answer: SharedPartition,
 ) -> int | None:
-    """Return where a new share partition begins, or None if the agent has to find the offset of a time first."""
+    """Return where a new share partition begins, or None if the agent must first find the offset for a time."""
     if terms.reset == "earliest":
         return partition.log_start_offset
     duration = duration_ms(terms.reset)
@@ -374,7 +377,9 @@ def _bound(terms: Terms, partition: Partition) -> int:
 def _offered(
     terms: Terms, partition: Partition, progress: Progress
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (first offset, end offset, delivery count) of what may be acquired: available runs, then new records."""
+    """Yield (first offset, end offset, delivery count) of the records that may be acquired: available runs, then new
+    records.
+    """
     for run in progress.runs:
         if run.state is RecordState.AVAILABLE:
             for first, end in live_parts(partition, run.first_offset, run.end_offset):
@@ -391,7 +396,7 @@ def _offered(
 def live_parts(
     partition: Partition, first_offset: int, end_offset: int
 ) -> Iterator[tuple[int, int]]:
-    """Yield the parts of [first_offset, end_offset) with live records, an extent at a time."""
+    """Yield the parts of [first_offset, end_offset) with live records, one extent at a time."""
     extents = partition.extents
     start = extents.first_ending_after(first_offset)
     stop = extents.first_at_or_after(end_offset)
@@ -404,7 +409,7 @@ def live_parts(
 
 
 def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
-    """Return about how many bytes these offsets of one extent take."""
+    """Return the approximate size in bytes of these offsets of one extent."""
     extents = partition.extents
     index = extents.first_ending_after(first_offset)
     count = extents.next_offsets[index] - extents.base_offsets[index]
@@ -412,7 +417,7 @@ def size_of(partition: Partition, first_offset: int, end_offset: int) -> int:
 
 
 def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> None:
-    """Make everything that the members hold available again."""
+    """Make all records that the members hold available again."""
     progress.paint(
         [
             terms.released(run)
@@ -424,9 +429,9 @@ def _release(progress: Progress, member_ids: Collection[str], terms: Terms) -> N
 
 
 def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> None:
-    """Make what members of a group hold available again, because they are gone.
+    """Make the records that members of a group hold available again, because the members are gone.
 
-    If the group holds more than one step may look at, the rest is available when its locks end.
+    If the group holds more records than one step may examine, the rest become available when their locks end.
     """
     terms = Terms.of(turn, group_id)
 
@@ -439,7 +444,7 @@ def release_members(turn: Turn, group_id: str, member_ids: Collection[str]) -> N
 def end_locks(turn: Turn) -> None:
     """Make records whose locks have ended available again, in at most GROUPS_PER_TICK groups.
 
-    A group in which more have ended than one step may change stays due, and the next tick continues.
+    If more locks have ended in a group than one step may change, the group stays due, and the next tick continues.
     """
     for group_id in turn.groups.locks.due(turn.now_ms, GROUPS_PER_TICK):
         terms = Terms.of(turn, group_id)
@@ -463,7 +468,9 @@ def _change_locked(
     change: Callable[[Progress], None],
     until_ms: float = math.inf,
 ) -> None:
-    """Journal what `change` makes of share partitions in which a lock ends until then, up to _MOST_RUNS runs."""
+    """Apply `change` to share partitions in which a lock ends by the given time, up to _MOST_RUNS runs, and journal the
+    result.
+    """
     share = turn.groups.shares.get(group_id)
     changed = []
     left = _MOST_RUNS
@@ -482,7 +489,7 @@ def _change_locked(
 def journal_steps(
     turn: Turn, group_id: str, changed: Iterable[tuple[PartitionKey, Progress]]
 ) -> None:
-    """Journal what changed in share partitions of a group."""
+    """Journal the changes to share partitions of a group."""
     steps = []
     for key, progress in changed:
         if (step := progress.step(key)) is not None:

@@ -1,7 +1,7 @@
 """Describes streams groups for operators, and keeps the description of a group's topology (KIP-1071, KIP-1331).
 
-Kafka's brokers keep descriptions only with a plugin. Here, the control plane keeps what a member sends, as the agent
-wrote it.
+Kafka's brokers keep descriptions only with a plugin. In Lacuna, the control plane keeps the description that a member
+sends, as the agent wrote it.
 """
 
 from typing import Final
@@ -73,7 +73,7 @@ def _describe(turn: Turn, group_id: str) -> DescribedStreamsGroup:
 
 
 def _topology(turn: Turn, group: StreamsGroup) -> StreamsTopology | None:
-    """Return the topology, with the partition counts of its internal topics if they exist as they must be."""
+    """Return the topology, with the partition counts of its internal topics if these exist as required."""
     if group.topology is None:
         return None
     try:
@@ -131,7 +131,7 @@ def _take_description(turn: Turn, command: DescribeTopology) -> None:
     if size > LARGEST_DESCRIPTION or not has_room:
         raise Refused(
             ErrorCode.STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED,
-            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} are kept, as far as there is room"
+            f"The description has {size} bytes. At most {LARGEST_DESCRIPTION} bytes are kept, if there is room"
             " (groups.max.bytes, principal.max.percent).",
         )
     draft.step.described.topology_epoch = command.topology_epoch

@@ -1,8 +1,9 @@
 """Members of streams groups (KIP-1071): StreamsGroupHeartbeat, and the end of sessions.
 
-A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member says, configures
-the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A heartbeat
-that changes nothing is not journalled. A member that may have missed its last answer gets its tasks again (adr/0016).
+A heartbeat moves its own member by at most one step, as in consumer groups: it stores what the member declares,
+configures the topology, computes new targets if the group's epoch has grown, and moves the member towards its target. A
+heartbeat that changes nothing is not journalled. A member that may have missed its last answer is sent its tasks again
+(adr/0016).
 """
 
 from bisect import bisect_left
@@ -71,8 +72,9 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME: Final = -1  # a rebalance timeout with this value did not change
-#: How many offsets of changelogs all members of a group may report: those of several copies of each task.
+_SAME: Final = -1  # this value means that the rebalance timeout did not change
+#: The maximum number of changelog offsets that all members of a group together may report: enough for several copies of
+#: each task.
 MOST_OFFSETS: Final = 10 * MOST_TASKS
 #: How long a member that was asked to describe the topology has to do so before another one is asked.
 _ASK_AGAIN_MS: Final = 60_000
@@ -133,7 +135,7 @@ def _check(command: StreamsGroupHeartbeat) -> None:
 
 
 def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
-    """Return a streams group. Raises Refused if there is none."""
+    """Return a streams group. Raises Refused if there is no such group."""
     group = turn.groups.streams.get(group_id)
     if group is None:
         raise finding.no_group(turn, group_id, "streams")
@@ -141,7 +143,7 @@ def find_streams_group(turn: Turn, group_id: str) -> StreamsGroup:
 
 
 def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
-    """Return the deadlines of a group, and set full ones if it is new or was restored from the journal."""
+    """Return the deadlines of a group, and set full deadlines if the group is new or was restored from the journal."""
     groups, group_id = turn.groups, draft.group_id
     live = groups.live_streams.get(group_id)
     if live is None:
@@ -155,7 +157,7 @@ def open_streams(turn: Turn, draft: StreamsDraft) -> LiveStreamsGroup:
 
 
 def keep(turn: Turn, draft: StreamsDraft, live: LiveStreamsGroup) -> None:
-    """Journal the draft's changes, and let the deadlines follow its members."""
+    """Journal the draft's changes, and update the deadlines to match its members."""
     step = draft.to_step()
     if step is None:
         return
@@ -184,7 +186,7 @@ class _Beat:
         self.before = self._find()
 
     def answered(self) -> StreamsGroupHeartbeatAnswered:
-        """Decide, and return the answer."""
+        """Decide the heartbeat, and return the answer."""
         turn, draft, command = self.turn, self.draft, self.command
         is_empty = not draft.group.members
         member = _updated(self.before, command)
@@ -249,7 +251,9 @@ class _Beat:
         return finding.take_over(draft, existing, member_id, instance_id, has_heard=self.has_heard)
 
     def _check_epoch(self, member: Member) -> None:
-        """Raise Refused unless the epoch is the member's, or its previous one if it may have missed an answer."""
+        """Raise Refused unless the epoch is the member's current one, or the previous one if the member may have missed
+        an answer.
+        """
         epoch, current = self.command.member_epoch, member.current
         if epoch in (JOINING_EPOCH, current.member_epoch):
             return
@@ -262,9 +266,10 @@ class _Beat:
             raise finding.fenced("streams", epoch, current.member_epoch)
 
     def _may_own(self, current: Current) -> bool:
-        """Whether the member may have what it declares, although it does not know its epoch.
+        """Whether the member may own the tasks that it declares, although it does not know its current epoch.
 
-        If it may have missed the last answer, it has the tasks that it should give up, and others in earlier roles.
+        If it may have missed the last answer, it may still have the tasks that it should give up, and may have other
+        tasks in earlier roles.
         """
         owned = self.owned or NO_TASKS
         if self.has_heard:
@@ -273,7 +278,7 @@ class _Beat:
         return frozenset().union(*owned.roles) <= frozenset().union(*known.roles)
 
     def _is_news(self, member: Member) -> bool:
-        """Whether what the member says needs a new assignment. Of a static member, a new address does not."""
+        """Whether the member's new declaration requires a new assignment. A new address of a static member does not."""
         before, now = self.before.metadata, member.metadata
         if not now.group_instance_id:
             return before != now
@@ -305,9 +310,9 @@ class _Beat:
         if is_full or not groups.has_room(draft.group_id, growth, self.turn.principal):
             raise Refused(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"A streams group keeps at most {largest} bytes, all groups {groups.settings.groups_max_bytes} bytes"
-                f" (groups.max.bytes), and those of one principal {groups.settings.principal_max_percent} % of it"
-                " (principal.max.percent): delete some.",
+                f"A streams group keeps at most {largest} bytes, all groups together keep at most"
+                f" {groups.settings.groups_max_bytes} bytes (groups.max.bytes), and the groups of one principal at most"
+                f" {groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
             )
 
     def _configure(self, live: LiveStreamsGroup) -> bool:
@@ -379,7 +384,9 @@ class _Beat:
         return has_changed
 
     def _grow(self, live: LiveStreamsGroup, *, has_changed: bool, is_empty: bool) -> None:
-        """Increase the group's epoch if something has changed, and compute targets unless that is to wait."""
+        """Increase the group's epoch if something has changed, and compute targets unless the assignment is to be
+        delayed.
+        """
         turn, draft, step = self.turn, self.draft, self.draft.step
         number = turn.groups.number
         if has_changed:
@@ -407,7 +414,9 @@ class _Beat:
         self.statuses.append(StreamsStatus(code=code, detail=detail))
 
     def _end(self, live: LiveStreamsGroup) -> StreamsGroupHeartbeatAnswered:
-        """Journal the step, restart the session, and answer, with the member's tasks if it may lack them."""
+        """Journal the step, restart the session, and answer. The answer includes the member's tasks if the member may
+        lack them.
+        """
         turn, draft, command = self.turn, self.draft, self.command
         groups, group_id = turn.groups, draft.group_id
         member = draft.members[command.member_id]
@@ -461,7 +470,7 @@ class _Beat:
             )
 
     def _wants_description(self, live: LiveStreamsGroup) -> bool:
-        """Whether this member is to describe the topology, which is not described yet."""
+        """Whether this member should be asked to describe the topology, because there is no description yet."""
         is_stale = any(each.code == STALE_TOPOLOGY for each in self.statuses)
         is_described = self.draft.group.described_epoch == self.draft.topology_epoch
         if not self.command.knows_tags or is_stale or is_described:
@@ -479,7 +488,7 @@ def count_of(turn: Turn, name: str) -> int | None:
 
 
 def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
-    """Return the member with what it says about itself. Fields that are not given did not change."""
+    """Return the member with what it declares about itself. Fields that are not given did not change."""
     before, timeout_ms = member.metadata, command.rebalance_timeout_ms
     endpoint = (
         (command.endpoint.host, command.endpoint.port) if command.HasField("endpoint") else None
@@ -505,7 +514,7 @@ def _updated(member: Member, command: StreamsGroupHeartbeat) -> Member:
 
 
 def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
-    """Return the targets of all members; empty ones if the topology's topics are not as they must be."""
+    """Return the targets of all members; empty ones if the topics do not meet the topology's requirements."""
     configured = live.configured
     if configured is None or configured.problem is not None:
         return {}
@@ -522,7 +531,7 @@ def _targets(draft: StreamsDraft, live: LiveStreamsGroup) -> dict[str, Tasks]:
 
 
 def _endpoints(draft: StreamsDraft, live: LiveStreamsGroup) -> list[EndpointPartitions]:
-    """Return the partitions that each member with an endpoint can answer questions about."""
+    """Return the partitions about which each member with an endpoint can answer queries."""
     found = []
     for _, member in sorted(draft.members.items()):
         if member.metadata.endpoint is None:
@@ -558,7 +567,7 @@ def _leave(turn: Turn, command: StreamsGroupHeartbeat) -> StreamsGroupHeartbeatA
     if command.shuts_down and not draft.step.shut_down_by:
         draft.step.shut_down_by = member_id
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: the member has that long to come back, and keeps its tasks.
+        # Its session continues: until the session ends, the member can come back, and keeps its tasks.
         assigned = member.current.assigned
         current = replace(
             member.current,

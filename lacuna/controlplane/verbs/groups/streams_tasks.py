@@ -1,9 +1,9 @@
 """Assigns tasks to the members of a streams group, and moves a member towards its target (KIP-1071).
 
-`assign_sticky` follows Kafka's assignor of this name. Members keep their active tasks up to their share of all, then
-those get tasks that have standby tasks for them, and the rest goes to the processes with least load. Standby tasks stay
-where they are, or go to where the task was active. No process has a task twice. Kafka 4.4 does not assign warm-up tasks
-yet; `reconcile` takes them.
+`assign_sticky` follows Kafka's assignor of this name. Members keep their active tasks up to their share of all tasks.
+The other active tasks go to members with a standby copy, and the remaining ones to the processes with the lowest load.
+A standby task stays where it is, or goes to where the task was active. No process has a task twice. Kafka 4.4 does not
+assign warm-up tasks yet; `reconcile` takes them.
 """
 
 import heapq
@@ -44,7 +44,7 @@ class _Process:
     counts: dict[str, int] = field(default_factory=dict)
     tasks: set[Task] = field(default_factory=set)
     total: int = 0
-    #: A heap of (number of tasks, member); only the highest number of a member is current.
+    #: A heap of (number of tasks, member); only the entry with a member's highest number is current.
     _least: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -66,7 +66,7 @@ class _Process:
         return self.counts[member_id]
 
     def least_loaded(self) -> str:
-        """Return the member with fewest tasks."""
+        """Return the member with the fewest tasks."""
         while self._least[0][0] != self.counts[self._least[0][1]]:
             heapq.heappop(self._least)
         return self._least[0][1]
@@ -74,7 +74,9 @@ class _Process:
 
 @dataclass(slots=True)
 class _Quota:
-    """How many tasks a member may have, so that all have about as many. It is for members that are not full yet."""
+    """How many tasks a member may have, so that all members have about the same number. It applies to members that are
+    not full yet.
+    """
 
     tasks: int
     members: int
@@ -84,7 +86,9 @@ class _Quota:
         return -(-self.tasks // self.members) if self.members else 0
 
     def note(self, count: int) -> None:
-        """Note that a member has so many tasks now. Once it is full, the others share what is left."""
+        """Record the number of tasks that a member has now. Once the member is full, the others share the remaining
+        tasks.
+        """
         if count == self.each:
             self.tasks -= count
             self.members -= 1
@@ -131,11 +135,11 @@ class _Assigning:
         self.quota.note(count)
 
     def is_below(self, quota: _Quota, member_id: str) -> bool:
-        """Whether a member may have another task."""
+        """Whether a member may have one more task."""
         return self.process_of[member_id].counts[member_id] < quota.each
 
     def least_of(self, member_ids: Iterable[str], task: Task | None = None) -> str | None:
-        """Return the first member with least load whose process lacks the task."""
+        """Return the first of the members with the lowest load whose process does not have the task."""
         best: tuple[float, int] | None = None
         found = None
         for member_id in member_ids:
@@ -168,7 +172,7 @@ class _Assigning:
             self._give_to_least(heap, task, ACTIVE)
 
     def assign_standby(self) -> None:
-        """Assign as many standby tasks of each stateful task as there are processes for it."""
+        """Assign standby tasks for each stateful task, as far as there are processes for them."""
         left: list[tuple[Task, int]] = []
         for task in sorted(self.stateful, key=lambda each: (each[1], each[0]), reverse=True):
             for count in range(self.standby_count, 0, -1):
@@ -201,7 +205,9 @@ class _Assigning:
     def _give_to_least(
         self, heap: list[tuple[float, int, _Process]], task: Task, role: int
     ) -> bool:
-        """Give a task to the process with least load that lacks it. Return whether there is one."""
+        """Give a task to the process with the lowest load that does not have it. Return whether there is such a
+        process.
+        """
         passed = []
         has_given = False
         while heap and not has_given:
@@ -216,7 +222,9 @@ class _Assigning:
 
 
 def _ranked(runners: Sequence[Runner]) -> dict[Task, list[str]]:
-    """Return the members that have a standby of each task, and behind them those with some of its changelog."""
+    """Return, for each task, the members that have a standby copy of it, followed by those that have read some of its
+    changelog.
+    """
     found: dict[Task, list[tuple[bool, int, str]]] = {}
     for each in runners:
         for task in each.tasks.standby:
@@ -251,8 +259,8 @@ def reconcile(
 ) -> Member:
     """Return the member after one step, or the same member if there is nothing to do.
 
-    `owned` are the tasks that the member declares, or None if it did not declare any, since only a declaration gives up
-    tasks.
+    `owned` are the tasks that the member declares as owned, or None if it did not declare any. The difference matters
+    because a member gives up tasks only by a declaration.
     """
     current = member.current
     if member.is_reconciled_to(assignment_epoch):
@@ -271,8 +279,8 @@ def _has_any(owned: Tasks | None, revoking: Tasks) -> bool:
 class _Step:
     """One step of a member: what it keeps, gives up and receives in each role.
 
-    A process runs a task in one role only, so a member gets a task once no member of its process has it in another
-    role. A member that changes the role of a task keeps it in the old role until it has the new one.
+    A process runs a task in one role only, so a member gets a task only once no member of its process has the task in
+    another role. A member that changes the role of a task keeps it in the old role until it has the new one.
     """
 
     def __init__(
@@ -300,7 +308,7 @@ class _Step:
         )
 
     def _is_held(self, role: int, task: Task) -> bool:
-        """Whether a task has to be given up by others, or by this member, before it gets it."""
+        """Whether other members, or this member itself, must give up a task before this member gets it."""
         process = self._member.metadata.process_id
         here = [process in self._group.processes(each, task) for each in (ACTIVE, STANDBY, WARMUP)]
         others = [
@@ -330,7 +338,7 @@ class _Step:
         return self._moved(self._epoch, state, kept.joined(self._tasks(self.new)), NO_TASKS)
 
     def _convert(self) -> None:
-        """Let tasks change their roles inside this member without giving them up."""
+        """Let tasks change their roles within this member, without the member giving them up."""
         for task in self._before[ACTIVE] & self.new[STANDBY]:
             self._grant(STANDBY, task)
         for old, new in ((STANDBY, WARMUP), (WARMUP, STANDBY)):

@@ -1,8 +1,9 @@
-"""Configures the topology of a streams group (KIP-1071): how many partitions its internal topics have, and its tasks.
+"""Configures the topology of a streams group (KIP-1071): determines the partition counts of its internal topics, and
+its tasks.
 
-The rules are Kafka's. A repartition topic without a number of partitions has as many as the subtopology with most that
-writes to it. Topics that are copartitioned have equal numbers. A changelog topic has as many as its subtopology has
-tasks, which is the largest number of partitions that it reads.
+The rules are Kafka's. A repartition topic whose partition count is not given has the largest count among the
+subtopologies that write to it. Copartitioned topics have equal counts. A changelog topic has as many partitions as its
+subtopology has tasks, which is the largest partition count of any topic that the subtopology reads.
 """
 
 import heapq
@@ -38,7 +39,7 @@ Find: TypeAlias = Callable[[str], int | None]
 
 
 class _Problem(Exception):
-    """The topics do not fit the topology: a status of Kafka, and its detail."""
+    """The topics do not fit the topology. The exception has one of Kafka's statuses, and the detail."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -47,7 +48,7 @@ class _Problem(Exception):
 
 
 def check_topology(topology: StreamsTopology) -> None:
-    """Raise Refused for a topology that is invalid whatever topics there are."""
+    """Raise Refused for a topology that is invalid regardless of the existing topics."""
     if topology.epoch < 0:
         raise invalid(f"The topology epoch is {topology.epoch}, but must not be negative.")
     if topology.ByteSize() > LARGEST_TOPOLOGY:
@@ -67,7 +68,7 @@ def check_topology(topology: StreamsTopology) -> None:
     if len(ids) > MOST_SUBTOPOLOGIES or count > MOST_TOPICS:
         raise invalid(
             f"A topology may have at most {MOST_SUBTOPOLOGIES} subtopologies and name {MOST_TOPICS}"
-            f" topics, and this one has {len(ids)} and {count}. Divide the application."
+            f" topics, but this one has {len(ids)} subtopologies and names {count} topics. Divide the application."
         )
     for each in topology.subtopologies:
         _check_subtopology(each)
@@ -96,17 +97,20 @@ def _check_indexes(subtopology: StreamsSubtopology) -> None:
         )
         if any(not 0 <= index < len(topics) for indexes, topics in named for index in indexes):
             raise invalid(
-                f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that it does not have."
+                f"A copartition group of subtopology {subtopology.subtopology_id} names a topic that"
+                " the subtopology does not have."
             )
 
 
 def invalid(message: str) -> Refused:
-    """Return the refusal of a topology."""
+    """Return the exception that refuses a topology."""
     return Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
 def configure(topology: StreamsTopology, find: Find) -> Configured:
-    """Return what the topology and the topics of the cluster give. Raises Refused for an invalid topology."""
+    """Return the result of configuring the topology for the cluster's topics. Raises Refused for an invalid
+    topology.
+    """
     try:
         counts = _decided(topology, find)
         configured = _with_counts(topology, counts)
@@ -120,8 +124,8 @@ def configure(topology: StreamsTopology, find: Find) -> Configured:
     total = sum(each.task_count for each in subtopologies.values())
     if total > MOST_TASKS:
         raise invalid(
-            f"The topology has {total} tasks, and a streams group can have at most {MOST_TASKS}. Divide the"
-            " application, or let its topics have fewer partitions."
+            f"The topology has {total} tasks, but a streams group can have at most {MOST_TASKS}. Divide the"
+            " application, or give its topics fewer partitions."
         )
     problem = None
     if missing:
@@ -174,12 +178,14 @@ def _count(name: str, counts: Mapping[str, int], find: Find) -> int:
     if count is None:
         count = counts.get(name)
     if count is None:
-        raise invalid(f"Topic {name} has no number of partitions.")
+        raise invalid(f"The number of partitions of topic {name} is unknown.")
     return count
 
 
 def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, int]:
-    """Return the counts of repartition topics: given ones, and those that follow from what writes to them."""
+    """Return the counts of repartition topics: given ones, and those that follow from the subtopologies that write to
+    them.
+    """
     counts = {
         info.name: info.partition_count
         for each in topology.subtopologies
@@ -205,16 +211,16 @@ def _of_repartition_topics(topology: StreamsTopology, find: Find) -> dict[str, i
 
 
 def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> None:
-    """Add the counts of the topics that subtopologies write to, as far as they follow from what these read.
+    """Add the counts of the topics that subtopologies write to, as far as they follow from the topics that these read.
 
-    Subtopologies are visited in order, and those that read nothing known yet are visited again after the last one. In a
-    valid topology, their graph has no loops.
+    Subtopologies are visited in order. Those whose source topics all have unknown counts are visited again after the
+    last one. In a valid topology, the graph of subtopologies has no loops.
     """
     readers: dict[str, list[int]] = {}
     for index, each in enumerate(topology.subtopologies):
         for info in each.repartition_source_topics:
             readers.setdefault(info.name, []).append(index)
-    # A heap of (number of the round, index of a subtopology that reads something known).
+    # A heap of (number of the round, index of a subtopology that reads a topic with a known count).
     visits = [
         (0, index)
         for index, each in enumerate(topology.subtopologies)
@@ -238,7 +244,7 @@ def _follow(topology: StreamsTopology, counts: dict[str, int], find: Find) -> No
 def _most_read(
     subtopology: StreamsSubtopology, counts: Mapping[str, int], find: Find
 ) -> int | None:
-    """Return the largest number of partitions that is known of what a subtopology reads, or None."""
+    """Return the largest known partition count among the topics that a subtopology reads, or None if none is known."""
     known = [counts.get(info.name) for info in subtopology.repartition_source_topics]
     known += [find(name) for name in subtopology.source_topics]
     return max((each for each in known if each is not None), default=None)
@@ -260,7 +266,7 @@ def _equal(
 ) -> dict[str, int]:
     """Return the counts of the repartition topics among copartitioned topics.
 
-    `is_given` has all repartition topics, and whether the topology gives their counts.
+    `is_given` tells for each repartition topic whether the topology gives its count.
     """
     own = {name: _count(name, counts, find) for name in topics if name in is_given}
     others = {name: _count(name, counts, find) for name in topics if name not in is_given}
@@ -293,7 +299,9 @@ def _with_counts(topology: StreamsTopology, counts: Mapping[str, int]) -> Stream
 
 
 def _missing(topology: StreamsTopology, find: Find) -> dict[str, InternalTopicInfo]:
-    """Return the internal topics that do not exist. Raises _Problem if one has another number of partitions."""
+    """Return the internal topics that do not exist. Raises _Problem if an existing one has the wrong number of
+    partitions.
+    """
     missing = {}
     for each in topology.subtopologies:
         for info in (*each.repartition_source_topics, *each.changelog_topics):

@@ -514,7 +514,7 @@ SCRIPTS = {
         plan                          -> dlq.x new 3-3x1 rejected
         set errors.deadletterqueue.topic.name  ->
         runs t-0                      -> 3..4 3-3 archiving x1
-        plan                          -> share group g has no dead-letter queue any more
+        plan                          -> share group g no longer has a dead-letter queue
         runs t-0                      -> 4..4
     """,
     "a takeover loses nothing": """

@@ -625,7 +625,7 @@ def test_required_tags_are_asked_for() -> None:
     join a v0                     -> a: 2 0:0,1,2,3
     beat a                        -> a: 2 [6]
     """)
-    assert bench.do_set("rack.aware.assignment.tags", "a,a").endswith("a list of different tags")
+    assert bench.do_set("rack.aware.assignment.tags", "a,a").endswith("a list of distinct tags")
 
 
 def test_a_member_commits_for_the_tasks_that_it_has_had() -> None:

@@ -1,8 +1,8 @@
 """A consumer group as the journal keeps it, and a draft of its next step.
 
-group.apply(step)              # replay, which is the only way to change a group group.to_step()                # the
-whole group, for a snapshot draft = Draft(group_id, base)  # decide on a copy, then journal the difference:
-draft.to_step()
+group.apply(step)              # replay, which is the only way to change a group
+group.to_step()                # the whole group, for a snapshot
+draft = Draft(group_id, base)  # decide on a copy, then journal the difference: draft.to_step()
 """
 
 from collections.abc import Mapping
@@ -84,7 +84,7 @@ class ConsumerGroup:
                 self.owners[key] = member.member_id
 
     def _drop(self, member: Member | None) -> None:
-        """Remove what is derived from a member."""
+        """Remove everything that is derived from a member."""
         if member is None:
             return
         instance_id = member.subscription.group_instance_id
@@ -141,7 +141,7 @@ class Draft:
             del self.static_members[instance_id]
 
     def retarget(self, targets: dict[str, Assignment]) -> None:
-        """Give each member its target from `targets`, by member id, or an empty one, for the group's epoch."""
+        """Give each member its target for the group's epoch: the one under its id in `targets`, or an empty one."""
         for member_id, member in list(self.members.items()):
             target = targets.get(member_id, {})
             if target != member.target:
@@ -188,7 +188,9 @@ class Draft:
 
 
 def _growth(before: Member | None, now: Member | None) -> int:
-    """Return how many bytes a group's subscriptions grow by. Most changes do not affect them, which costs nothing."""
+    """Return by how many bytes a group's subscriptions grow. Most changes do not affect the subscriptions, and then
+    nothing is computed.
+    """
     was = before.subscription if before is not None else None
     is_ = now.subscription if now is not None else None
     if was is is_:

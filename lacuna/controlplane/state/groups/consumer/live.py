@@ -1,4 +1,5 @@
-"""The volatile part of consumer groups: deadlines, and the sessions of the last answers. It is not journalled (S26).
+"""The volatile part of consumer groups: deadlines, and the sessions over which the last answers were sent. It is not
+journalled (S26).
 
 After a restart, every member has its full session timeout, and a member that was revoking partitions has its full
 rebalance timeout.
@@ -18,7 +19,7 @@ class Deadline(IntEnum):
 
     SESSION = 0  # it sent no heartbeat
     REVOCATION = 1  # it did not give up partitions as requested
-    JOIN = 2  # a classic member received a rebalance and did not join
+    JOIN = 2  # a classic member was notified of a rebalance and did not join
     SYNC = 3  # a classic member joined and did not fetch its assignment
 
 
@@ -31,7 +32,7 @@ class LiveConsumerGroup:
     answered_over: dict[str, int] = field(default_factory=dict)
     # A lower bound of all deadlines. Heartbeats move deadlines later without changing it.
     due_ms: int | None = None
-    # How much of `LiveGroups.moved_ms` is in the deadlines.
+    # How much of `LiveGroups.moved_ms` has been applied to the deadlines.
     moved_ms: int = 0
     # The version of the cluster's topics against which the group's epoch was last checked; None if never.
     topics_version: int | None = None
@@ -54,7 +55,7 @@ class LiveConsumerGroup:
         self.set(member.member_id, Deadline.SESSION, now_ms + timeout_ms)
 
     def has_heard(self, member_id: str, session: int) -> bool:
-        """Whether a member heard over this session certainly has the answer to its last heartbeat.
+        """Whether a member that sends a heartbeat over this session certainly received the answer to its last one.
 
         An answer to an agent is lost only with its session, and the agent's reaction to a lost answer is unknown: it
         may have sent the heartbeat again, or have answered it itself (adr/0034).
@@ -101,7 +102,9 @@ class LiveConsumerGroup:
         return {member_id for (member_id, _), at_ms in self.deadlines.items() if at_ms <= now_ms}
 
     def is_due(self, now_ms: int, moved_ms: int) -> bool:
-        """Return whether a deadline may have passed, once all of them are settled."""
+        """Return whether a deadline may have passed, taking into account the part of `moved_ms` that was not applied
+        yet.
+        """
         return self.due_ms is not None and self.due_ms + moved_ms - self.moved_ms <= now_ms
 
     def settle(self, moved_ms: int) -> None:

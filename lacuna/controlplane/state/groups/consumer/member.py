@@ -1,4 +1,4 @@
-"""A member of a consumer group: its subscription, its target, and what it currently holds."""
+"""A member of a consumer group: its subscription, its target, and the partitions that it currently holds."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -37,15 +37,15 @@ class Classic:
     protocols: Protocols
 
 
-#: The length of the longest topic name. Longer names can be subscribed to, but no topic has one.
+#: The length of the longest topic name. Members can subscribe to longer names, but no topic has one.
 _LONGEST_SHARED: Final = 249
 
 
 def shared_names(names: Iterable[str]) -> tuple[str, ...]:
     """Return topic names in the form of subscriptions: sorted and without duplicates.
 
-    Most members want the same topics, so equal names are one string. That saves memory, and lets subscriptions be
-    compared by comparing pointers.
+    Most members want the same topics, so equal names share one string object. That saves memory, and allows
+    subscriptions to be compared by comparing pointers.
     """
     ordered = sorted(set(names))
     return tuple(name if len(name) > _LONGEST_SHARED else first_equal(name) for name in ordered)
@@ -116,8 +116,8 @@ class Subscription:
 
 
 def size_of_subscription(subscription: Subscription) -> int:
-    """Return the approximate bytes that a subscription takes. For a classic member, its protocols count, as in its
-    groups.
+    """Return the approximate size of a subscription in bytes. For a classic member, it includes the protocols, as in
+    classic groups.
     """
     if subscription.classic is not None:
         return size_of(subscription.classic.protocols)
@@ -136,8 +136,8 @@ def size_of_subscription(subscription: Subscription) -> int:
 class Current:
     """The epochs and state of a member, and its partitions: assigned ones, and ones to give up.
 
-    It owns both kinds, the latter until it confirms that it has given them up. It took them at `taken_epoch`, or at the
-    epochs in `taken_before`.
+    The member owns both kinds; it owns the latter until it confirms that it has given them up. It took them at
+    `taken_epoch`, or at the epochs in `taken_before`.
     """
 
     member_epoch: int = JOINING_EPOCH
@@ -159,7 +159,7 @@ class Current:
     def moved(
         self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment
     ) -> "Current":
-        """Return the next step of the member. It takes what it did not own before at `epoch`."""
+        """Return the member's next step, in which it takes the partitions that it did not own before, at `epoch`."""
         taken_epoch, taken_before = self.taken_epoch, self.taken_before
         owned, before = joined(assigned, revoking), joined(self.assigned, self.revoking)
         if without(owned, before):

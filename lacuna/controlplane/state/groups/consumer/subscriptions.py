@@ -1,7 +1,7 @@
 """Resolves subscriptions to topics: those with the given names, and those that match a regular expression.
 
 As in Kafka, the expression uses RE2's syntax and must match the whole name of a topic. RE2's matching time is linear in
-the lengths of the name and of the compiled expression, so the latter's size is bounded.
+the lengths of the name and of the compiled expression, so the size of the compiled expression is bounded.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,11 @@ from typing import Any, Final, Protocol
 
 import re2
 
-#: Bytes of memory for a compiled pattern; RE2 rejects patterns that need more.
+#: The maximum number of bytes of memory for a compiled pattern; RE2 rejects patterns that need more.
 _MAX_PATTERN_MEMORY: Final = 1 << 20
 _MAX_PATTERN_SIZE: Final = 4096
-#: Instructions of a compiled pattern. "(.?){999}" has tens of thousands, and takes 20 ms for each topic name.
+#: The maximum number of instructions in a compiled pattern. "(.?){999}" has tens of thousands, and takes 20 ms for each
+#: topic name.
 _MAX_PROGRAM_SIZE: Final = 5000
 #: The bound on a Resolver's cache: names, topics and characters of expressions, plus _ENTRY_SIZE for each entry.
 _MAX_REMEMBERED: Final = 1_000_000
@@ -44,8 +45,8 @@ TopicCounts = Mapping[bytes, int]
 class Resolver:
     """Resolves subscriptions, and caches the results until the topics' version changes.
 
-    The members of a group mostly have equal subscriptions, and each joining member has all of them resolved. Equal
-    subscriptions get the same object, so an assignor recognizes them at once.
+    The members of a group usually have equal subscriptions, and all of these are resolved each time a member joins.
+    Equal subscriptions resolve to the same object, so an assignor recognizes them at once.
     """
 
     def __init__(self) -> None:
@@ -57,7 +58,9 @@ class Resolver:
     def resolve(
         self, topics: ClusterTopics, topic_names: tuple[str, ...], topic_regex: str
     ) -> TopicCounts:
-        """Return the existing topics with one of the names, or whose name matches the expression ("" for none)."""
+        """Return the existing topics that have one of the names, or whose name matches the expression ("" for no
+        expression).
+        """
         if self._version != topics.version:
             self._forget()
             self._version = topics.version
@@ -83,7 +86,7 @@ class Resolver:
         return matched
 
     def _make_room(self, size: int) -> None:
-        """Make room for one more entry, by dropping all entries if they would be too many."""
+        """Make room for one more entry, by dropping all entries if there would otherwise be too many."""
         if self._remembered + size + _ENTRY_SIZE > _MAX_REMEMBERED:
             self._forget()
         self._remembered += size + _ENTRY_SIZE

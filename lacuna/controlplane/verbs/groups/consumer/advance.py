@@ -21,7 +21,7 @@ ASSIGNORS: Mapping[str, Assign] = {"uniform": assign_uniform, "range": assign_ra
 
 
 def preferred_assignor(members: dict[str, Member]) -> str:
-    """Return the assignor that most members ask for. In a tie, the first in ASSIGNORS wins."""
+    """Return the assignor that the largest number of members request. In a tie, the first in ASSIGNORS wins."""
     votes = Counter(
         each.subscription.server_assignor
         for each in members.values()
@@ -33,7 +33,7 @@ def preferred_assignor(members: dict[str, Member]) -> str:
 def take_account(turn: Turn, draft: Draft, *, has_changed: bool) -> None:
     """Increase the group's epoch if `has_changed`, or if the topics that its members want have changed.
 
-    Topics are created, grow and are deleted. Checking them is cheap while nothing has changed in the cluster.
+    Topics can be created, extended and deleted. Checking them is cheap while nothing in the cluster has changed.
     """
     live = turn.groups.live_consumers.get(draft.group_id)
     version = turn.topics.version
@@ -95,7 +95,7 @@ def keep(turn: Turn, draft: Draft) -> LiveConsumerGroup:
         new = LiveConsumerGroup(moved_ms=turn.groups.live.moved_ms)
         live = turn.groups.live_consumers[draft.group_id] = new
     else:
-        # After a restart this may be the first use of the group, which begins the sessions of all its members.
+        # After a restart, this may be the first use of the group. The first use begins the sessions of all members.
         live = turn.groups.open_consumer(draft.base, turn.now_ms)
     if draft.topics_version is not None:
         live.topics_version = draft.topics_version

@@ -49,7 +49,7 @@ def assign_range(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str
 
 
 def subscribers_of(members: Sequence[Subscriber], topics: TopicCounts) -> Mapping[bytes, list[str]]:
-    """Map each topic id to the ids of the members that want it, in the members' order. Equal lists are one object.
+    """Map each topic id to the ids of the members that want it, in the members' order. Equal lists are the same object.
 
     Members with equal subscriptions are handled together, since there can be many members and many topics.
     """
@@ -69,9 +69,10 @@ def _range_order(member: Subscriber) -> tuple[bool, str]:
 
 
 def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign as share groups do: members may share a partition, and every member gets some if there are enough.
+    """Assign as share groups do: members may share a partition, and every member gets partitions if there are enough.
 
-    If all members want the same topics, their partitions are assigned together, otherwise those of each topic.
+    If all members want the same topics, the partitions of all topics are assigned together; otherwise, those of each
+    topic are assigned separately.
     """
     ordered = sorted(members, key=lambda each: each.member_id)
     takers_of = subscribers_of(ordered, topics)
@@ -95,9 +96,10 @@ def assign_simple(members: Sequence[Subscriber], topics: TopicCounts) -> dict[st
 def _shared(
     takers: Sequence[str], partitions: Sequence[PartitionKey], before: Mapping[str, Assignment]
 ) -> Iterator[tuple[str, PartitionKey]]:
-    """Yield who gets which partition. Members keep what they have, as far as their quotas allow.
+    """Yield which member gets which partition. Members keep the partitions that they have, as far as their quotas
+    allow.
 
-    Each partition has the same number of members, and the quotas of members differ by one at most.
+    Each partition gets the same number of members, and the quotas of members differ by at most one.
     """
     if not takers or not partitions:
         return

@@ -1,8 +1,8 @@
 """Members of a consumer group that speak the classic protocol, during an upgrade or a downgrade.
 
-They send JoinGroup, SyncGroup and Heartbeat as before, but do not wait for each other: each has its own epoch, which it
-sees as a generation, and moves one step towards its target whenever it joins. The answer to a heartbeat says when to
-join again. There is no leader, since the coordinator assigns the partitions.
+They send JoinGroup, SyncGroup and Heartbeat as before, but do not wait for each other. Each member has its own epoch,
+which it sees as a generation, and moves one step towards its target whenever it joins. The answer to a heartbeat tells
+the member when to rejoin. There is no leader, since the coordinator assigns the partitions.
 """
 
 from dataclasses import replace

@@ -2,7 +2,7 @@
 
 This is Kafka's default, group.consumer.migration.policy=bidirectional. The first member that speaks the consumer
 protocol upgrades a classic group. When the last such member is gone, the remaining classic members become a classic
-group again. The next member that joins an empty group decides its kind.
+group again. The kind of an empty group is decided by the next member that joins it.
 """
 
 from collections.abc import Collection, Mapping
@@ -36,7 +36,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 def upgrade(turn: Turn, group: LiveGroup) -> Draft:
     """Return a draft of the consumer group that replaces a classic group with members.
 
-    All members count as stable with their assignments of the last generation. The heartbeat that causes the upgrade
+    All members count as stable with their assignments from the last generation. The heartbeat that causes the upgrade
     increases the epoch, so the classic members join again. Raises Refused if the group has another protocol type, or
     its members' metadata is malformed.
     """
@@ -68,7 +68,8 @@ def _to_consumer(
     name = group.protocol_name if group.protocol_name in names else names[0]
     subscription = embedded.read_subscription(member.metadata_of(name))
     assigned = ids_of(turn, embedded.read_assignment(member.assignment))
-    # Clients made these assignments, so two members may have the same partition. Here, it has one owner.
+    # Clients made these assignments, so two members may have the same partition. In a consumer group, it has only one
+    # owner.
     own: dict[bytes, frozenset[int]] = {}
     for topic_id, partitions in assigned.items():
         free = frozenset(each for each in partitions if (topic_id, each) not in taken)
@@ -108,10 +109,11 @@ def end_upgrade(turn: Turn, group: LiveGroup) -> None:
 def is_downgrade(
     turn: Turn, draft: Draft, leaving: Collection[str], *, is_replaced: bool = False
 ) -> bool:
-    """Whether the group becomes classic without the `leaving` members.
+    """Whether the group becomes classic once the `leaving` members are gone.
 
-    It does if one of them speaks the consumer protocol and all others speak the classic one. There must be other
-    members, unless a leaving member `is_replaced` by a classic one, and not more than a classic group can have.
+    It does if at least one leaving member speaks the consumer protocol and all remaining members speak the classic one.
+    There must be remaining members, unless a leaving member `is_replaced` by a classic one, and no more of them than a
+    classic group can have.
     """
     others = [each for member_id, each in draft.members.items() if member_id not in leaving]
     has_last = not all(draft.members[each].is_classic for each in leaving)
@@ -156,7 +158,7 @@ def _to_classic(turn: Turn, member: Member) -> LiveMember:
 
 
 def classic_assignment(turn: Turn, member: Member) -> bytes:
-    """Encode a classic member's assignment for SyncGroup, in its version of ConsumerProtocol."""
+    """Encode a classic member's assignment for SyncGroup, in the member's version of ConsumerProtocol."""
     classic = member.subscription.classic
     metadata = classic.protocols[0][1] if classic is not None else b"\0\0"
     version = int.from_bytes(metadata[:2], "big")

@@ -1,7 +1,7 @@
 """Reads and writes ConsumerProtocol v0-v3, which classic consumers send each other in JoinGroup and SyncGroup.
 
-A coordinator needs it for groups with members of both protocols, and to find the topics that a classic group reads.
-Versions above 3 are read as 3, since each version adds fields after those of the previous one.
+A coordinator needs this protocol for groups with members of both kinds, and to find the topics that a classic group
+reads. Versions above 3 are read as 3, since each version adds fields after those of the previous one.
 """
 
 import struct
@@ -72,7 +72,9 @@ class _Reader:
         self.take(max(self.int32(), 0))
 
     def count(self) -> int:
-        """Read the length of an array. Raises MalformedProtocolError if the bytes cannot hold so many entries."""
+        """Read the length of an array. Raises MalformedProtocolError if the remaining bytes cannot hold that number of
+        entries.
+        """
         count = self.int32()
         if count > len(self.data):
             raise MalformedProtocolError(
@@ -106,7 +108,7 @@ def read_subscription(data: bytes) -> EmbeddedSubscription:
 
 
 def read_assignment(data: bytes) -> TopicPartitions:
-    """Read a member's assignment. No bytes mean an empty one. Raises MalformedProtocolError."""
+    """Read a member's assignment. Without any bytes, the assignment is empty. Raises MalformedProtocolError."""
     if not data:
         return {}
     reader = _Reader(data)

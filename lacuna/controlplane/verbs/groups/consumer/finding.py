@@ -48,7 +48,7 @@ def find_group(turn: Turn, group_id: str) -> ConsumerGroup:
 
 
 def no_group(turn: Turn, group_id: str, kind: str) -> Refused:
-    """Return the refusal of a group that is not of this kind, or does not exist."""
+    """Return the exception that refuses a request for a group that is not of this kind, or does not exist."""
     why = f"is not a {kind} group" if turn.groups.exists(group_id) else "not found"
     return Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {why}.")
 
@@ -56,9 +56,9 @@ def no_group(turn: Turn, group_id: str, kind: str) -> Refused:
 def possibly_overdue(
     turn: Turn, groups: Mapping[str, G], live: Mapping[str, LiveConsumerGroup]
 ) -> Iterator[tuple[str, G]]:
-    """Yield the groups in which a deadline may have passed, at most GROUPS_PER_TICK. The next tick continues.
+    """Yield at most GROUPS_PER_TICK groups in which a deadline may have passed. The next tick continues.
 
-    A group without deadlines was restored from the journal.
+    Groups without deadlines are included: they were restored from the journal.
     """
     moved_ms = turn.groups.live.moved_ms
     found = (
@@ -93,7 +93,7 @@ def check_room(turn: Turn, draft: Draft, member_id: str) -> None:
 
 
 def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
-    """Add or replace a member. Raises Refused if it makes the group's subscriptions too large."""
+    """Add or replace a member. Raises Refused if this makes the group's subscriptions too large."""
     before, is_known = draft.metadata_size, member.member_id in draft.members
     draft.put(member)
     largest = turn.groups.settings.group_metadata_max_bytes
@@ -108,8 +108,8 @@ def put_within_bounds(turn: Turn, draft: Draft, member: Member) -> None:
         raise Refused(
             ErrorCode.GROUP_MAX_SIZE_REACHED,
             f"All groups together keep at most {turn.groups.settings.groups_max_bytes} bytes"
-            f" (groups.max.bytes), and those of one principal {turn.groups.settings.principal_max_percent} %"
-            " of it (principal.max.percent): delete some.",
+            f" (groups.max.bytes), and the groups of one principal at most"
+            f" {turn.groups.settings.principal_max_percent} % of that (principal.max.percent): delete some groups.",
         )
 
 
@@ -118,9 +118,9 @@ def check_epoch(
 ) -> None:
     """Raise Refused if the epoch is not the member's current one.
 
-    Its previous epoch is accepted if it owns only partitions that are assigned to it now, because the answer with the
-    current epoch may have been lost. If the member may have missed the last answer, it may also own the partitions that
-    it should give up, and need not declare what it owns.
+    The member's previous epoch is accepted if the member owns only partitions that are assigned to it now, because the
+    answer with the current epoch may have been lost. If the member may have missed the last answer, it may also own the
+    partitions that it should give up, and need not declare the partitions that it owns.
     """
     current = member.current
     if member_epoch == current.member_epoch:
@@ -136,7 +136,9 @@ def check_epoch(
 
 
 def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
-    """Return the refusal of a member with another epoch than the one that its group, of this kind, knows."""
+    """Return the exception that refuses a request from a member whose epoch differs from the one that its group knows.
+    `kind` is the kind of the group.
+    """
     size = "greater" if member_epoch > known_epoch else "smaller"
     return Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -146,13 +148,15 @@ def fenced(kind: str, member_epoch: int, known_epoch: int) -> Refused:
 
 
 def has_heard(turn: Turn, draft: Draft, member_id: str) -> bool:
-    """Whether a member certainly has the answer to its last heartbeat."""
+    """Whether a member certainly received the answer to its last heartbeat."""
     live = turn.groups.live_consumers.get(draft.group_id)
     return live is not None and live.has_heard(member_id, turn.context.session)
 
 
 def find_member(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return a static member, or a dynamic one without an instance id. Raises Refused if there is none."""
+    """Return the static member if an instance id is given, otherwise the dynamic member. Raises Refused if there is no
+    such member.
+    """
     if instance_id:
         return find_static(draft, member_id, instance_id)
     return find_dynamic(draft, member_id)
@@ -170,7 +174,7 @@ def find_dynamic(draft: Drafted[M], member_id: str) -> M:
 
 
 def find_static(draft: Drafted[M], member_id: str, instance_id: str) -> M:
-    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member has its instance id now."""
+    """Return a static member. Raises Refused, with FENCED_INSTANCE_ID if another member now has its instance id."""
     existing = draft.static_members.get(instance_id)
     if existing is None:
         raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -188,7 +192,7 @@ def join_static(
 ) -> Member:
     """Return the static member that joins: a new one, or one that replaces the member with its instance id.
 
-    If one of the two speaks the classic protocol, the earlier one need not have left.
+    If one of the two members speaks the classic protocol, the earlier one need not have left.
     """
     existing_id = draft.static_members.get(instance_id)
     if existing_id is None:
@@ -209,10 +213,11 @@ def take_over(
     has_heard: bool,
     must_leave: bool = True,
 ) -> M:
-    """Return a member that replaces the static member with its instance id, whose target and assignment it gets.
+    """Return a member that replaces the static member with its instance id, and takes over that member's target and
+    assignment.
 
-    If the earlier one must leave first and has not, raises Refused with UNRELEASED_INSTANCE_ID, which ends a client.
-    But a member that has just joined, and may have missed the answer, joins again.
+    Raises Refused with UNRELEASED_INSTANCE_ID, which stops the client, if the earlier member must leave first and has
+    not left. However, a member that has just joined, and may have missed the answer, may join again.
     """
     has_just_joined = existing.current.previous_member_epoch == JOINING_EPOCH
     if existing.member_id == member_id and has_just_joined and not has_heard:

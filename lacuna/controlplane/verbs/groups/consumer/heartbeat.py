@@ -1,11 +1,12 @@
-"""ConsumerGroupHeartbeat: join, stay, leave (KIP-848).
+"""ConsumerGroupHeartbeat: members join, stay and leave (KIP-848).
 
 A heartbeat moves its own member by at most one step. It stores the member's subscription, increases the group's epoch
-if that or the topics changed, computes new targets if they are older than the epoch, and moves the member towards its
-target. A heartbeat that changes nothing is not journalled.
+if the subscription or the topics changed, computes new targets if the targets are older than the epoch, and moves the
+member towards its target. A heartbeat that changes nothing is not journalled.
 
-An answer can be lost on the way to the agent, which hides this from its client. So a heartbeat over another session
-than the previous one is answered with the member's assignment, and may name its previous epoch (adr/0016).
+An answer can be lost on the way to the agent, which hides this from its client. So a heartbeat that arrives over a
+different session than the previous one is answered with the member's assignment, and may contain the member's previous
+epoch (adr/0016).
 """
 
 from collections.abc import Collection
@@ -51,9 +52,9 @@ from lacuna.controlplane.verbs.refusals import Refused
 from lacuna.controlplane.verbs.turn import Turn
 from lacuna.controlplane.verbs.verb import Verb
 
-_SAME = -1  # a rebalance timeout with this value did not change
-#: Bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since it keeps them in one
-#: record.
+_SAME = -1  # this value means that the rebalance timeout did not change
+#: The maximum number of bytes of the topic names that a member subscribes to. Kafka's bound is max.message.bytes, since
+#: Kafka keeps the names in one record.
 _LARGEST_SUBSCRIPTION = 1 << 20
 
 
@@ -143,7 +144,9 @@ def _beat(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeat
 
 
 def _put(turn: Turn, draft: Draft, before: Member, member: Member) -> bool:
-    """Put the member into the group. Return whether its vote changes the assignor that most members ask for."""
+    """Put the member into the group. Return whether its vote changes the assignor that the largest number of members
+    request.
+    """
     if before.subscription.server_assignor == member.subscription.server_assignor:
         finding.put_within_bounds(turn, draft, member)
         return False
@@ -160,7 +163,9 @@ def _end(
     *,
     has_heard: bool,
 ) -> ConsumerGroupHeartbeatAnswered:
-    """Journal the step, restart the session, and answer, with the member's assignment if it may lack it."""
+    """Journal the step, restart the session, and answer. The answer includes the member's assignment if the member may
+    lack it.
+    """
     timeout_ms = turn.groups.consumer_session_timeout_ms(draft.group_id)
     member = draft.members[before.member_id]
     live = keep(turn, draft)
@@ -254,7 +259,7 @@ def _leave(turn: Turn, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbea
     draft = Draft(command.group_id, finding.find_group(turn, command.group_id))
     member = finding.find_member(draft, command.member_id, command.group_instance_id)
     if command.member_epoch == LEAVING_STATIC_EPOCH:
-        # Its session continues: the member has that long to come back, and keeps its partitions.
+        # Its session continues: until the session ends, the member can come back, and keeps its partitions.
         current = replace(member.current, member_epoch=LEAVING_STATIC_EPOCH, revoking={})
         draft.put(replace(member, current=current))
         keep(turn, draft)

@@ -22,8 +22,9 @@ def reconcile(
 ) -> Member:
     """Return the member after one step, or the same member if there is nothing to do.
 
-    `held` are the partitions that any member holds or has not given up yet. `owned` has those that the member declares
-    as owned, or None if it did not declare any, since only a declaration gives up partitions.
+    `held` are the partitions that any member holds or has not given up yet. `owned` has the partitions that the member
+    declares as owned, or is None if it did not declare any. The difference matters because a member gives up partitions
+    only by a declaration.
     """
     if member.is_reconciled_to(assignment_epoch):
         return member

@@ -1,8 +1,8 @@
-"""The `uniform` assignor, which puts balance before stickiness.
+"""The `uniform` assignor, which favors balance over stickiness.
 
-A member keeps the partitions that it held and still wants, but at most a fair share if all members want the same
-topics. The rest goes to the members with the fewest. If subscriptions differ, partitions then move along chains of
-members, from a member to one with at least two fewer, until there is no such chain.
+A member keeps the partitions that it held and still wants, but no more than a fair share if all members want the same
+topics. The remaining partitions go to the members with the fewest. If subscriptions differ, partitions then move along
+chains of members, from a member to one with at least two partitions fewer, until there is no such chain.
 """
 
 import heapq
@@ -15,7 +15,7 @@ from lacuna.controlplane.verbs.groups.consumer.assignors import Subscriber, subs
 
 
 def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[str, Assignment]:
-    """Assign every member about as many partitions as any other, preferably ones that it held before."""
+    """Assign about the same number of partitions to every member, preferably partitions that it held before."""
     balance = _Balance(members, topics)
     balance.keep_what_was_held()
     balance.spread_the_rest()
@@ -25,7 +25,7 @@ def assign_uniform(members: Sequence[Subscriber], topics: TopicCounts) -> dict[s
 
 
 class _Balance:
-    """The assignment during its computation: the partitions that each member holds, and the free ones."""
+    """An assignment that is being computed: the partitions that each member holds, and the free ones."""
 
     def __init__(self, members: Sequence[Subscriber], topics: TopicCounts) -> None:
         ordered = sorted(members, key=lambda each: each.member_id)
@@ -72,7 +72,9 @@ class _Balance:
                 heapq.heapreplace(queue, (self.loads[member_id], member_id))
 
     def level(self) -> None:
-        """Move partitions along chains of members, until no chain ends two or more partitions below its start."""
+        """Move partitions along chains of members, until no chain leads to a member with at least two partitions fewer
+        than the chain's first member.
+        """
         level = max(self.loads.values(), default=0)
         while level >= min(self.loads.values(), default=0) + 2:
             sources = [each for each, load in self.loads.items() if load == level]
