@@ -35,7 +35,7 @@ def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tup
 
 
 def join_address(host: str, port: int) -> str:
-    """Return HOST:PORT. An IPv6 address is put in brackets, since clients would otherwise mistake it for a host name."""
+    """Return HOST:PORT. An IPv6 address is put in brackets, or clients would mistake it for a host name."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

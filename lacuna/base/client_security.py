@@ -218,7 +218,7 @@ def _token_of(properties: Mapping[str, str]) -> Callable[[], str]:
 
 
 def _secret(properties: Mapping[str, str], key: str) -> str:
-    """Return a secret. The properties contain the secret itself, as with Kafka, or a reference to it. Raises UserError."""
+    """Return a secret. The properties have the secret itself, as with Kafka, or a reference to it. Raises UserError."""
     value = properties.get(key, "")
     if value.startswith(("file:", "env:", "command:")):
         try:

@@ -167,7 +167,7 @@ class Appender:
         self._coming = loop.call_at(begins_at, self.append_now)
 
     def _gather(self, burst: Burst) -> None:
-        """Begin the append once an iteration of the event loop has added no records, or once there are enough of them."""
+        """Begin the append once an iteration of the event loop has added no records, or there are enough of them."""
         if self.pending_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
             self._coming = asyncio.get_running_loop().call_soon(self._gather, burst)
         else:
