@@ -121,9 +121,9 @@ class PostgresqlJournal:
 
     `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
     from an earlier writer that `watch` or `open` has seen silent for `lease` seconds, or that has closed the journal;
-    with 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a
-    renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which `place` then
-    names.
+    if `lease` is 0, it takes over at once. If there is no answer within `answer_timeout` seconds, an append is in
+    doubt, and a renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which
+    `place` then names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -300,9 +300,9 @@ class PostgresqlJournal:
         return await self._hot.read(keys)
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Forget hot segments, whose tables are dropped once nothing in them is live. Raises JournalFenced.
+        """Forget hot segments. Their tables are dropped once nothing in them is live. Raises JournalFenced.
 
-        Those of a table with others come back when the journal is opened again.
+        Segments in a table that still has live ones come back when the journal is opened again.
         """
         self._opened()
         await self._hot.drop(keys)
@@ -415,7 +415,7 @@ class PostgresqlJournal:
             await disconnect(connection)
 
     def abandon(self) -> None:
-        """Let `close` leave the leader's row unchanged."""
+        """Make `close` leave the leader's row unchanged."""
         self._epoch = 0
 
     async def _release(self, connection: Connection) -> None:
@@ -431,7 +431,7 @@ class PostgresqlJournal:
         """Run the body with the connection, and terminate it if it was lost or is stalled, since asyncpg would wait for
         it.
 
-        Turns asyncpg's errors into the journal's.
+        Turns asyncpg's errors into journal errors.
         """
         async with self._turn:
             connection = self._opened()

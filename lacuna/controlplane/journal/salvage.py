@@ -197,7 +197,7 @@ def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -
 
 
 def _copy_hot(path: str, new: str) -> None:
-    """Copy the intact hot segments in one transaction. The others count as lost, as missing objects do."""
+    """Copy the intact hot segments in one transaction. The others are treated as lost, like missing objects."""
     with writing(new) as connection, transaction(connection):
         for segment in _intact_hot(path):
             insert_hot(connection, [segment])

@@ -1,6 +1,6 @@
 """A journal that is copied, or whose time is set.
 
-This process leads it during that time, so that no control plane can.
+This process leads the journal during that time, so that no control plane can.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -52,7 +52,7 @@ class Source:
             yield [HotSegment(key, data) for key, data in found.items()]
 
     async def confirm(self) -> None:
-        """Raise JournalFenced unless this process still leads it, so that it has not changed."""
+        """Raise JournalFenced if this process no longer leads the journal, which may then have changed."""
 
 
 class LeasedSource(Source):
