@@ -52,7 +52,7 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSecurity:
-    """The protocol, TLS files and credentials of a connection. Files are PEM.
+    """The protocol, TLS files and credentials of a connection. The files are in PEM format.
 
     If `authorities` is empty, the machine's own certificate authorities are trusted.
     """

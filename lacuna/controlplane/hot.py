@@ -197,7 +197,7 @@ class HotBytes:
 
 
 def _first(command: ReadHot, journal: Journal) -> list[HotKey]:
-    """Return the first segments of a command whose bytes fit into one answer, at least one."""
+    """Return the first segments that a command names, as many as fit into one answer, but at least one."""
     keys: list[HotKey] = []
     size = 0
     for segment in command.segments:

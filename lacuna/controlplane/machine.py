@@ -121,7 +121,7 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 
 
 def needs_proof(command: Command, decision: Decision) -> bool:
-    """Return whether a reply must wait until the journal has shown that this control plane still led.
+    """Return whether a reply must wait until the journal has shown that this control plane was still the leader.
 
     A reply with records waits for the journal anyway, and a command that only reads may return state that is as old as
     a lease. Without the proof, an earlier leader could confirm a commit as a retry, although it only knows the previous

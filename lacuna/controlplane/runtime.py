@@ -561,7 +561,8 @@ class Runtime:
     def _note_pause(self) -> bool:
         """Return whether the process was stopped since the last tick; if so, leases and sessions last longer.
 
-        The machine slept, or the process was starved or suspended. Renewals and heartbeats wait in the sockets.
+        In that time, the machine slept, or the process was starved or suspended. Renewals and heartbeats still wait in
+        the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
         # In one interval of real time, two may pass (`SteadyTime`).
@@ -612,7 +613,7 @@ class Runtime:
             self._apply(Decision(completions=[(token, reply)]))
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
-        """Record the clocks of an agent with a lease, and of the store."""
+        """Record the clocks that an agent with a lease reports: its own, and that of the store."""
         told: RegisterAgent | AgentReport
         if command.HasField("register_agent") and reply is not None:
             node_id, told = reply.agent_registered.node_id, command.register_agent

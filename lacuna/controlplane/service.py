@@ -175,7 +175,7 @@ class Server:
         return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
-        """Report to health checks whether it is ready and whether it leads now."""
+        """Report to health checks whether the control plane is ready, and whether it leads now."""
         self._health.set(_READY, is_serving=self._served.is_ready)
         self._health.set(_SERVICE, is_serving=self._served.runtime is not None)
 
@@ -236,7 +236,7 @@ class RunningControlPlane:
         return self._server.address
 
     async def ready(self) -> None:
-        """Return at once, because it leads."""
+        """Return at once, because this control plane leads."""
 
     @property
     def is_ready(self) -> bool:

@@ -75,7 +75,4 @@ async def read_as_of(
 def not_known(what: str, known_from_ms: int) -> str:
     """Return the error for a time before the first known time of one or several topics."""
     since = show_time(known_from_ms)
-    return (
-        f"the visible part of {what} at that time is not known, only from {since} on: give a "
-        "later time"
-    )
+    return f"the visible part of {what} is known only from {since} on: give a later time"

@@ -169,7 +169,7 @@ class SessionClient:
             await self._search.run()
         except Exception as error:
             _log.critical(
-                "the client of the control plane stops after an unexpected error; please report it",
+                "the control plane client stops after an unexpected error; please report it",
                 exc_info=error,
             )
             self._subscriptions.interrupt()

@@ -9,7 +9,7 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 
 class StreamBroken(Exception):
-    """A stream cannot be used any more, or could not be opened. The message gives the reason."""
+    """A stream has failed or could not be opened. The message gives the reason."""
 
 
 class Stream(Protocol):

@@ -17,7 +17,9 @@ _ALPN: Final = "h2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTlsSettings:
-    """The files of one end, and the peers that it accepts as part of the cluster. Raises SettingsError."""
+    """The TLS files of one end of a connection, and the peers that it accepts as part of the cluster. Raises
+    SettingsError.
+    """
 
     certificate: str = setting(
         "controlplane.ssl.certificate.location",

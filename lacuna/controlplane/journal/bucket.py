@@ -315,7 +315,7 @@ class BucketJournal:
         return last
 
     async def _check_last(self, last: Mark) -> None:
-        """Raise JournalLoss unless the append exists that was the last one when the manifest was written."""
+        """Raise JournalLoss if the append that was the last one when the manifest was written does not exist."""
         if not last.number:
             return
         header = await self._appends.header_of(last.number)
@@ -356,7 +356,7 @@ class BucketJournal:
         return replace(manifest, last=self._last, moved=self._hot.moved)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
+        """Make sure, with one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)

@@ -1,7 +1,7 @@
 """The appends of a journal in the bucket: one object each, numbered from 1 without a gap.
 
     head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
-           and the records, size of the records in bytes, count of hot segments, CRC-32 of all before,
+           and the records, size of the records in bytes, count of hot segments, CRC-32 of everything before it,
            the directory (of each hot segment: lease id, sequence, size in bytes, its CRC-32 by `hot_checksum`),
            the records as `rows.encode_records` encodes them
     then the bytes of the hot segments, in the order of the directory
@@ -420,13 +420,15 @@ class Appends:
         raise self._why_missing(number, await load_manifest(self._bucket))
 
     def _why_missing(self, number: int, manifest: Manifest | None) -> JournalError:
-        """Return the reason. The manifest was read after the append was found to be missing."""
+        """Return the reason why an append is missing. The manifest was read after the append was found missing."""
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Return the reason. While appends are being deleted, a late opening may lie between remaining ones."""
+        """Return the reason why an append does not follow the one before it. While appends are being deleted, a late
+        opening may lie between remaining ones.
+        """
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)

@@ -1,7 +1,7 @@
 """The manifest of a journal in the bucket: its leader, and the appends that are kept.
 
 It is the only object of the journal that changes, and each change is conditional on the version that was read. No two
-changes write the same bytes: each has the random id of its writer, and raises the count of its changes.
+changes write the same bytes: each has the random id of its writer, and increments the count of changes.
 """
 
 import json

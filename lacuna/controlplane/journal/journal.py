@@ -20,8 +20,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 #: What an operator can do about a journal that is damaged or has lost records.
 REMEDY: Final = (
-    "Restore the whole journal as it was at one time (of an SQLite journal, with its -wal and .snapshots files), or "
-    "start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues without it"
+    "Restore the whole journal as it was at one point in time (for an SQLite journal, with its -wal and .snapshots "
+    "files), or start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues "
+    "without it"
 )
 
 
@@ -48,7 +49,7 @@ class JournalOfAnotherVersion(JournalForeign):
 
 
 class JournalUnfinished(JournalForeign):
-    """A copy of a journal to this place was interrupted. `what` says so."""
+    """A copy of a journal to this place was interrupted. `what` is the part of the message that says so."""
 
     def __init__(self, what: str) -> None:
         self.what = what

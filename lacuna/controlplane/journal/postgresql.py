@@ -269,7 +269,7 @@ class PostgresqlJournal:
         return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
+        """Make sure, with a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
 
         A statement that only reads would also succeed on a server whose standby has been promoted. After
         JournalUnreachable, the journal must be opened again.

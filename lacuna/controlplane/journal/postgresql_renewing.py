@@ -1,4 +1,4 @@
-"""Renewals of the lease of a journal in PostgreSQL, and the server's warnings after a write."""
+"""Lease renewals for a journal in PostgreSQL, and the server's warnings after a write."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The state machine's state as of a position to which a starting leader or following standby replayed a journal."""
+"""The state machine's state at the position up to which a starting leader or a standby has replayed a journal."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Replica:
         self.bytes = 0
 
     async def catch_up(self, journal: Journal | JournalReader) -> None:
-        """Replay the journal's records after `position`, beginning with its newest snapshot if that is 0.
+        """Replay the journal's records after `position`, beginning with its newest snapshot if `position` is 0.
 
         Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's
         errors.

@@ -2,8 +2,8 @@
 
 The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new journal,
 whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies of the
-old files are kept beside it. If this is interrupted at any step, either the old files are still in place and cannot be
-opened, or the new ones have replaced them.
+old files are kept beside it. If salvaging is interrupted at any step, either the old files are still in place and
+cannot be opened, or the new ones have replaced them.
 """
 
 import os
