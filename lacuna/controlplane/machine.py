@@ -154,7 +154,7 @@ def tick(state: State, context: Context) -> Decision:
 def pause(state: State, context: Context, by_ms: int) -> Decision:
     """Extend all timeouts after the process was suspended for `by_ms`, because it received nothing in that time.
 
-    Leases and sessions last longer by that time only, so those of dead owners still end.
+    Leases and sessions last longer only by that time, so those of dead owners still end.
     """
     turn = Turn(state, context)
     times.pause(turn, by_ms)

@@ -117,7 +117,9 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or has replayed the leader's appends, so that it could take over at once."""
+        """Whether this control plane leads, or has replayed the leader's appends, so that it could take over at
+        once.
+        """
         return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
@@ -207,7 +209,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, if it leads, so that a standby takes over at once. `run` must have ended."""
+        """Stop leading, if this control plane leads, so that a standby takes over at once. `run` must have ended."""
         runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()

@@ -122,7 +122,7 @@ class RuntimeLoad:
 
 
 class Runtime:
-    """One running control plane. Call `start` first, and use it only in that event loop.
+    """One running control plane. Call `start` first, and use the runtime only in the event loop of that call.
 
     `on_fatal` is called once with the error if the runtime has to stop; it cannot be restarted. `prepare` is called
     with the state before the first command is decided. `replica` holds what was already replayed from the journal.
@@ -282,7 +282,9 @@ class Runtime:
 
     @property
     def state(self) -> State:
-        """The current state, ahead of the journal. Only read it, within one step of the event loop."""
+        """The current state, which is ahead of the journal. Only read it, and only within one step of the event
+        loop.
+        """
         return self._state
 
     def now_ms(self) -> int:

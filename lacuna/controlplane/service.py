@@ -240,7 +240,7 @@ class RunningControlPlane:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads."""
+        """Whether this control plane leads."""
         return True
 
     async def failed(self) -> None:

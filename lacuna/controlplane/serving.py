@@ -47,12 +47,12 @@ class ServedControlPlane(Protocol):
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or could take over at once."""
+        """Whether this control plane leads, or could take over at once."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it will never lead again."""
+        """Whether this control plane will never lead again."""
         ...
 
     @property

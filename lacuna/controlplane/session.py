@@ -32,7 +32,7 @@ class SessionRuntime(Protocol):
 
 
 class Held:
-    """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`.
+    """The replies and deltas of one decision for one session, delivered once the journal is durable up to `position`.
 
     If `proof` is not 0, they also wait for the proof with that number (`Runtime`).
     """

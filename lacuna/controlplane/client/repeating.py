@@ -20,7 +20,7 @@ _FEW: Final = 100
 
 
 def may_have_ended_a_leader(command: Command) -> bool:
-    """Return whether a command that was in progress when its leader fell silent may be the reason for that."""
+    """Return whether a command that was in progress when its leader fell silent may be the reason for the silence."""
     verb = command.WhichOneof("verb")
     if verb == "offset_fetch":  # as consumers ask, which give up at an unknown error
         groups = command.offset_fetch.groups

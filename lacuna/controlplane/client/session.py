@@ -323,7 +323,9 @@ class SessionClient:
         self._arm()
 
     def _refuse_suspects(self, reason: str) -> None:
-        """Fail the calls whose command may have silenced the leader, so that it does not end the next one too."""
+        """Fail the calls whose command may have silenced the leader, so that it does not end the next leader as
+        well.
+        """
         latest = asyncio.get_running_loop().time() - self._limits.suspect_after
         for command, since in list(self._sent.values()):
             if since <= latest and may_have_ended_a_leader(command):

@@ -118,7 +118,7 @@ class Presented:
 
 
 class ControlTls:
-    """The certificates of one process. Changed files are read again and used by the next connections."""
+    """The certificates of one process. Changed files are read again, and used for new connections."""
 
     def __init__(self, settings: ControlTlsSettings) -> None:
         """Raises UserError for files that cannot be used."""

@@ -340,7 +340,7 @@ class BucketJournal:
         return numbers
 
     async def _with_content(self, after: int) -> list[int]:
-        """Return the numbers of the appends after a number that are not openings."""
+        """Return the numbers of those appends after number `after` that are not openings."""
         pages = self._appends.pages(after)
         return [number async for page in pages for number, size in page if size > OPENING_BYTES]
 
@@ -461,7 +461,7 @@ class BucketJournal:
         return await self._snapshots.load(cluster_id, self._appends.fit)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the appends that no restart needs, alongside current appends.
+        """Store the snapshot, then delete the appends that no restart needs, while new appends continue.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -487,10 +487,10 @@ class BucketJournal:
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
-        """Delete the trimmed appends, and those that an earlier call has left.
+        """Delete the trimmed appends, and those that an earlier call has left behind.
 
         Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
-        it. Those with live hot segments stay too.
+        it. Appends with live hot segments stay as well.
         """
         last: list[int] = []
         failure: JournalError | None = None

@@ -226,7 +226,9 @@ class Appends:
             self._hot = {number: hot for number, hot in self._hot.items() if number > up_to}
 
     def known_hot(self, after: int) -> list[int]:
-        """Return the appends after a number that were read, and whose hot segments are remembered."""
+        """Return the numbers of those appends after number `after` that were read and whose hot segments are
+        remembered.
+        """
         return sorted(number for number in self._hot if number > after)
 
     async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:

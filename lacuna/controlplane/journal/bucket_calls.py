@@ -52,8 +52,9 @@ class Bucket:
 
     Each call is retried for `answer_timeout` seconds and then raises JournalUnreachable. It raises JournalRefused if
     the store denies access: at once, or after the same time if the store has granted access before, since a denial may
-    be temporary (rotated credentials). After either error, the object may have been written, or may be written later.
-    Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused without the keys.
+    be temporary, for example while credentials are rotated. After either error, the object may have been written, or
+    may be written later. Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused
+    if the keys are missing.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -244,6 +245,6 @@ async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
 def _refused(bucket: Bucket, what: str) -> JournalRefused:
     return JournalRefused(
         f"{bucket.name} cannot hold a journal: it {what}. Two control planes could both lead, and "
-        "lose records that clients were told are durable. Use an S3 service that honours "
+        "lose records that were acknowledged to clients. Use an S3 service that honours "
         "conditional writes, or a journal in PostgreSQL: --journal postgresql://…"
     )

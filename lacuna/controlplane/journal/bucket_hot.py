@@ -1,5 +1,5 @@
 """The hot segments in a bucket. They are in the objects of their appends, and each object is kept until all its
-segments were dropped.
+segments have been dropped.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class HotAppends:
             self._live[number] = len(entries)
 
     def _move(self, last: int) -> None:
-        """Raise `moved` up to the first live segment, or to `last` if there are none."""
+        """Raise `moved` to the number before the first append with a live segment, or to `last` if there is none."""
         self.moved = next(iter(self._live)) - 1 if self._live else last
 
     def is_live(self, number: int) -> bool:

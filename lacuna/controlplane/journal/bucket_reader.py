@@ -30,7 +30,7 @@ class ManifestWatch:
 
     @property
     def silent(self) -> float:
-        """The seconds for which the manifest was certainly unchanged, as of the last look."""
+        """The seconds for which the manifest was certainly unchanged, as of the last `look`."""
         return self._watch.silent
 
     async def look(self) -> VersionedObject | None:
@@ -41,7 +41,7 @@ class ManifestWatch:
         return found
 
     async def take(self) -> VersionedObject | None:
-        """Return the manifest as of the last look. If that manifest was taken before, return the current one, or None
+        """Return the manifest as of the last `look`. If that manifest was taken before, return the current one, or None
         if it does not exist.
         """
         found = self._found or await self.look()

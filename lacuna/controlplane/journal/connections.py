@@ -85,7 +85,9 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def _unless_files_can_be_opened() -> str:
-    """Return what to do if no file can be opened at all, which SQLite does not report separately; "" if one can."""
+    """Return what to do if no file can be opened at all, or "" if one can. SQLite does not report this case
+    separately.
+    """
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:

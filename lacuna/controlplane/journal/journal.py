@@ -21,8 +21,8 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 #: What an operator can do about a journal that is damaged or has lost records.
 REMEDY: Final = (
     "Restore the whole journal as it was at one point in time (for an SQLite journal, with its -wal and .snapshots "
-    "files), or start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues "
-    "without it"
+    "files), or start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and "
+    "continues without it"
 )
 
 

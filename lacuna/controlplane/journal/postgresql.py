@@ -246,12 +246,12 @@ class PostgresqlJournal:
         return int(epoch)
 
     async def _warn(self, connection: Connection) -> None:
-        """Log how the server may lose data that clients were told is durable."""
+        """Log how the server may lose data that was acknowledged to clients."""
         for setting, losses in _LOSSES.items():
             value = await connection.fetchval("SELECT current_setting($1)", setting)
             if value in losses:
                 _log.warning(
-                    "%s: PostgreSQL runs with %s %s, so %s that clients were told are durable: set it to on",
+                    "%s: PostgreSQL runs with %s %s, so %s that were acknowledged to clients: set it to on",
                     self.name,
                     setting,
                     value,
@@ -260,7 +260,7 @@ class PostgresqlJournal:
         if await connection.fetchval(_HAS_ASYNCHRONOUS_STANDBY):
             _log.warning(
                 "%s: PostgreSQL waits for none of its standbys, so a failover can lose the last transactions that "
-                "clients were told are durable: name the standbys in synchronous_standby_names",
+                "were acknowledged to clients: name the standbys in synchronous_standby_names",
                 self.name,
             )
 
@@ -419,7 +419,7 @@ class PostgresqlJournal:
         self._epoch = 0
 
     async def _release(self, connection: Connection) -> None:
-        """Record that other writers need not wait for the end of the lease. If that fails, they wait."""
+        """Record that other writers need not wait for the end of the lease. If recording this fails, they wait."""
         try:
             await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
@@ -428,8 +428,8 @@ class PostgresqlJournal:
 
     @asynccontextmanager
     async def _turn_at_connection(self) -> AsyncIterator[Connection]:
-        """Run the body with the connection, and terminate it if it was lost or is stalled, since asyncpg would wait for
-        it.
+        """Run the body with the connection. Terminate a connection that was lost or is stalled, since asyncpg would
+        wait for it.
 
         Turns asyncpg's errors into journal errors.
         """

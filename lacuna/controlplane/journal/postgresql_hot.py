@@ -121,7 +121,7 @@ class _Table:
 
 
 class HotTables:
-    """The hot segments in the database at `url`, as the journal's leader with this epoch keeps them.
+    """The hot segments in the database at `url`, as the leader of the journal tracks them.
 
     It has a connection of its own, so that appends never wait for a read.
     """

@@ -36,13 +36,13 @@ class LoopWatch:
         self._longest_ms = max(_LONGEST_STALL_MS, 1000 * lease * _LONGEST_STALL_LEASES)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        #: The time of the question that the loop has not answered yet.
+        #: The time of the request that the loop has not answered yet.
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Send a question to the loop, once it has answered the last one.
+        """Ask the loop for an answer, unless an earlier request is still unanswered.
 
-        Raises JournalError if it has not answered for too long.
+        Raises JournalError if the loop has not answered for too long.
         """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:

@@ -62,8 +62,8 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
-        cluster's.
+        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is the state of
+        another cluster.
         """
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
@@ -73,8 +73,8 @@ class Replica:
             )
         if self.position != opened.position:
             raise JournalCorrupt(
-                f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
-                f"{self.position} and the journal to {opened.position}; restore both together"
+                "the snapshot and the journal were not copied at the same time: the snapshot ends at position "
+                f"{self.position} and the journal at {opened.position}; restore both together"
             )
 
     def _replay(self, batch: JournalBatch) -> None:

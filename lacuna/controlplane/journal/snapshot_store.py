@@ -25,7 +25,7 @@ class SnapshotStore(Protocol):
 
     Each call gets the journal's cluster, and raises JournalForeign if the store belongs to another one. None stands for
     an unknown cluster, and any store is then accepted. `judge` says which snapshots fit the journal; the others are
-    ignored. Without it, all fit.
+    ignored. Without `judge`, all fit.
     """
 
     async def check(self, cluster_id: str | None, /) -> None:

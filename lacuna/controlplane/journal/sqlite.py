@@ -158,7 +158,9 @@ class SqliteJournal:
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
     ) -> "asyncio.Future[int]":
-        """Append the records as one row, which is durable once the future is done, possibly when it is returned."""
+        """Append the records as one row, which is durable once the future is done. The future may be done when it is
+        returned.
+        """
         job = partial(self._append, records, fencing_token, hot)
         then = partial(self._note_hot, hot)
         pace, worker = self._pace, self._worker
@@ -244,7 +246,9 @@ class SqliteJournal:
         return self._snapshots.load()
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot from this process, then trim. Clusters with many partitions use `SnapshotProcess`."""
+        """Store a snapshot in this process, then trim the journal. Clusters with many partitions use
+        `SnapshotProcess`.
+        """
         await self._submit(lambda: self._store_snapshot(snapshot))
         await self.trim()
 

@@ -1,4 +1,4 @@
-"""The hot segments in SQLite: the table `hot` in the file of the records.
+"""The hot segments in SQLite: the table `hot` in the same file as the records.
 
 A table in the same file shares the transaction of the append, and therefore its single sync. Another file would need a
 second sync for each append. With write-ahead logs, a power cut could even tear the transaction: SQLite then makes it

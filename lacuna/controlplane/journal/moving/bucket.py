@@ -58,7 +58,9 @@ class BucketTarget:
         """Do nothing, since nothing is held."""
 
     async def _unfinished(self) -> VersionedObject | None:
-        """Return the manifest that an earlier copy has left. Raises JournalForeign if there is a journal here."""
+        """Return the manifest that an earlier copy has left behind. Raises JournalForeign if there is a journal
+        here.
+        """
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
             f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "

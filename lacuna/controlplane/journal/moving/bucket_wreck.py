@@ -1,8 +1,8 @@
 """A journal in the bucket that lost objects, or lacks records, for example after a restore to an earlier time.
 
 Its appends stay in place. The journal continues after the last of them, and the manifest allows the deletion of
-everything before. So the restart takes effect with one conditional PUT, and an earlier leader that wakes up finds its
-number taken.
+everything before that. So the restart takes effect with one conditional PUT, and an earlier leader that wakes up finds
+its number taken.
 """
 
 import asyncio

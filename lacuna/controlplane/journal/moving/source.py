@@ -83,7 +83,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
     """Run the body while this process leads `journal`.
 
-    Raises JournalInUse as soon as the leader renews, and other JournalErrors.
+    Raises JournalInUse as soon as the leader renews its lease, and other JournalErrors.
     """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)
