@@ -1,18 +1,18 @@
-"""HOST:PORT addresses."""
+"""Parses and formats HOST:PORT addresses."""
 
 from ipaddress import ip_address
 from typing import Final
 
 from lacuna.base.errors import UserError
 
-#: Where agents listen unless they are told otherwise, as Kafka's brokers do.
+#: The default port of agents, which is also the default port of Kafka's brokers.
 KAFKA_PORT: Final = 9092
 
 
 def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tuple[str, int]]:
     """Return the (host, port) pairs of `HOST:PORT[,HOST:PORT…]`. Raises UserError if the text has another form.
 
-    With a default port, a host alone is an address too.
+    With a default port, an address may leave out the port.
     """
     addresses = []
     for entry in bootstrap.split(","):
@@ -35,16 +35,18 @@ def parse_addresses(bootstrap: str, default_port: int | None = None) -> list[tup
 
 
 def join_address(host: str, port: int) -> str:
-    """Return HOST:PORT. An IPv6 address is put in brackets, since clients would take a bare one for a host name."""
+    """Return HOST:PORT. An IPv6 address is put in brackets, or clients would mistake it for a host name."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Return the host and the port of one HOST:PORT. Raises UserError for another form or for several addresses."""
+    """Return the host and the port of one HOST:PORT. Raises UserError if the text has another form or lists several
+    addresses.
+    """
     addresses = parse_addresses(text)
     if len(addresses) != 1:
         raise UserError(
-            f"{text!r} lists several addresses, and only one is possible here: write one HOST:PORT"
+            f"{text!r} lists several addresses, but only one is allowed: write one HOST:PORT"
         )
     return addresses[0]
 

@@ -38,7 +38,8 @@ _KNOWN: Final = frozenset(
         "ssl.endpoint.identification.algorithm",
     }
 )
-#: Keys that are ignored, so that one file suits Kafka's own tools too. They name Java classes or have no effect here.
+#: Keys that are ignored, so that the same file also works with Kafka's own tools. They name Java classes or have no
+#: effect here.
 _IGNORED: Final = re.compile(
     r"sasl\.(login|kerberos|client\.callback)\..*|sasl\.oauthbearer\.jwt\.retriever\.class|"
     r"ssl\.(protocol|enabled\.protocols|provider|.*factory.*|engine\..*|secure\.random\.implementation)"
@@ -51,9 +52,9 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 
 @dataclass(frozen=True, kw_only=True)
 class ClientSecurity:
-    """The protocol, TLS files and credentials of a connection. Files are PEM.
+    """The protocol, TLS files and credentials of a connection. The files are in PEM format.
 
-    If `authorities` is empty, the authorities of the machine are trusted.
+    If `authorities` is empty, the machine's own certificate authorities are trusted.
     """
 
     protocol: str = "PLAINTEXT"
@@ -82,7 +83,7 @@ class ClientSecurity:
 
     @cached_property
     def context(self) -> ssl.SSLContext | None:
-        """Return the context of TLS, or None without TLS. Raises UserError for files that cannot be used."""
+        """Return the TLS context, or None without TLS. Raises UserError if a file cannot be used."""
         if not self.has_tls or self.made_context is not None:
             return self.made_context
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -141,7 +142,7 @@ PLAINTEXT: Final = ClientSecurity()
 
 
 def read_client_properties(path: Path) -> ClientSecurity:
-    """Read a file such as Kafka's client.properties. Raises UserError, without secrets."""
+    """Read a file such as Kafka's client.properties. Raises UserError, whose message contains no secrets."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -154,7 +155,7 @@ def read_client_properties(path: Path) -> ClientSecurity:
 
 
 def client_security(properties: Mapping[str, str]) -> ClientSecurity:
-    """Return the security that properties describe. Raises UserError, without secrets."""
+    """Return the security settings that properties describe. Raises UserError, whose message contains no secrets."""
     for key in properties:
         if key.startswith(("ssl.", "sasl.")) and key not in _KNOWN and not _IGNORED.fullmatch(key):
             raise UserError(f"{key} is not supported: use {', '.join(sorted(_KNOWN))}")
@@ -167,7 +168,7 @@ def client_security(properties: Mapping[str, str]) -> ClientSecurity:
     for kind in ("ssl.truststore.type", "ssl.keystore.type"):
         if properties.get(kind, "PEM").upper() != "PEM":
             raise UserError(
-                f"{kind} is {properties[kind]}: only PEM files are supported, so convert it"
+                f"{kind} is {properties[kind]}: only PEM files are supported, so convert the file to PEM"
             )
     algorithm = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
     certificate = _either(properties, "ssl.certificate.location", "ssl.keystore.location")
@@ -217,7 +218,7 @@ def _token_of(properties: Mapping[str, str]) -> Callable[[], str]:
 
 
 def _secret(properties: Mapping[str, str], key: str) -> str:
-    """Return a secret. The file contains it, as with Kafka, or refers to it. Raises UserError."""
+    """Return a secret. The properties have the secret itself, as with Kafka, or a reference to it. Raises UserError."""
     value = properties.get(key, "")
     if value.startswith(("file:", "env:", "command:")):
         try:
@@ -236,7 +237,7 @@ def _given(values: Mapping[str, str]) -> dict[str, str]:
 
 
 def _jaas_options(text: str) -> dict[str, str]:
-    """Return the options of a login module: CLASS required NAME="VALUE" …;"""
+    """Return the options of a login module, written as CLASS required NAME="VALUE" …;"""
     options = {}
     for name, double, single, bare in _JAAS_OPTION.findall(text):
         options[name] = _ESCAPED.sub(r"\1", double or single) or bare
@@ -244,7 +245,7 @@ def _jaas_options(text: str) -> dict[str, str]:
 
 
 def _properties(text: str) -> dict[str, str]:
-    """Read Java's properties: NAME=VALUE, NAME:VALUE or NAME VALUE, # and ! for comments, \\ to continue a line."""
+    """Read Java properties: NAME=VALUE, NAME:VALUE or NAME VALUE. # and ! begin comments, and \\ continues a line."""
     values = {}
     lines = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t]*", r"\1", text).splitlines()
     for line in (each.strip() for each in lines):

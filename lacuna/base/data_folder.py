@@ -1,4 +1,4 @@
-"""The files that a running `lacuna up` leaves in its data folder, by which others find its control plane and store."""
+"""The files in the data folder of a running `lacuna up`, in which other commands find its control plane and store."""
 
 from pathlib import Path
 from typing import Final
@@ -18,7 +18,7 @@ def leave(folder: Path, name: str, text: str) -> None:
 
 
 def left(folder: Path, name: str) -> str:
-    """Return the content of such a file, or "" if it is missing or not text."""
+    """Return the content of the file `name` of a data folder, or "" if it is missing or not text."""
     try:
         return (folder / name).read_text().strip()
     except (OSError, UnicodeDecodeError):

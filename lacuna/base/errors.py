@@ -1,4 +1,4 @@
-"""The root of errors with a remedy for the user."""
+"""The base class of errors whose message gives the user a remedy."""
 
 import errno
 from collections.abc import Iterable, Iterator
@@ -12,7 +12,7 @@ class UserError(Exception):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "did you mean NAME?" with the known name that is most like `name`, or "" if none is."""
+    """Return "did you mean NAME?" with the known name that is most similar to `name`, or "" if none is similar."""
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean {near[0]}?" if near else ""
 
@@ -23,7 +23,7 @@ MORE_FILES: Final = "raise the limit of open files (ulimit -n)"
 
 
 def advice_on(error: OSError, otherwise: str) -> str:
-    """Return the remedy for `error`: `otherwise`, unless the error is the limit of open files."""
+    """Return the remedy for `error`: `MORE_FILES` if the limit of open files was reached, and `otherwise` if not."""
     return MORE_FILES if error.errno in _OUT_OF_FILES else otherwise
 
 

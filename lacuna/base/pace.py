@@ -60,10 +60,10 @@ class LoopLoad:
 class MeasuredPace:
     """Measures the duration of one kind of work, and decides whether the event loop may do it now.
 
-    The durations in the loop decide, on average. In a thread, the same work seems to take longer, since it also waits
-    for the interpreter's lock. A busier loop makes this worse. Durations in a thread therefore decide only whether to
-    try the loop, which happens at first and after every `_TRY_AGAIN` pieces of work in threads. A quick try outweighs
-    all slow work before it, so that a single long sync is soon forgotten.
+    The average duration in the loop decides. In a thread, the same work seems to take longer, since it also waits for
+    the interpreter's lock. A busier loop makes this worse. Durations in a thread therefore decide only whether to try
+    the loop, which happens at first and after every `_TRY_AGAIN` pieces of work in threads. A quick try outweighs all
+    slow work before it, so that a single long sync is soon forgotten.
     """
 
     def __init__(
@@ -119,9 +119,9 @@ def _averaged(known: float | None, took: float, weight: float) -> float:
 
 
 class Burst:
-    """The data of one burst: what arrives within a few iterations of the event loop is handled together.
+    """One burst: everything that arrives within a few iterations of the event loop, to be handled together.
 
-    Each iteration reads the sockets again and calls `goes_on`.
+    In each iteration, the event loop reads the sockets again, and the caller calls `goes_on`.
     """
 
     __slots__ = ("_left", "_seen")
@@ -132,7 +132,7 @@ class Burst:
         self._seen = 0
 
     def goes_on(self, count: int) -> bool:
-        """Whether the last iteration brought more, so that the next one may too. `count` is the total so far."""
+        """Whether to wait for another iteration, because more arrived in the last one. `count` is the total so far."""
         if count == self._seen or not self._left:
             return False
         self._seen = count

@@ -32,7 +32,7 @@ class SaslError(Exception):
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credentials:
-    """A mechanism, and the function that begins an exchange. The type's representation has no secrets."""
+    """A mechanism, and the function that begins an exchange. `repr` shows no secrets."""
 
     mechanism: str
     begin: Callable[[], Exchange]
@@ -77,7 +77,7 @@ def scram(mechanism: str, user: str, password: str, *, is_token: bool = False) -
 
 
 def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Exchange:
-    """Exchange the messages of SCRAM with the hash `name`. Raises SaslError."""
+    """Exchange SCRAM messages, using the hash `name`. Raises SaslError."""
     nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
     escaped = user.replace("=", "=3D").replace(",", "=2C").encode()
     bare = b"n=%b,r=%b" % (escaped, nonce) + b",tokenauth=true" * is_token
@@ -87,7 +87,7 @@ def scram_exchange(name: str, user: str, password: str, *, is_token: bool) -> Ex
         raise SaslError("the server's first SCRAM message is not valid")
     iterations = int(match["iterations"])
     if iterations not in _ITERATIONS:
-        raise SaslError(f"the server requests {iterations} iterations of SCRAM, which is not safe")
+        raise SaslError(f"the server requests {iterations} SCRAM iterations, which is not safe")
     salted = hashlib.pbkdf2_hmac(name, password.encode(), _decoded(match["salt"]), iterations)
     final = b"c=biws,r=" + match["nonce"]
     message = bare + b"," + first + b"," + final

@@ -1,8 +1,9 @@
-"""Secrets of a configuration: each is a reference, so that no secret is in arguments, config files or logs.
+"""Reads the secrets of a configuration. Each is given as a reference, so no secret is in arguments, config files or
+logs.
 
 file:PATH       the content of a file, without the line break at its end
 env:NAME        an environment variable, without a line break at its end
-command:LINE    what a command prints, without the line break at its end
+command:LINE    the output of a command, without the line break at its end
 """
 
 import os
@@ -18,7 +19,9 @@ _MOST_BYTES: Final = 1 << 20
 
 
 def read_secret(reference: str, setting: str) -> bytes:
-    """Return the secret that a reference names. Raises UserError, which names `setting` but not the secret."""
+    """Return the secret that a reference points to. Raises UserError, whose message names `setting` but omits the
+    secret.
+    """
     kind, colon, place = reference.partition(":")
     if not colon or kind not in ("file", "env", "command"):
         # The text may be the secret itself, so it is not repeated.

@@ -1,4 +1,4 @@
-"""Settings that a user can change: the fields that `setting` makes are the rows of one table.
+"""Settings that a user can change. Each field made with `setting` is a row of one table.
 
 A field has a key for config files and `--set`, an environment variable and perhaps an option. The commands, the checks
 of values, DescribeConfigs and docs/configuration.md all read this table. Any other field of a settings class is a fixed
@@ -39,7 +39,8 @@ def as_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A row of the table. A number is in the unit that ends its key, from `least` to `most`.
+    """A row of the table. A number is in the unit at the end of its key, and lies between `least` and `most`,
+    inclusive.
 
     A text is one of `choices`, if there are any.
     """
@@ -57,12 +58,14 @@ class Setting:
     flag: Value | None = None
     """The value that the option sets, if the option is a flag."""
     help: str = ""
-    """The help of the option, if the documentation of the key does not fit it."""
+    """The help text of the option, if the documentation of the key does not suit the option."""
     metavar: str = ""
     panel: str = ""
     """The heading of the option on help pages."""
     yields_to: tuple[str, ...] = ()
-    """Options that replace this one. If one of them is typed, the variable and the config file do not count here."""
+    """Options that replace this one. If one of them is typed, this setting's variable and config-file value are
+    ignored.
+    """
 
     @property
     def variable(self) -> str:
@@ -80,7 +83,7 @@ class Setting:
 
     @property
     def bounds(self) -> str:
-        """The least and the largest number, for help pages; "" if there are no bounds."""
+        """The smallest and the largest allowed number, for help pages; "" if there are no bounds."""
         if isinstance(self.default, bool | str) or self.most == LARGEST:
             return ""
         return f"{self.least} to {self.most}"

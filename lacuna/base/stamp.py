@@ -1,10 +1,10 @@
-"""Detects a change of a file's content without reading the file."""
+"""Detects a change to a file's content without reading the file."""
 
 import os
 from pathlib import Path
 from typing import TypeAlias
 
-#: Time of modification in nanoseconds, size, and inode. A copy and a rename each change at least one of them.
+#: Modification time in nanoseconds, size, and inode. A copy and a rename each change at least one of them.
 Stamp: TypeAlias = tuple[int, int, int]
 
 

@@ -1,4 +1,4 @@
-"""Objects made from TLS files, which are made again when the files change; and the subjects of certificates."""
+"""Makes objects from TLS files, and makes them again when the files change. Reads the subjects of certificates."""
 
 import logging
 import re
@@ -17,7 +17,7 @@ log = logging.getLogger("lacuna")
 T = TypeVar("T")
 
 _LOOK_SECONDS: Final = 1.0
-#: A caller waits for new files at most this long. A password may come from a command that takes long.
+#: The longest time that a caller waits for changed files, since their password may come from a slow command.
 _MOST_WAIT_SECONDS: Final = 0.5
 _CERTIFICATE: Final = re.compile(
     r"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
@@ -53,7 +53,7 @@ class Watched(Generic[T]):
         self._stamp = self._look()
         self._looked_at = 0.0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tls")
-        #: The last look at the files, which may be in progress.
+        #: The last check of the files, which may still be in progress.
         self.look: Future[None] | None = None
         self._made = make()
 
@@ -126,7 +126,7 @@ def first_certificate(path: str) -> str:
 
 
 def subject_of(certificate: bytes) -> str:
-    """Return the subject of a certificate (DER) by RFC 2253, exactly as Java writes it.
+    """Return the subject of a certificate (DER) in the format of RFC 2253, exactly as Java writes it.
 
     ACLs therefore name the same principals as with Kafka. Raises ValueError for a name that cannot be read.
     """

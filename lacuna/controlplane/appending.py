@@ -1,7 +1,8 @@
-"""Writes what was decided to the journal: one append at a time, with all records that have arrived (group commit).
+"""Writes decided records to the journal, one append at a time. Each append has all records that are waiting (group
+commit).
 
-A leader that holds a lease also proves that it led when it decided answers without records: by the next append or, if
-there is nothing to append, by one confirmation for all of them.
+A leader that holds a lease also proves that it led when it decided answers without records. The next append proves this
+or, if there is nothing to append, one confirmation for all of these answers.
 """
 
 import asyncio
@@ -12,8 +13,8 @@ from lacuna.base.pace import Burst
 from lacuna.controlplane.hot import HotBytes
 from lacuna.controlplane.journal.journal import Journal
 
-# An append begins after an iteration of the event loop that brought no command, after this many, or once its records
-# have so many bytes.
+# An append begins after an iteration of the event loop in which no command arrived, after this many iterations, or once
+# its records have this many bytes.
 _MAX_ITERATIONS: Final = 4
 _ENOUGH_BYTES: Final = 16 << 10
 #: After an append of at least `_SLOW_APPEND_SECONDS` to a shared journal, the next one waits until the clients whose
@@ -29,11 +30,11 @@ _SLOW_APPEND_SECONDS: Final = 0.008
 
 
 class Appender:
-    """The appends of one runtime. Use it only in the runtime's event loop.
+    """Makes the appends of one runtime. Use it only in the runtime's event loop.
 
-    `confirm` is that of a shared journal, which others can take over (`SharedJournal.confirm`). After an append,
-    `appended` is called with the number and the bytes of its records; after a confirmation, with zeros. `failed` is
-    called with the error if either fails; after that, no callback is called.
+    `confirm` is `SharedJournal.confirm` for a journal that others can take over, and None for any other journal. After
+    an append, `appended` is called with the number and the bytes of its records; after a confirmation, with zeros.
+    `failed` is called with the error if either fails; after that, no callback is called.
     """
 
     def __init__(
@@ -56,8 +57,8 @@ class Appender:
         self.pending_bytes = 0
         #: The position of the last durable record.
         self.durable = 0
-        #: The numbers of proofs of the lead that were requested, will be given by the current append or confirmation,
-        #: and were given.
+        #: The numbers of the last proof of leadership that was requested, of the last one that the current append or
+        #: confirmation gives, and of the last one that was given.
         self._proofs_asked = 0
         self._proofs_under_way = 0
         self.proofs = 0
@@ -68,9 +69,9 @@ class Appender:
         self._writing = 0, 0
         #: When the next append may begin, in the time of the event loop.
         self._rests_until = 0.0
-        #: The records that were waiting when the last append ended.
+        #: How many records were waiting when the last append ended.
         self._left_records = 0
-        #: The records when the append was last put off.
+        #: How many records were waiting when the append was last put off.
         self._quiet_records = 0
         self._coming: asyncio.Handle | None = None
         self._is_closing = False
@@ -78,11 +79,11 @@ class Appender:
 
     @property
     def pending_records(self) -> int:
-        """The records that are not being written yet."""
+        """The number of records that are not being written yet."""
         return len(self._records)
 
     def start(self, fencing_token: int, durable: int) -> None:
-        """Begin behind the journal's last record."""
+        """Begin after the journal's last record."""
         self._fencing_token = fencing_token
         self.durable = durable
 
@@ -92,12 +93,14 @@ class Appender:
         self.pending_bytes += len(record)
 
     def ask_proof(self) -> int:
-        """Return the number of a proof that this control plane leads now; `proofs` reaches it once it is given."""
+        """Return the number of a proof that this control plane leads now. `proofs` reaches this number once the proof
+        is given.
+        """
         self._proofs_asked += 1
         return self._proofs_asked
 
     def append_soon(self) -> None:
-        """Let one append write everything decided now and while more commands arrive, for all clients."""
+        """Write everything that is decided now, and while more commands arrive, in one append for all clients."""
         if self._is_closing:
             self.append_now()
         elif self._is_asked() and self._running is None:
@@ -132,7 +135,7 @@ class Appender:
             self._running.add_done_callback(self._ended)
 
     def stop(self) -> None:
-        """Begin no more appends, and report nothing of the current one."""
+        """Begin no more appends, and do not report the outcome of the current one."""
         self._has_stopped = True
 
     def hurry(self) -> None:
@@ -140,7 +143,7 @@ class Appender:
         self._is_closing = True
 
     async def close(self) -> None:
-        """Write what is queued, and whatever its answers cause to be queued."""
+        """Write the queued records, and those that are queued in response to their answers."""
         self.append_now()
         while self._running is not None:
             await asyncio.wait([self._running])
@@ -151,7 +154,7 @@ class Appender:
         return bool(self._records) or self._proofs_asked > self.proofs
 
     def _append_when_quiet(self) -> None:
-        """Begin the append once no more commands come after the last append, or at the end of the rest."""
+        """Begin the append once commands stop arriving after the last append, or at the end of the rest."""
         if self._coming is not None and len(self._records) == self._quiet_records:
             return  # what came decided nothing: it was a question or a heartbeat
         self._quiet_records = len(self._records)
@@ -164,7 +167,7 @@ class Appender:
         self._coming = loop.call_at(begins_at, self.append_now)
 
     def _gather(self, burst: Burst) -> None:
-        """Begin the append once an iteration of the event loop has added no records, or there are enough."""
+        """Begin the append once an iteration of the event loop has added no records, or there are enough of them."""
         if self.pending_bytes < _ENOUGH_BYTES and burst.goes_on(len(self._records)):
             self._coming = asyncio.get_running_loop().call_soon(self._gather, burst)
         else:
@@ -176,7 +179,8 @@ class Appender:
 
     def _ended(self, append: "asyncio.Future[int]") -> None:
         self._running = None
-        # Always retrieved, even if no caller waits any more, or asyncio would log it as an unseen error.
+        # The exception is always retrieved, even if no caller waits any more. Otherwise, asyncio would log it as never
+        # retrieved.
         error = append.exception()
         if self._has_stopped:
             return

@@ -14,13 +14,14 @@ _FAR_MS: Final = 3_600_000
 #: by age after that.
 _STANDS_MS: Final = 60_000
 _SETTLES_MS: Final = 600_000
-#: How long the clock of a witness counts after its last report, how often all are compared, and the most that are kept.
+#: How long the clock of a witness is used after its last report, how often all clocks are compared, and the maximum
+#: number of clocks that are kept.
 _REMEMBERED_MS: Final = 60_000
 _JUDGED_MS: Final = 1_000
 _MOST_WITNESSES: Final = 1_000
 #: The witness that is not an agent: the date in the object store's answers.
 STORE: Final = "store"
-#: The most of an outage that leases and transactions may be given back.
+#: The maximum part of an outage by which leases and transactions may be extended.
 _OUTAGE_MS: Final = 120_000
 _TOLD_MS: Final = 1_000
 
@@ -59,8 +60,8 @@ class SystemClock:
 
 
 class SteadyTime:
-    """The time of a clock without its jumps: after a jump, it passes at half to twice the real pace until both agree
-    again.
+    """The time of a clock without its jumps. After a jump, this time passes at half to twice the real pace until it
+    agrees with the clock again.
 
     Leases, transactions, pins and the grace period of collection end at times stored in the journal. If the time jumped
     forwards, they would all end at once. If it stood still after a jump backwards, none would end. While no control
@@ -72,7 +73,7 @@ class SteadyTime:
     """
 
     def __init__(self, clock: Clock, last_ms: int) -> None:
-        """`last_ms` is the last time in the journal, at which the time begins; 0 if there is none."""
+        """`last_ms` is the last time in the journal, or 0 if there is none. The new time begins no earlier."""
         self._clock = clock
         self._passed_ms = clock.passed_ms()
         self._witnesses = Witnesses()
@@ -82,7 +83,7 @@ class SteadyTime:
         outage_ms = _OUTAGE_MS if is_near else now_ms
         self._now_ms = float(max(last_ms, now_ms - outage_ms) if last_ms else now_ms)
         self._is_apart = abs(now_ms - self._now_ms) > _TOLD_MS
-        #: Since when the clocks are far ahead (`Clock.passed_ms`); None if they are not.
+        #: When the clocks began to be far ahead (`Clock.passed_ms`); None if they are not.
         self._ahead_since_ms: float | None = None if is_near or not last_ms else -inf
         self._settles_ms = -inf
         self._leap_ms = 0.0
@@ -95,7 +96,7 @@ class SteadyTime:
         self._witnesses.hear(witness, now_ms - self._clock.passed_ms(), self._clock.passed_ms())
 
     def take_leap(self) -> int:
-        """Return how far the time has leapt forwards since the last call, normally 0."""
+        """Return by how many milliseconds the time has leapt forwards since the last call, normally 0."""
         if not self._leap_ms:
             return 0
         leap_ms, self._leap_ms = self._leap_ms, 0.0
@@ -135,7 +136,7 @@ class SteadyTime:
         self._settles_ms = passed_ms + _SETTLES_MS
         self._is_apart = False
         _log.warning(
-            "the time moved forwards by %.0f s to that of the clocks, which agree; nothing is "
+            "the time moved forwards by %.0f s to match the clocks, which agree; nothing is "
             "deleted by age for %d min",
             behind_ms / 1000,
             _SETTLES_MS // 60_000,
@@ -178,7 +179,7 @@ class Witnesses:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no other clock was heard lately."""
+        """Whether no other clock has been heard from recently."""
         return not self._heard
 
     def hear(self, witness: int | str, ahead_ms: float, passed_ms: float) -> None:
@@ -190,7 +191,9 @@ class Witnesses:
         self._judged_ms = -inf
 
     def agreed(self, passed_ms: float) -> float | None:
-        """Return a time that most agents and the store have reached, or None if none of them was heard lately."""
+        """Return a time that most agents and the store have reached, or None if none of them has been heard from
+        recently.
+        """
         if passed_ms >= self._judged_ms + _JUDGED_MS:
             self._judged_ms = passed_ms
             self._agreed = self._judge(passed_ms)

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 class Context(NamedTuple):
     """The circumstances under which one command is decided.
 
-    `now_ms` is the control plane's clock, never behind the last journal record. Each call of `new_id` returns 16 random
-    bytes. `token` identifies the waiting caller, so that the reply to a parked command can find it. `session` is the
-    number of the session that sent the command, or 0 if none did. While `is_time_doubtful`, the clocks do not agree
-    with `now_ms`, so nothing may be deleted by age.
+    `now_ms` is the time of the control plane's clock, which is never earlier than the last journal record. Each call of
+    `new_id` returns 16 random bytes. `token` identifies the waiting caller, so that the reply to a parked command can
+    find it. `session` is the number of the session that sent the command, or 0 if none did. While `is_time_doubtful`,
+    the clocks do not agree with `now_ms`, so nothing may be deleted by age.
     """
 
     now_ms: int

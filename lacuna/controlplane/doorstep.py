@@ -1,4 +1,4 @@
-"""A Unix socket that listens before anything else does: the first connection starts its server."""
+"""A Unix socket that listens before its server runs: the first connection starts the server."""
 
 import asyncio
 import logging
@@ -18,8 +18,8 @@ _BLOCK: Final = 1 << 16
 class Doorstep:
     """Listens at the path of a Unix socket until the first connection.
 
-    `open_at` then starts a server at another path, whose socket replaces this one. Earlier connections are passed on to
-    it.
+    `open_at` then starts a server at another path, and the server's socket replaces this one. Earlier connections are
+    passed on to the server.
     """
 
     def __init__(self, path: str, open_at: Callable[[str], Awaitable[None]]) -> None:

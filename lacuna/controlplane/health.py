@@ -12,7 +12,7 @@ _SERVICE: Final = "/grpc.health.v1.Health/"
 
 
 class Health:
-    """Reports whether each service serves, also to watchers."""
+    """Reports whether each service serves, both on request and to watchers."""
 
     def __init__(self) -> None:
         self._serving: dict[str, bool] = {}

@@ -1,8 +1,9 @@
-"""The runtime's part in hot segments: it passes them to the journal, reads them back, and drops them (adr/0071).
+"""Handles hot segments for the runtime: passes them to the journal, reads them back, and drops them (adr/0071).
 
-The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted, or if the
-state does not know it, as after a loss. Pins do not hold it, or a job that lasts for hours would fill the journal: jobs
-copy the segments that they read to the bucket first, where pins hold them (`lacuna.pipeline.hot`).
+The state machine sees only their sizes. A segment is dropped soon after its extents were replaced or deleted. It is
+also dropped if the state does not know it, which happens after a loss. Pins do not keep a hot segment, because a job
+that lasts for hours would then fill the journal. Jobs therefore first copy the segments that they read to the bucket,
+where pins keep them (`lacuna.pipeline.hot`).
 """
 
 import asyncio
@@ -29,13 +30,13 @@ from lacuna.controlplane.v1.log_pb2 import HotSegment as HotSegmentMessage
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How long after its extents were replaced a segment can still be read, by fetches that were planned before.
+#: How long a segment can still be read after its extents were replaced, by fetches that were planned before that.
 GRACE_MS: Final = 10_000
-#: How many segments one tick examines, and drops.
+#: The maximum number of segments that one tick examines, and that it drops.
 _SEGMENTS_A_TICK: Final = 2_000
 _CACHE_BYTES: Final = 64 * MEBIBYTE
 _READS_AT_ONCE: Final = 4
-#: Reads that wait. Agents repeat what is refused.
+#: The maximum number of waiting reads. Agents repeat a read that was refused.
 _MOST_READS: Final = 1_000
 
 
@@ -44,16 +45,16 @@ class HotBytes:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        #: What the next append writes.
+        #: The segments that the next append writes.
         self._pending: list[HotSegment] = []
         self.pending_bytes = 0
-        #: What was written or read last, up to a bound.
+        #: The segments that were written or read most recently, up to a bound.
         self._cache: OrderedDict[HotKey, bytes] = OrderedDict()
         self._cache_bytes = 0
         self._free_reads = asyncio.Semaphore(_READS_AT_ONCE)
         self._reads = 0
         self._kept_bytes = 0
-        #: The segments that are not due, beginning with those that were examined longest ago.
+        #: The segments that are not due to be dropped, beginning with those that were examined longest ago.
         self._rounds: deque[HotKey] = deque()
         #: Segments to drop, once the journal is durable up to this position.
         self._due: list[HotKey] = []
@@ -62,11 +63,11 @@ class HotBytes:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes that the journal has, or will have after the next append."""
+        """The bytes of hot segments that the journal has, or will have after the next append."""
         return self._kept_bytes + self.pending_bytes
 
     def opened(self) -> None:
-        """Count what the journal has, once it is open."""
+        """Count the hot segments that the journal has, once it is open."""
         self._kept_bytes = sum(self._journal.hot.values())
         self._rounds = deque(self._journal.hot)
 
@@ -77,7 +78,7 @@ class HotBytes:
         self.pending_bytes += len(commit.hot)
 
     def take(self) -> list[HotSegment]:
-        """Return what the append that now begins must write."""
+        """Return the segments that the append now beginning must write."""
         taken, self._pending = self._pending, []
         self._kept_bytes += self.pending_bytes
         self.pending_bytes = 0
@@ -127,7 +128,9 @@ class HotBytes:
         return answer
 
     async def _read_journal(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes | None]:
-        """Return the segments that the journal has, with None for damaged ones. One of these costs no other segment."""
+        """Return the segments that the journal has, with None for each damaged one. A damaged segment does not affect
+        the others.
+        """
         if not keys:
             return {}
         try:
@@ -144,8 +147,8 @@ class HotBytes:
     def drop_some(self, state: State, now_ms: int, *, decided: int, durable: int) -> None:
         """Examine some of the journal's segments, and drop those that nothing needs any more.
 
-        The state is at position `decided`, ahead of the journal. If a swap of the last records were lost, its extents
-        would be back, so nothing is dropped before the journal is `durable` up to there.
+        The state is at position `decided`, ahead of the journal. If a swap among the last records were lost, the
+        replaced extents would exist again. So nothing is dropped before the journal is `durable` up to that position.
         """
         if self._dropping is not None:
             return
@@ -194,7 +197,7 @@ class HotBytes:
 
 
 def _first(command: ReadHot, journal: Journal) -> list[HotKey]:
-    """Return the first segments of a command whose bytes fit into one answer, at least one."""
+    """Return the first segments that a command names, as many as fit into one answer, but at least one."""
     keys: list[HotKey] = []
     size = 0
     for segment in command.segments:

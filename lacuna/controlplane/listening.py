@@ -1,7 +1,7 @@
-"""Listens for gRPC: addresses, certificates, and bounds on the resources of clients.
+"""Listens for gRPC connections: addresses, certificates, and bounds on the resources that clients use.
 
-Anyone who can reach the port, and has a certificate if those are required, can be a client. This module bounds what
-gRPC's core does not bound, or not tightly enough.
+Anyone who can reach the port, and has a certificate if those are required, can be a client. This module sets the bounds
+that gRPC's core does not have, or does not set tightly enough.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ _OPTIONS: Final = {
     "grpc.max_concurrent_streams": _MAX_CALLS_A_CONNECTION,
     "grpc.max_allowed_incoming_connections": _MAX_CONNECTIONS,
     "grpc.server_handshake_timeout_ms": int(_HANDSHAKE_SECONDS * 1000),
-    # A client that has disappeared is noticed, and one that pings more than twice as often as Lacuna's clients is cut
-    # off.
+    # A client that has disappeared is noticed, and one that pings more than twice as often as Lacuna's clients is
+    # disconnected.
     "grpc.keepalive_time_ms": 5_000,
     "grpc.keepalive_timeout_ms": 5_000,
     "grpc.keepalive_permit_without_calls": 1,
@@ -60,7 +60,7 @@ _OPTIONS: Final = {
     # so a session ends only with its client.
     "grpc.max_connection_idle_ms": 60_000,
     "grpc.max_connection_age_ms": 3_600_000,
-    # If another process listens on the port, that is an error, rather than shared use.
+    # If another process already listens on the port, listening fails. The port is never shared.
     "grpc.so_reuseport": 0,
 }
 
@@ -116,7 +116,8 @@ class GrpcServer:
         )
         for path, handler in handlers.items():
             _, service, method = path.split("/")
-            # Also those with one message in each direction, whose handlers read it with a time limit.
+            # Methods with one message in each direction are streams as well, so that their handlers read it with a time
+            # limit.
             answer = grpc.stream_stream_rpc_method_handler(partial(self._answer, handler))
             served = grpc.method_handlers_generic_handler(service, {method: answer})
             self._server.add_generic_rpc_handlers((served,))
@@ -124,8 +125,8 @@ class GrpcServer:
     async def start(self, address: str) -> str:
         """Listen on `host:port` (0 for any free port) or `unix:path`, and return the address.
 
-        Only its owner can use a Unix socket. Raises OSError if the address cannot be used, and UserError for TLS
-        without a certificate.
+        Only the owner of a Unix socket can use it. Raises OSError if the address cannot be used, and UserError if TLS
+        is configured without a certificate.
         """
         if address.startswith("unix:"):
             with private_socket(address.removeprefix("unix:")):
@@ -164,7 +165,7 @@ class GrpcServer:
                 self._trim = loop.call_later(_TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
-        """Return free memory to the kernel. gRPC's threads freed it, and glibc keeps it for each of them."""
+        """Return to the kernel the memory that gRPC's threads have freed and that glibc keeps for each thread."""
         self._trim = None
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
@@ -204,13 +205,13 @@ def _subject_in(identity: Mapping[str, Sequence[bytes]], host: str) -> str:
 
 
 def _host_of(peer: str) -> str:
-    """Return the address in gRPC's name of a peer, such as ipv6:%5B::1%5D:1234."""
+    """Return the host address from gRPC's name for a peer, such as ipv6:%5B::1%5D:1234."""
     kind, _, place = unquote(peer).partition(":")
     return place.rpartition(":")[0].strip("[]") if kind in ("ipv4", "ipv6") else ""
 
 
 def _why_not_bound(address: str) -> OSError:
-    """Return why no socket can be bound to an address, since gRPC does not report it."""
+    """Return the error that prevents binding a socket to an address, since gRPC does not report it."""
     try:
         if address.startswith("unix:"):
             with socket.socket(socket.AF_UNIX) as tried:
@@ -244,7 +245,7 @@ def private_socket(path: str) -> Iterator[None]:
 
 
 def _credentials(tls: ControlTls) -> Any:
-    """Return gRPC's credentials, which follow changes of the files. Raises UserError without a certificate."""
+    """Return gRPC's credentials, which follow changes to the files. Raises UserError if there is no certificate."""
     if not tls.has_certificate:
         raise UserError(
             "a control plane with TLS needs a certificate: name its PEM files with --control-tls-cert and "
@@ -259,7 +260,9 @@ def _credentials(tls: ControlTls) -> Any:
         )
 
     def changed() -> Any:
-        """Return a configuration if the files have changed. A thread of gRPC calls this for each connection."""
+        """Return a new configuration if the files have changed, or else None. A gRPC thread calls this for each
+        connection.
+        """
         nonlocal used
         presented = tls.presented()
         if presented is used:

@@ -1,7 +1,7 @@
 """A Session stream between a client and a control plane in one event loop, without gRPC.
 
-The control plane is one of several. It may stop leading and start again, and the client finds this out as a remote
-client would.
+The control plane is one of several. It may stop leading and start again, and the client notices this in the same way as
+a remote client.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """The pure state machine: commands are decided into journal records, and only records change durable state.
 
     handle(state, command, context) -> Decision    # decides a command; changes nothing durable
-    needs_proof(command, decision) -> bool         # whether an answer waits for a proof of the lead
+    needs_proof(command, decision) -> bool         # whether an answer waits for a proof of leadership
     replay(state, record)                          # applies one record completely
     tick(state, context) -> Decision               # ends what is overdue
     pause(state, context, by_ms) -> Decision       # extends leases after a pause of the process
@@ -121,10 +121,10 @@ def handle(state: State, command: Command, context: Context) -> Decision:
 
 
 def needs_proof(command: Command, decision: Decision) -> bool:
-    """Return whether a reply must wait until the journal has shown that this control plane still led.
+    """Return whether a reply must wait until the journal has shown that this control plane was still the leader.
 
-    A reply with records waits for the journal anyway, and a command that only looks may return state as old as a lease.
-    Without the proof, an earlier leader could confirm a commit as a retry, although it only knows the previous
+    A reply with records waits for the journal anyway, and a command that only reads may return state that is as old as
+    a lease. Without the proof, an earlier leader could confirm a commit as a retry, although it only knows the previous
     transaction.
     """
     row = VERBS.get(command.WhichOneof("verb") or "")
@@ -154,7 +154,7 @@ def tick(state: State, context: Context) -> Decision:
 def pause(state: State, context: Context, by_ms: int) -> Decision:
     """Extend all timeouts after the process was suspended for `by_ms`, because it received nothing in that time.
 
-    Leases and sessions last longer by that time only, so those of dead owners still end.
+    Leases and sessions last longer only by that time, so those of dead owners still end.
     """
     turn = Turn(state, context)
     times.pause(turn, by_ms)

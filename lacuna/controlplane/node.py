@@ -1,8 +1,9 @@
-"""One of several control planes on one journal. It follows as a standby until it can lead, and leads as long as it can.
+"""One of several control planes on one journal. It follows the leader as a standby until it can lead, and leads as long
+as it can.
 
-A standby replays what the leader appends, so a takeover takes the rest of the leader's lease and no replay. A control
-plane that cannot renew its lease, or finds itself fenced, becomes a standby again and reads the state again, since its
-decisions that did not become durable are not in the journal.
+A standby replays what the leader appends. A takeover therefore only waits for the rest of the leader's lease, and needs
+no replay. A control plane that cannot renew its lease, or finds itself fenced, becomes a standby again and reads the
+state again, since its decisions that did not become durable are not in the journal.
 """
 
 import asyncio
@@ -32,7 +33,7 @@ from lacuna.controlplane.v1.control_pb2 import ControlPlaneStatus, Standby
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: How often a standby looks for new records and at the leader, and the shortest interval.
+#: How often a standby checks for new records and checks the leader, and the shortest interval.
 _POLL_MS: Final = 100
 _SHORTEST_POLL_MS: Final = 20
 #: How often a standby reports its position to the leader, and how long the leader remembers it.
@@ -41,11 +42,12 @@ _FORGET_MS: Final = 5_000
 _PAUSE_MS: Final = 500
 #: Errors that an operator has to fix. After any other error of the journal, another attempt may succeed.
 _LASTING: Final = (JournalForeign, JournalCorrupt)
-#: How long denials must last after the journal was open once, since credentials are rotated and their services can fail
-#: briefly.
+#: How long the journal must deny access, once it has been open, before the denial counts as lasting. Credentials are
+#: rotated, and their services can fail briefly.
 _REFUSED_MS: Final = 300_000
 
-#: Asks the control plane at an address for its status, and reports this standby to it; None if it does not answer.
+#: Asks the control plane at an address for its status, and reports this standby to it. Returns None if that control
+#: plane does not answer.
 AskLeader = Callable[[str, Standby], Awaitable[ControlPlaneStatus | None]]
 MakeRuntime = Callable[
     [SharedJournal, Replica, LeasedTenure, Callable[[BaseException], None]], Runtime
@@ -55,8 +57,8 @@ MakeRuntime = Callable[
 class Node:
     """One of several control planes. Call `begin`, then `run` as long as it should serve, then `close`.
 
-    `make_runtime` returns a runtime on a journal. Before `begin`, it is a standby that knows no leader. `beside` runs
-    the renewals of its lease.
+    `make_runtime` returns a runtime on a journal. Before `begin`, the node is a standby that knows no leader. `beside`
+    runs the lease renewals.
     """
 
     def __init__(
@@ -78,7 +80,7 @@ class Node:
         self._on_change: Callable[[], Awaitable[None]]
         self._last_error = ""
         self._is_checked = False
-        #: Since when the journal has denied this control plane access (`Clock.passed_ms`).
+        #: When the journal began to deny this control plane access (`Clock.passed_ms`).
         self._refused_since: float | None = None
         self._is_reread = False
         self._replica = Replica()
@@ -100,8 +102,8 @@ class Node:
     ) -> None:
         """Set the information that is known once the process listens.
 
-        Clients reach it at `address`. `make_journal` returns the journal, not open, for the control plane at an
-        address. `on_change` is called whenever it starts or stops leading.
+        Clients reach this control plane at `address`. `make_journal` returns the unopened journal for the control plane
+        at an address. `on_change` is called whenever this control plane starts or stops leading.
         """
         self._address = address
         self._make_journal = partial(make_journal, address)
@@ -115,12 +117,14 @@ class Node:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or has replayed the leader's appends, so that it could take over at once."""
+        """Whether this control plane leads, or has replayed the leader's appends, so that it could take over at
+        once.
+        """
         return self.runtime is not None or (self._has_caught_up and self._leader is not None)
 
     @property
     def leader(self) -> str:
-        """Where the leader serves, as far as this control plane knows; empty without a leader."""
+        """The address at which the leader serves, as far as this control plane knows; empty if there is no leader."""
         if self.runtime is not None:
             return self._address
         if self._leader is None or self._leader.address == self._address:
@@ -128,7 +132,9 @@ class Node:
         return self._leader.address
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return the status of all control planes known here. `standby` is the caller, if it is one."""
+        """Return the status of all control planes that this one knows. `standby` is the caller, if the caller is a
+        standby.
+        """
         if self.runtime is None:
             return self._status_of_standby()
         now = self._clock.passed_ms()
@@ -170,8 +176,9 @@ class Node:
     async def run(self) -> None:
         """Follow and lead until cancelled.
 
-        Raises JournalForeign, JournalCorrupt or JournalRefused if an operator has to change something first. A denial
-        counts as lasting at the start, and later after five minutes without access to the journal.
+        Raises JournalForeign, JournalCorrupt or JournalRefused if an operator has to change something first. At the
+        start, any denial counts as lasting. Later, a denial counts as lasting only after five minutes without access to
+        the journal.
         """
         while True:
             async with self._outliving_errors():
@@ -180,7 +187,7 @@ class Node:
 
     @asynccontextmanager
     async def _outliving_errors(self) -> AsyncIterator[None]:
-        """Log an error of the journal that may be temporary, once until another error occurs."""
+        """Run the body, and log a journal error that may be temporary. The same error is logged only once in a row."""
         try:
             yield
         except _LASTING:
@@ -193,7 +200,7 @@ class Node:
                 _log.warning("%s; trying again", error)
 
     def _is_refused_for_good(self) -> bool:
-        """Record a denial by the journal, and return whether another attempt is useless."""
+        """Record a denial by the journal, and return whether further attempts are useless."""
         if not self._is_checked:
             return True
         now = self._clock.passed_ms()
@@ -202,7 +209,7 @@ class Node:
         return now - self._refused_since >= _REFUSED_MS
 
     async def close(self) -> None:
-        """Stop leading, if it leads, so that a standby takes over at once. `run` must have ended."""
+        """Stop leading, if this control plane leads, so that a standby takes over at once. `run` must have ended."""
         runtime, self.runtime = self.runtime, None
         self.is_closed = True
         await self._tell()
@@ -259,7 +266,7 @@ class Node:
                         self._replica.position,
                         f"{self.leader} leads"
                         if self.leader
-                        else "no control plane leads until its own earlier lease ends",
+                        else "no control plane leads until this one's earlier lease ends",
                     )
                     await self._tell()
                 await self._clock.sleep(1 + int(pause_ms))
@@ -272,7 +279,7 @@ class Node:
             await self._tell()
 
     def _lease_left(self, journal: SharedJournal) -> float:
-        """Return how many more seconds the leader's lease lasts, as of the last look."""
+        """Return how many more seconds the leader's lease lasts, as of the last check."""
         return 0.0 if self._leader is None else journal.lease - self._leader.silent
 
     async def _replay_forever(self, journal: SharedJournal) -> None:
@@ -308,7 +315,7 @@ class Node:
             await self._clock.sleep(_TELL_MS)
 
     async def _lead(self, journal: SharedJournal) -> None:
-        """Take the journal over, serve until that fails, and raise the reason."""
+        """Take the journal over, serve until this control plane can no longer lead, and raise the reason."""
         failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         tenure = LeasedTenure(self._clock, journal.lease)
 
@@ -333,7 +340,7 @@ class Node:
         except JournalError as error:
             self.runtime = None
             await self._tell()
-            await runtime.abort(f"this control plane does not lead any more: {error}")
+            await runtime.abort(f"this control plane no longer leads: {error}")
             raise
         finally:
             failed.cancel()

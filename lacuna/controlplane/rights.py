@@ -1,10 +1,10 @@
 """The rights of a job: a session that is neither an agent's nor a control plane's.
 
-Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. A verb is for jobs if its row
-declares what it needs. Jobs get nothing that would let them act as an agent or as a user: no secret of agents, no
-credentials or delegation tokens, and no verbs that administer the cluster or serve clients. If the control plane has an
-authorizer, ACLs decide about topics, and replies omit what a job may not describe. Without one, a job may change any
-record.
+Jobs are compaction, exports, Spark's source and sink, verify, explain and the console. Jobs may use a verb if its row
+declares the rights that it needs. Jobs get nothing that would let them act as an agent or as a user: neither the
+agents' secret, nor credentials or delegation tokens, nor verbs that administer the cluster or serve clients. If the
+control plane has an authorizer, ACLs decide about topics, and replies omit what a job may not describe. Without one, a
+job may change any record.
 """
 
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ class JobRights(PrincipalRights):
         return None
 
     def shown(self, delta: ClusterDelta) -> ClusterDelta:
-        """Return the visible part of a change of the cluster, without users and ACLs."""
+        """Return the part of a cluster change that the job may see, without users and ACLs."""
         told = ClusterDelta()
         told.CopyFrom(delta)
         told.ClearField("security")

@@ -1,10 +1,10 @@
 """The single writer: decides commands, replays and journals their records, and replies once they are durable (S2).
 
 The state is ahead of the journal, so that a command sees the effects of the one before it. Every reply and delta has
-the journal position that it depends on, and is held until the journal is durable up to there. One queue holds them all,
-so they are delivered in the order of the decisions. A failed append stops the control plane, because the state in
-memory may then never become durable. A leader that holds a lease also holds answers without records until the journal
-proves that it led when it decided them.
+the journal position that it depends on, and is held until the journal is durable up to that position. One queue holds
+them all, so they are delivered in the order of the decisions. A failed append stops the control plane, because the
+state in memory may then never become durable. A leader that holds a lease also holds answers without records until the
+journal proves that it led when it decided them.
 """
 
 import asyncio
@@ -53,7 +53,7 @@ _log = logging.getLogger("lacuna.controlplane")
 _SLICE_MS = 50
 #: A step of this length is logged. The shortest lease is three times as long.
 _LONG_STEP_MS = 500
-#: How late a tick may be. If it is later, the process was stopped, and could not hear any client.
+#: How late a tick may be. If it is later, the process was stopped, and could not receive anything from clients.
 _LATE_MS = 1_000
 
 
@@ -62,34 +62,34 @@ class RuntimeSettings:
     """Bounds and intervals of a runtime.
 
     Commands wait in the backlog while `max_held` or more deliveries are held, or `max_held_bytes` of records are not
-    yet being written. `max_backlog` counts commands, `max_subscriptions` the partitions that one session watches.
-    Raises SettingsError.
+    yet being written. `max_backlog` is the maximum number of commands in the backlog, and `max_subscriptions` the
+    maximum number of partitions that one session watches. Raises SettingsError.
     """
 
     snapshot_records: int = setting(
         "metadata.log.max.records.between.snapshots",
         50_000,
-        "How many records of the journal may follow a snapshot of the metadata before the next one.",
+        "How many journal records may follow a snapshot of the metadata before the next snapshot is made.",
         least=1,
     )
     snapshot_bytes: int = setting(
         "metadata.log.max.record.bytes.between.snapshots",
         64 * MEBIBYTE,
-        "How many bytes of the journal may follow a snapshot of the metadata before the next one.",
+        "How many journal bytes may follow a snapshot of the metadata before the next snapshot is made.",
         least=1,
     )
     hot_bytes_per_second: int = setting(
         "hot.bytes.per.second",
         HOT_BYTES_PER_SECOND,
-        "How many bytes of hot segments the journal takes in a second, apart from bursts of four seconds. Agents write "
-        "further segments to the bucket.",
+        "How many bytes of hot segments the journal accepts per second. A burst may use the allowance of four "
+        "seconds at once. Agents write all further segments to the bucket.",
         least=1,
     )
     max_hot_bytes: int = setting(
         "hot.max.bytes",
         MAX_HOT_BYTES,
-        "How many bytes of hot segments the journal keeps at most, until merging has moved them to the bucket. Agents "
-        "write further segments to the bucket.",
+        "The maximum number of bytes of hot segments that the journal keeps until merging has moved them to the "
+        "bucket. Agents write all further segments to the bucket.",
     )
     tick_interval_ms: int = 250
     max_held: int = 50_000
@@ -103,9 +103,10 @@ class RuntimeSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeLoad:
-    """The fill levels of a runtime's queues, and the journal's position. `pending_*` are not being written yet.
+    """The fill levels of a runtime's queues, and the journal's position. `pending_*` count what is not being written
+    yet.
 
-    `longest_step_ms` is the time of the longest decision so far, of a command or a tick.
+    `longest_step_ms` is how long the longest decision so far has taken, for a command or a tick.
     """
 
     sessions: int
@@ -121,13 +122,13 @@ class RuntimeLoad:
 
 
 class Runtime:
-    """One running control plane. Call `start` first, and use it only in that event loop.
+    """One running control plane. Call `start` first, and use the runtime only in the event loop of that call.
 
     `on_fatal` is called once with the error if the runtime has to stop; it cannot be restarted. `prepare` is called
     with the state before the first command is decided. `replica` holds what was already replayed from the journal.
-    Nothing is decided once `tenure` does not hold, since another control plane may have taken over. `confirm` is that
-    of a shared journal, which others can take over (`SharedJournal.confirm`). A snapshot is also made after
-    `snapshot_appends` appends. `authorizer` says whether ACLs restrict jobs.
+    Nothing is decided once `tenure` no longer holds, since another control plane may have taken over. `confirm` is
+    `SharedJournal.confirm` for a journal that others can take over, and None for any other journal. A snapshot is also
+    made after `snapshot_appends` appends. `authorizer` says whether ACLs restrict jobs.
     """
 
     def __init__(
@@ -269,7 +270,9 @@ class Runtime:
 
     @property
     def epoch(self) -> int:
-        """The fencing token that the journal gave at `start`; each leader's is higher than the one before."""
+        """The fencing token that the journal gave to this control plane at `start`. It is higher than those of all
+        earlier leaders.
+        """
         return self._fencing_token
 
     @property
@@ -279,7 +282,9 @@ class Runtime:
 
     @property
     def state(self) -> State:
-        """The current state, ahead of the journal. Only read it, within one step of the event loop."""
+        """The current state, which is ahead of the journal. Only read it, and only within one step of the event
+        loop.
+        """
         return self._state
 
     def now_ms(self) -> int:
@@ -312,7 +317,9 @@ class Runtime:
 
     @property
     def held_count(self) -> int:
-        """The deliveries that wait for the disk, each with the replies and deltas of one decision for one session."""
+        """The number of deliveries that wait for the disk, each with the replies and deltas of one decision for one
+        session.
+        """
         return len(self._held)
 
     async def room(self) -> None:
@@ -429,7 +436,8 @@ class Runtime:
     # Commands
 
     def submit(self, session: RuntimeSession, commands: Sequence[Command]) -> None:
-        """Accept commands in order. Decide them at once unless too much waits for the disk, or decisions took long.
+        """Accept commands in order. Decide them at once, unless too much waits for the disk or decisions have taken too
+        long.
 
         Raises ControlPlaneUnavailable if the runtime has stopped or the backlog is full.
         """
@@ -459,7 +467,7 @@ class Runtime:
         self._appender.append_soon()
 
     def _try(self, session: RuntimeSession, command: Command) -> None:
-        """Decide a command if this control plane leads. Stop if that fails."""
+        """Decide a command if this control plane leads. Stop the runtime if deciding fails."""
         if not self._leads():
             return
         began_ms = self._clock.passed_ms()
@@ -470,7 +478,7 @@ class Runtime:
         self._note_step(began_ms, command.WhichOneof("verb") or "")
 
     def _note_step(self, began_ms: float, what: str) -> None:
-        """Record the length of a step, and log one that held up other work."""
+        """Record the length of a step, and log the step if it held up other work."""
         took_ms = self._clock.passed_ms() - began_ms
         self._longest_step_ms = max(self._longest_step_ms, took_ms)
         if took_ms > _LONG_STEP_MS:
@@ -555,7 +563,8 @@ class Runtime:
     def _note_pause(self) -> bool:
         """Return whether the process was stopped since the last tick; if so, leases and sessions last longer.
 
-        The machine slept, or the process was starved or suspended. Renewals and heartbeats wait in the sockets.
+        In that time, the machine slept, or the process was starved or suspended. Renewals and heartbeats still wait in
+        the sockets.
         """
         passed_ms = self._context(0).now_ms - self._ticked_ms
         # In one interval of real time, two may pass (`SteadyTime`).
@@ -606,7 +615,7 @@ class Runtime:
             self._apply(Decision(completions=[(token, reply)]))
 
     def _hear(self, command: Command, reply: Reply | None) -> None:
-        """Record the clocks of an agent with a lease, and of the store."""
+        """Record the clocks that an agent with a lease reports: its own, and that of the store."""
         told: RegisterAgent | AgentReport
         if command.HasField("register_agent") and reply is not None:
             node_id, told = reply.agent_registered.node_id, command.register_agent
@@ -697,7 +706,7 @@ class Runtime:
     # Deliveries
 
     def _appended(self, records: int, size: int) -> None:
-        """Deliver what has become durable, and decide what waited for room."""
+        """Deliver what has become durable, and decide the commands that waited for room."""
         self._snapshots.count(records, size, 1 if records else 0)
         self._release()
         self._drain_backlog()
@@ -753,10 +762,10 @@ class Runtime:
     # Ends
 
     def _leads(self) -> bool:
-        """Whether commands may be decided. If the tenure has ended, stop.
+        """Whether commands may be decided. If the tenure has ended, stop the runtime.
 
-        This is checked when a command is decided. The reply to a command decided in time stays correct however late it
-        leaves.
+        This is checked when a command is decided. The reply to a command decided in time stays correct, however late it
+        is sent.
         """
         has_ended = self._tenure is not None and not self._tenure.holds()
         if self._stopped is None and has_ended:

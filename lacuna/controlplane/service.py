@@ -1,8 +1,8 @@
 """The control plane as a separate process: a gRPC service around the runtime.
 
-Each client keeps one Session stream with it, which has a session while it leads. In the standard health service, ""
-serves as long as the process does, `ready` once it leads or could take over, and `controlplane.v1.ControlPlane` while
-it leads. It listens on TCP or a Unix socket.
+Each client keeps one Session stream with the control plane, and has a session on it while the control plane leads. In
+the standard health service, the service "" serves as long as the process runs, `ready` once the control plane leads or
+could take over, and `controlplane.v1.ControlPlane` while it leads. The control plane listens on TCP or a Unix socket.
 """
 
 import asyncio
@@ -65,7 +65,9 @@ class ServiceSettings:
 
 
 class LoneControlPlane:
-    """A control plane that is alone on its journal, and so leads. `journal_path` is "" if the journal is in no file."""
+    """A control plane that is alone on its journal, and therefore leads. `journal_path` is "" if the journal is not in
+    a file.
+    """
 
     def __init__(self, runtime: Runtime, journal_path: str = "") -> None:
         self.runtime: Runtime | None = runtime
@@ -95,7 +97,7 @@ class LoneControlPlane:
 
 
 def _disk_of(path: str) -> tuple[int, int]:
-    """Return the size of the disk of a file and its free bytes, or 0 if they are not known."""
+    """Return the size of a file's disk and its free space, both in bytes, or zeros if they are not known."""
     try:
         usage = shutil.disk_usage(os.path.dirname(path))
     except OSError:
@@ -119,7 +121,7 @@ class Server:
         """Listen on `host:port` (0 for any free port) or `unix:path`.
 
         With `on_demand` and a Unix socket, the first connection loads gRPC. Raises OSError if the address cannot be
-        used, and UserError for TLS without a certificate.
+        used, and UserError if TLS is configured without a certificate.
         """
         self._warn_of(address)
         try:
@@ -165,15 +167,15 @@ class Server:
             )
 
     def _job_of(self, call: Call) -> Job | None:
-        """Return the job that calls, or None for an agent or control plane. Without certificates, every caller counts
-        as an agent.
+        """Return the calling job, or None for an agent or control plane. Without certificates, every caller counts as
+        an agent.
         """
         if self._tls is None or self.address.startswith("unix:"):
             return None
         return None if self._tls.is_cluster(call.subject) else Job(call.subject, call.host)
 
     async def show_state(self) -> None:
-        """Report to health checks whether it is ready and whether it leads now."""
+        """Report to health checks whether the control plane is ready, and whether it leads now."""
         self._health.set(_READY, is_serving=self._served.is_ready)
         self._health.set(_SERVICE, is_serving=self._served.runtime is not None)
 
@@ -234,11 +236,11 @@ class RunningControlPlane:
         return self._server.address
 
     async def ready(self) -> None:
-        """Return at once, because it leads."""
+        """Return at once, because this control plane leads."""
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads."""
+        """Whether this control plane leads."""
         return True
 
     async def failed(self) -> None:
@@ -259,7 +261,7 @@ class RunningControlPlane:
 
 
 async def _watch_files(journal: SqliteJournal, runtime: Runtime) -> None:
-    """Stop the control plane once its journal is no longer the one in its folder, even without requests."""
+    """Stop the control plane once its journal is no longer the one in its folder, even if no requests arrive."""
     while True:
         await asyncio.sleep(_WATCH_SECONDS)
         try:
@@ -284,8 +286,8 @@ async def serve(
     """Run a control plane with an SQLite journal at `journal_path`, listening on `address`.
 
     `cluster_id` is the id that the journal should have; None accepts any, and gives a new journal a new id. `pace` is
-    passed to the journal. `prepare` is called with the state before the first command is decided. `on_demand` is for
-    `Server.start`. Raises JournalError and OSError.
+    passed to the journal. `prepare` is called with the state before the first command is decided. `on_demand` is passed
+    to `Server.start`. Raises JournalError and OSError.
     """
     failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     failed.add_done_callback(lambda future: future.cancelled() or future.exception())

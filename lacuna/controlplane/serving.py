@@ -37,31 +37,33 @@ class ServedControlPlane(Protocol):
 
     @property
     def runtime(self) -> Runtime | None:
-        """The runtime while it leads."""
+        """The runtime while this control plane leads, and otherwise None."""
         ...
 
     @property
     def leader(self) -> str:
-        """Where the leader serves; empty without a leader."""
+        """The address at which the leader serves; empty if there is no leader."""
         ...
 
     @property
     def is_ready(self) -> bool:
-        """Whether it leads, or could take over at once."""
+        """Whether this control plane leads, or could take over at once."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """Whether it will not lead any more."""
+        """Whether this control plane will never lead again."""
         ...
 
     @property
     def changed(self) -> asyncio.Event:
-        """Set, and replaced by a new event, when one of the above has changed."""
+        """An event that is set, and replaced by a new one, when one of the properties above has changed."""
         ...
 
     def status(self, standby: Standby | None = None) -> ControlPlaneStatus:
-        """Return the status of all control planes known here. `standby` is the caller, if it is one."""
+        """Return the status of all control planes that this one knows. `standby` is the caller, if the caller is a
+        standby.
+        """
         ...
 
 
@@ -171,7 +173,8 @@ def _keys(partitions: Sequence[TopicPartition]) -> list[PartitionKey]:
 class _Outbox:
     """The next messages of a session's stream, collected while the previous one is being written.
 
-    A message with `MOST_TOLD` items gets no more, so that its reader processes large amounts in small steps.
+    No items are added to a message that has `MOST_TOLD` of them, so that its reader processes large amounts in small
+    steps.
     """
 
     def __init__(self, max_items: int, epoch: int) -> None:

@@ -27,12 +27,12 @@ class SessionRuntime(Protocol):
         ...
 
     def close_session(self, session: "RuntimeSession") -> None:
-        """End the session and drop what it waits for."""
+        """End the session, and drop everything that it waits for."""
         ...
 
 
 class Held:
-    """The replies and deltas of one decision for one session, delivered once the journal is durable to `position`.
+    """The replies and deltas of one decision for one session, delivered once the journal is durable up to `position`.
 
     If `proof` is not 0, they also wait for the proof with that number (`Runtime`).
     """
@@ -73,7 +73,9 @@ class RuntimeSession:
         is_cluster: bool = True,
         rights: JobRights | None = None,
     ) -> None:
-        """`is_cluster` if its client is an agent or a control plane; `rights` if ACLs restrict it."""
+        """`is_cluster` says whether the client is an agent or a control plane. `rights` is None unless ACLs restrict
+        the client.
+        """
         self._runtime = runtime
         self.is_cluster = is_cluster
         self.rights = rights
@@ -83,7 +85,8 @@ class RuntimeSession:
         self.keys: set[PartitionKey] = set()
         #: Partitions to show as soon as there is time.
         self.unshown: set[PartitionKey] = set()
-        #: Partitions of which it is to be shown more: the extents that begin below this offset.
+        #: Partitions that the session has been shown only in part, each with the offset below which the missing extents
+        #: begin.
         self.older: dict[PartitionKey, int] = {}
         #: Tokens of parked commands, each with its command id.
         self.parked: dict[int, int] = {}

@@ -9,7 +9,9 @@ _log = logging.getLogger("lacuna.controlplane")
 
 
 class Snapshots:
-    """The snapshots of one runtime: due after a given number of records, bytes or appends, and made one at a time."""
+    """Makes the snapshots of one runtime, one at a time. A snapshot is due after a given number of records, bytes or
+    appends.
+    """
 
     def __init__(
         self,
@@ -22,7 +24,7 @@ class Snapshots:
         self._most_records = most_records
         self._most_bytes = most_bytes
         self._most_appends = most_appends
-        #: What follows the last snapshot.
+        #: The records, bytes and appends that follow the last snapshot.
         self.records = 0
         self._bytes = 0
         self._appends = 0
@@ -54,7 +56,7 @@ class Snapshots:
             await asyncio.gather(self._making, return_exceptions=True)
 
     async def close(self) -> None:
-        """Release what makes snapshots."""
+        """Close the snapshotter, if there is one."""
         if self._snapshotter is not None:
             await self._snapshotter.close()
 

@@ -1,4 +1,4 @@
-"""How long a leader may answer: as long as it is certain that no other one has taken over."""
+"""Decides how long a leader may answer: as long as it is certain that no other control plane has taken over."""
 
 from typing import Final
 
@@ -9,8 +9,8 @@ _MARGIN: Final = 1 / 6
 
 
 class LeasedTenure:
-    """The tenure of a leader that renews a lease of `lease` seconds, by a clock that keeps running while the process is
-    stopped.
+    """The tenure of a leader that renews a lease of `lease` seconds, measured by a clock that keeps running while the
+    process is stopped.
     """
 
     def __init__(self, clock: Clock, lease: float) -> None:
@@ -20,7 +20,7 @@ class LeasedTenure:
         self._has_ended = False
 
     def end(self) -> None:
-        """End it, regardless of renewals. Another thread may call this and `renewed`."""
+        """End the tenure, regardless of renewals. Another thread may call this method and `renewed`."""
         self._has_ended = True
 
     def renewed(self, asked_ms: float) -> None:

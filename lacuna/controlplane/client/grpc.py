@@ -48,8 +48,8 @@ _OPTIONS: Final = {
 class GrpcClient(SessionClient):
     """A ControlClient for the control planes at `address`. Call `start` first.
 
-    `address` is HOST:PORT, several of them separated by commas, a DNS name with several addresses, or unix:PATH.
-    `random` returns numbers in [0, 1); `sleep` takes seconds.
+    `address` is HOST:PORT, a comma-separated list of these, a DNS name with several addresses, or unix:PATH. `random`
+    returns numbers in [0, 1); `sleep` takes seconds.
     """
 
     def __init__(
@@ -80,7 +80,9 @@ def addresses_in(text: str) -> list[str]:
 async def ask_once(
     address: str, method: str, request: bytes, seconds: float, tls: ControlTls | None = None
 ) -> bytes:
-    """Make a call with one request and one response. Raises CallError, also after `seconds` without an answer."""
+    """Make a call with one request and one response. Raises CallError, including if there is no answer within
+    `seconds`.
+    """
     grpc = imported()
     try:
         async with asyncio.timeout(seconds):
@@ -161,7 +163,7 @@ class _GrpcStream:
 
 
 async def _channel(address: str, tls: ControlTls | None) -> Any:
-    """Return a channel of grpc.aio to `address`, which connects with its first call. Raises StreamBroken."""
+    """Return a grpc.aio channel to `address`, which connects with its first call. Raises StreamBroken."""
     grpc = imported()
     if tls is None or address.startswith("unix:"):
         return grpc.aio.insecure_channel(address, options=[*_OPTIONS.items()])
@@ -178,7 +180,7 @@ async def _channel(address: str, tls: ControlTls | None) -> Any:
 async def _shown(address: str, tls: ControlTls, presented: Presented) -> tuple[str, str]:
     """Return the certificate (PEM) that the control plane at `address` presents, and a name in it.
 
-    Raises StreamBroken if it cannot be trusted.
+    Raises StreamBroken if the certificate cannot be trusted.
     """
     host, _, port = address.rpartition(":")
     try:

@@ -20,7 +20,7 @@ class Receiver(Protocol):
         replies: Sequence[Reply],
         position: int,
     ) -> None:
-        """Apply the deltas, then settle the calls of the replies.
+        """Apply the deltas, then settle the calls to which the replies belong.
 
         The messages are shared, so they must not be changed. The journal is durable up to `position`.
         """
@@ -42,7 +42,9 @@ class HostSession(Protocol):
         ...
 
     def subscribe(self, keys: Sequence[PartitionKey]) -> None:
-        """Send a snapshot and then deltas of each partition. One that is already subscribed gets a new snapshot."""
+        """Send a snapshot and then deltas of each partition. A partition that is already subscribed gets a new
+        snapshot.
+        """
         ...
 
     def unsubscribe(self, keys: Sequence[PartitionKey]) -> None:

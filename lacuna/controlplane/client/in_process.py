@@ -17,7 +17,7 @@ class InProcessClient:
     """A ControlClient for a runtime in this process.
 
     The runtime decides a command within `call`, before its first await, or later if it is too busy. `max_partitions` is
-    the most partitions whose views may be subscribed, and `max_calls` the most calls that may wait for a reply.
+    the maximum number of subscribed partitions, and `max_calls` the maximum number of calls that wait for a reply.
     """
 
     def __init__(

@@ -60,7 +60,7 @@ async def _items(call: _Call, command: Command, verb: str) -> Reply:
 
 
 def _pieces(item: Any) -> Iterator[Any]:
-    """Yield an item, or, if it names too many partitions itself, several items that name some of them each."""
+    """Yield an item. If it names too many partitions, yield several items instead, each with some of the partitions."""
     if not isinstance(item, OffsetFetchGroup) or len(item.partitions) <= MOST_ITEMS:
         yield item
         return

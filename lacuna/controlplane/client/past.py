@@ -1,4 +1,6 @@
-"""Asks where partitions ended for read_committed consumers at a past time, and where they can be cut now."""
+"""Asks the control plane where partitions ended for read_committed consumers at a past time, and where they can be cut
+now.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +20,9 @@ from lacuna.controlplane.v1.log_pb2 import (
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """Partitions as they were at `as_of_ms`. If it precedes `known_from_ms`, it is 0 and there are no partitions."""
+    """Partitions as they were at `as_of_ms`. If the requested time precedes `known_from_ms`, `as_of_ms` is 0 and there
+    are no partitions.
+    """
 
     as_of_ms: int
     known_from_ms: int
@@ -26,7 +30,7 @@ class AsOf:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is an answer."""
+        """Whether the partitions are known at the requested time."""
         return self.as_of_ms > 0
 
 
@@ -34,7 +38,8 @@ class AsOf:
 class Cut:
     """The largest ends of partitions, at `at_ms`, that split no transaction.
 
-    `holders` are the open transactions that hold the ends back; a partition has the number of its own, from 1.
+    `holders` are the open transactions that hold the ends back. A partition refers to its holder by number, counted
+    from 1.
     """
 
     at_ms: int
@@ -70,7 +75,4 @@ async def read_as_of(
 def not_known(what: str, known_from_ms: int) -> str:
     """Return the error for a time before the first known time of one or several topics."""
     since = show_time(known_from_ms)
-    return (
-        f"the visible part of {what} at that time is not known, only from {since} on: give a "
-        "later time"
-    )
+    return f"the visible part of {what} is known only from {since} on: give a later time"

@@ -38,9 +38,7 @@ class ControlClient(Protocol):
 
     @property
     def is_shut_out(self) -> bool:
-        """Whether a control plane leads that this client cannot reach, because it is reachable only from its own
-        machine.
-        """
+        """Whether this client cannot reach the leader, because the leader is reachable only from its own machine."""
         ...
 
     async def call(self, command: Command) -> Reply:
@@ -53,16 +51,16 @@ class ControlClient(Protocol):
         ...
 
     def give_up_unsent(self, reason: str) -> None:
-        """Fail the calls whose command was not sent yet with ControlPlaneUnavailable(reason). These commands are never
-        sent.
+        """Fail all calls whose command has not been sent yet, with ControlPlaneUnavailable(reason). These commands are
+        never sent.
         """
         ...
 
     def partition(self, topic_id: bytes, partition: int) -> PartitionView:
         """Return the view of a partition, and subscribe to it if necessary. Await its `ready()` before reading it.
 
-        Beyond a bound, the least recently used views without listeners are unsubscribed, so get the view here at each
-        use instead of keeping it.
+        Beyond a bound, the least recently used views without listeners are unsubscribed. So call this method at each
+        use instead of keeping the view.
         """
         ...
 

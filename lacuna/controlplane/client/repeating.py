@@ -10,7 +10,7 @@ _OPTIONS: Final[Mapping[str, Any]] = {
     field.name: field.GetOptions().Extensions
     for field in Command.DESCRIPTOR.oneofs_by_name["verb"].fields
 }
-#: The effects that only a second decision would have, so that the caller must decide.
+#: The effect that a second decision of each verb would have. The caller must decide whether to repeat these verbs.
 NOT_REPEATED: Final[Mapping[str, str]] = {
     verb: options[again] for verb, options in _OPTIONS.items() if options[again]
 }
@@ -20,7 +20,7 @@ _FEW: Final = 100
 
 
 def may_have_ended_a_leader(command: Command) -> bool:
-    """Return whether a command that was in progress when its leader fell silent may be the reason for that."""
+    """Return whether a command that was in progress when its leader fell silent may be the reason for the silence."""
     verb = command.WhichOneof("verb")
     if verb == "offset_fetch":  # as consumers ask, which give up at an unknown error
         groups = command.offset_fetch.groups

@@ -1,7 +1,7 @@
-"""Finds the control plane that leads, of several.
+"""Finds the leader among several control planes.
 
-The client keeps a stream with each of them. A standby reports on it that it does not lead, and begins a session on it
-as soon as it does. So when a leader is gone, no client has to search for the next one.
+The client keeps a stream with each of them. A standby reports on its stream that it does not lead, and begins a session
+on the stream as soon as it leads. So when a leader is gone, no client has to search for the next one.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ _LOOK_UP_SECONDS: Final = (1.0, 10.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchLimits:
-    """Times in seconds."""
+    """The limits of a search. Times are in seconds."""
 
     first_pause: float = 0.02
     longest_pause: float = 0.5
-    #: If there are several control planes, one that is silent for this long is left for the next.
+    #: If there are several control planes, the client leaves one that is silent for this long and tries the next.
     longest_silence: float = 3.0
 
 
@@ -38,7 +38,7 @@ class _Outcome(Enum):
 
 
 class LeaderSearch:
-    """Keeps a stream with each control plane at `addresses`, and calls `serve` with one that leads.
+    """Keeps a stream with each control plane at `addresses`, and calls `serve` with the stream of one that leads.
 
     `serve(address, stream, first)` runs a session that begins with the message `first` until its end, and returns
     whether the control plane was usable. There is one session at a time. `failed` receives the reason why an address
@@ -150,7 +150,7 @@ class LeaderSearch:
 
     @asynccontextmanager
     async def _watched(self, stream: WatchedStream) -> AsyncIterator[None]:
-        """Run the body, and check whether the stream falls silent, if there are other control planes to try."""
+        """Run the body. If there are other control planes to try, give the stream up when it falls silent."""
         if len(self._lines) == 1:
             yield
             return
@@ -178,7 +178,7 @@ class LeaderSearch:
     def _may_serve(self, place: str, first: SessionResponse) -> bool:
         """Whether there is no session yet, or only one with an earlier leader, which then ends.
 
-        Otherwise, this is an earlier leader, or the present one under another name.
+        Otherwise, the control plane is an earlier leader, or the present leader under another name.
         """
         if self._session is None:
             return True

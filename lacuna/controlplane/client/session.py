@@ -31,7 +31,7 @@ from lacuna.controlplane.v1.control_pb2 import Command, Reply, SessionRequest, S
 
 _log = logging.getLogger("lacuna.controlplane.client")
 
-#: The most iterations of the event loop for which a message waits for further commands.
+#: The maximum number of event loop iterations for which a message waits for further commands.
 _MAX_ITERATIONS: Final = 4
 #: After a message about more partitions than this, other work runs before the next message is processed.
 _MANY_TOLD: Final = 100
@@ -92,9 +92,10 @@ class SessionClient:
         )
         self._calls = Calls(self._limits.max_calls)
         self._unsent: deque[Command] = deque()
-        #: The waiting commands of this session by id, in the order in which they were sent, and when.
+        #: The waiting commands of this session by id, in the order in which they were sent, each with the time of
+        #: sending.
         self._sent: dict[int, tuple[Command, float]] = {}
-        #: How many times each waiting command was sent again, if it was.
+        #: How many times each waiting command was sent again. Commands that were sent only once are not included.
         self._repeats: dict[int, int] = {}
         self._reason = "nothing was tried yet"
         self.journal_position = 0
@@ -168,7 +169,7 @@ class SessionClient:
             await self._search.run()
         except Exception as error:
             _log.critical(
-                "the client of the control plane stops after an unexpected error; please report it",
+                "the control plane client stops after an unexpected error; please report it",
                 exc_info=error,
             )
             self._subscriptions.interrupt()
@@ -210,8 +211,8 @@ class SessionClient:
         """Return the message with the snapshot of the cluster, which waits until the journal is durable.
 
         Empty messages may precede it. No command is sent until then, because an agent that finds itself hidden in the
-        snapshot drops its unsent commands (ADR 18). A caller that stops waiting while the cluster is not current, as an
-        agent's Members do, can then only miss replies of an ended session. Raises StreamBroken.
+        snapshot drops its unsent commands (ADR 18). A caller that stops waiting while the cluster is not current, such
+        as an agent's Members, can then miss only replies from an ended session. Raises StreamBroken.
         """
         response = first
         while not response.cluster:
@@ -322,7 +323,9 @@ class SessionClient:
         self._arm()
 
     def _refuse_suspects(self, reason: str) -> None:
-        """Fail the calls whose command may have silenced the leader, so that it does not end the next one too."""
+        """Fail the calls whose command may have silenced the leader, so that it does not end the next leader as
+        well.
+        """
         latest = asyncio.get_running_loop().time() - self._limits.suspect_after
         for command, since in list(self._sent.values()):
             if since <= latest and may_have_ended_a_leader(command):

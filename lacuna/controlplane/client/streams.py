@@ -9,7 +9,7 @@ from lacuna.controlplane.v1.control_pb2 import SessionRequest, SessionResponse
 
 
 class StreamBroken(Exception):
-    """A stream cannot be used any more, or could not be opened. The message gives the reason."""
+    """A stream has failed or could not be opened. The message gives the reason."""
 
 
 class Stream(Protocol):
@@ -29,11 +29,11 @@ class Stream(Protocol):
 
 
 Connect: TypeAlias = Callable[[str], AbstractAsyncContextManager[Stream]]
-"""Makes a stream to an address, and closes its connection on leaving."""
+"""Makes a stream to an address, and closes its connection when the `async with` block ends."""
 Resolve: TypeAlias = Callable[[str], Awaitable[Sequence[str]]]
-"""Returns the addresses for which one stands, as a name does in DNS. Raises OSError."""
+"""Returns the addresses that a given address stands for, such as those of a DNS name. Raises OSError."""
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
-"""Waits for so many seconds."""
+"""Waits for the given number of seconds."""
 
 
 class WatchedStream:
@@ -45,7 +45,7 @@ class WatchedStream:
         self._heard = asyncio.get_running_loop().time()
 
     async def read(self) -> SessionResponse:
-        """Return the next message. Raises StreamBroken, also if the control plane has ended the stream."""
+        """Return the next message. Raises StreamBroken, including if the control plane has ended the stream."""
         response = None
         try:
             response = await self._stream.read()
@@ -73,7 +73,9 @@ class WatchedStream:
         self._stream.cancel()
 
     async def give_up_when_silent(self, seconds: float, sleep: Sleep) -> None:
-        """Give up the stream after this long without a message, since a live control plane sends something."""
+        """Give up the stream after `seconds` without a message, since a live control plane never falls silent for that
+        long.
+        """
         loop = asyncio.get_running_loop()
         while (left := self._heard + seconds - loop.time()) > 0:
             await sleep(left)

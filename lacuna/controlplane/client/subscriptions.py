@@ -17,7 +17,7 @@ Send = Callable[[Sequence[PartitionKey]], None]
 class Subscriptions:
     """The subscribed views: at most `max_partitions`, except that views in use are never unsubscribed.
 
-    So a request for more partitions keeps the views that it has until it has all of them.
+    So a request for more partitions than that keeps the views that it already has until it has all of them.
 
     `subscribe` and `unsubscribe` inform the control plane, or are queued until there is a session.
     """
@@ -111,7 +111,7 @@ class Subscriptions:
             view.is_as_left = False
 
     def _drop_deleted(self) -> None:
-        """Unsubscribe views of deleted topics that are not in use. Nothing else would while there is room."""
+        """Unsubscribe unused views of deleted topics. While there is room, nothing else unsubscribes them."""
         for key in [each for each in self._deleted if each in self._idle]:
             self._remove(key)
             self._unsubscribe((key,))

@@ -13,8 +13,8 @@ _MILLISECONDS: Final = re.compile(r"[0-9]{9,15}", re.ASCII)
 
 
 def seconds_of(text: str) -> float | None:
-    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds: more than 0 and at most a century. Otherwise
-    None.
+    """Return a duration such as 250ms, 30s, 10m, 24h or 7d in seconds. Return None for any other text, and if the
+    duration is 0 or more than a century.
     """
     match = _DURATION.fullmatch(text.strip())
     seconds = float(match[1]) * _SECONDS[match[2]] if match else 0.0
@@ -22,7 +22,8 @@ def seconds_of(text: str) -> float | None:
 
 
 def time_of(text: str, now_ms: int, zone: tzinfo | None = None) -> int | None:
-    """Return a time in ISO 8601, or a duration ago (10m or -10m), in milliseconds since 1970. Otherwise None.
+    """Return a time in milliseconds since 1970, given in ISO 8601 or as a duration ago (10m or -10m). Return None for
+    any other text.
 
     A time without a zone is in `zone`, or else local.
     """

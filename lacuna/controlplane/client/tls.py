@@ -17,7 +17,9 @@ _ALPN: Final = "h2"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ControlTlsSettings:
-    """The files of one end, and the peers that it accepts as part of the cluster. Raises SettingsError."""
+    """The TLS files of one end of a connection, and the peers that it accepts as part of the cluster. Raises
+    SettingsError.
+    """
 
     certificate: str = setting(
         "controlplane.ssl.certificate.location",
@@ -44,8 +46,9 @@ class ControlTlsSettings:
     authorities: str = setting(
         "controlplane.ssl.ca.location",
         "",
-        "PEM file with the authority that signed the certificates of all of them. A control plane then rejects peers "
-        "without such a certificate. Without this file, each process trusts only its own certificate.",
+        "PEM file with the authority that signed the certificates of all control planes, agents and jobs. A control "
+        "plane then rejects peers without such a certificate. Without this file, each process trusts only its own "
+        "certificate.",
         option="--control-tls-ca",
         metavar="FILE",
         panel="TLS to the control plane",
@@ -53,8 +56,9 @@ class ControlTlsSettings:
     principals: str = setting(
         "controlplane.cluster.principals",
         "",
-        "Control planes and agents by the subjects of their certificates, such as User:CN=agent,O=example, separated "
-        "by semicolons. Other peers may only read and run jobs. Empty: every peer with a certificate counts as one.",
+        "The certificate subjects of control planes and agents, such as User:CN=agent,O=example, separated by "
+        "semicolons. Peers with other subjects may only read and run jobs. If this is empty, every peer with a "
+        "certificate counts as a control plane or agent.",
     )
 
     def __post_init__(self) -> None:
@@ -76,7 +80,7 @@ NO_TLS: Final = ControlTlsSettings()
 def control_tls_settings(
     given: Mapping[str, str | None], environment: Mapping[str, str]
 ) -> ControlTlsSettings:
-    """Return the settings given by key, or otherwise those of the environment. Raises SettingsError."""
+    """Return the settings in `given`, by key. The environment provides those that are missing. Raises SettingsError."""
     found = {
         name: given.get(row.key) or environment.get(row.variable) or str(row.default)
         for name, row in settings_of(ControlTlsSettings).items()
@@ -86,8 +90,8 @@ def control_tls_settings(
 
 @dataclass(frozen=True)
 class ControlPlace:
-    """The place of control planes (HOST:PORT, several separated by commas, or unix:PATH) and the files to reach them
-    with.
+    """The address of control planes (HOST:PORT, several separated by commas, or unix:PATH), and the TLS files for
+    connections to them.
 
     It contains no secrets, so Spark may send it to its executors.
     """
@@ -114,7 +118,7 @@ class Presented:
 
 
 class ControlTls:
-    """The certificates of one process. Changed files are read again and used by the next connections."""
+    """The certificates of one process. Changed files are read again, and used for new connections."""
 
     def __init__(self, settings: ControlTlsSettings) -> None:
         """Raises UserError for files that cannot be used."""
@@ -132,7 +136,7 @@ class ControlTls:
 
     @property
     def has_certificate(self) -> bool:
-        """Whether this process can serve by TLS."""
+        """Whether this process can serve over TLS."""
         return bool(self._settings.certificate)
 
     @property
@@ -141,7 +145,7 @@ class ControlTls:
         return bool(self._settings.authorities)
 
     def is_cluster(self, subject: str) -> bool:
-        """Return whether the subject of a certificate is a control plane or an agent."""
+        """Return whether the subject of a certificate is that of a control plane or an agent."""
         return not self._principals or subject in self._principals
 
     def presented(self) -> Presented:
@@ -203,5 +207,5 @@ def _plain(key: bytes, password: bytes) -> bytes:
 
 
 def made_of(settings: ControlTlsSettings) -> ControlTls | None:
-    """Return the TLS that settings describe, or None if they describe none. Raises UserError."""
+    """Return the certificates that settings describe, or None if the settings are without TLS. Raises UserError."""
     return ControlTls(settings) if settings.is_given else None

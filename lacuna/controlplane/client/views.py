@@ -1,4 +1,4 @@
-"""Versioned copies of the control plane's state: one view of the cluster, one of each partition in use (S3).
+"""Versioned copies of the control plane's state: one view of the cluster, and one of each partition in use (S3).
 
 A view changes only by deltas, each applied in order and in one step, so a reader sees one version between two awaits.
 """
@@ -17,7 +17,9 @@ Listener = Callable[[], None]
 
 
 class _Listeners:
-    """Callbacks without arguments. If one raises, the event loop's handler gets the error and the others run."""
+    """Callbacks without arguments. If one raises an error, the event loop's handler gets the error, and the other
+    callbacks still run.
+    """
 
     __slots__ = ("_callbacks",)
 
@@ -85,7 +87,7 @@ class Feed(Protocol):
         ...
 
     def want_cluster(self) -> None:
-        """Raise ControlPlaneUnavailable while the control plane is unreachable, so no snapshot can come."""
+        """Raise ControlPlaneUnavailable while the control plane is unreachable, since no snapshot can arrive then."""
         ...
 
     def note_use(self, view: "PartitionView") -> None:
@@ -132,7 +134,7 @@ class PartitionView:
         self.extents = ExtentTable()
         self.dead = DeadRanges()
         self.is_deleted = False
-        #: Of a snapshot that has parts, those with the extents that begin below this offset are missing.
+        #: While parts of a snapshot are missing, they contain the extents that begin below this offset.
         self._older_below = 0
         self._is_filling = False
         #: False until the first snapshot is complete, and while a version may have been missed.
@@ -214,7 +216,7 @@ class PartitionView:
         self.is_current = self._is_filling = False
 
     def forget(self) -> None:
-        """Note that the view is not subscribed any more."""
+        """Record that the view is no longer subscribed."""
         self.is_current = self.is_as_left = self._is_filling = False
         self.version = -1
 
@@ -242,7 +244,7 @@ class PartitionView:
             self.dead.drop_below(below)
 
     def _swap(self, swap: ExtentSwap) -> None:
-        """Replace extents, except those of missing parts, which arrive in their state after the swap."""
+        """Replace extents, except those in missing parts, which already reflect the swap when they arrive."""
         first_offset, extents = swap.first_offset, swap.extents
         if first_offset < self._older_below:
             first_offset = self._older_below
@@ -253,7 +255,7 @@ class PartitionView:
         self.extents.replace(first_offset, max(first_offset, swap.end_offset), extents)
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot comes."""
+        """Raise `error` in all callers that wait in `ready`, since no snapshot will arrive."""
         self._ready.settle(error)
 
 
@@ -266,7 +268,7 @@ class ClusterView:
     def __init__(self, feed: Feed) -> None:
         self.version = -1
         self.cluster_id = ""
-        #: The secret by which agents recognize each other (adr/0039); empty if the control plane gives none. Never log
+        #: The secret by which agents recognize each other (adr/0039); empty if the control plane sends none. Never log
         #: it.
         self.peer_secret = b""
         self.security = Security()
@@ -294,8 +296,8 @@ class ClusterView:
 
     @property
     def whose(self) -> str:
-        """Return an addition to the error "there is no topic": whose topics these are, if the view does not
-        have all.
+        """Return a suffix for the error "there is no topic", which names the principal if the view has only the topics
+        that this principal may describe.
         """
         if not self.principal:
             return ""
@@ -351,5 +353,5 @@ class ClusterView:
         self._listeners.notify()
 
     def fail(self, error: Exception) -> None:
-        """Raise `error` in all callers that wait in `ready`, since no snapshot can come for now."""
+        """Raise `error` in all callers that wait in `ready`, since no snapshot can arrive for now."""
         self._ready.settle(error)

@@ -2,14 +2,14 @@
 
 Each append is one object, created under the next number with `If-None-Match: *`, so only one writer succeeds at each
 number. A new leader first raises the epoch in the manifest, with `If-Match`, and then creates an opening: an append
-without records at the end. The next append of every earlier leader has the number of an opening, and fails.
+without records at the end. The next append of every earlier leader has the number of an opening, and therefore fails.
 
     takeover: load the manifest · replace it, epoch + 1 · list the last appends, read those that were not read yet ·
               create the opening · replace the manifest, to be sure
 
 The last step makes sure that no other leader had taken over in turn. Otherwise, appends may have been trimmed while
-this leader was paused, and it could have created its opening where the journal no longer is. Openings are never
-deleted, so a leader cannot append however late it wakes up.
+this leader was paused, and it could have created its opening at the number of a trimmed append. Openings are never
+deleted, so an earlier leader cannot append, however late it wakes up.
 
 The hot segments of an append are in its object (`bucket_hot`).
 """
@@ -76,9 +76,9 @@ _log = logging.getLogger("lacuna.controlplane")
 
 #: How many times in a lease `open` checks whether the leader has renewed.
 _LOOKS_A_LEASE: Final = 20
-#: The appends that a running leader may get ahead of the opening, before it stops at its next renewal.
+#: How many appends a running leader may be ahead of the opening before it stops at its next renewal.
 _LOST_RACES: Final = 1000
-#: A new control plane reads each append by a separate request, which costs a millisecond of CPU.
+#: A new control plane reads each append with a separate request, which takes a millisecond of CPU time.
 _SNAPSHOT_APPENDS: Final = 2_000
 
 
@@ -87,9 +87,9 @@ class BucketJournal:
 
     `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
     from an earlier writer that has not changed the manifest for `lease` seconds of `clock`, or that has closed the
-    journal; with 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is in doubt.
-    Snapshots are in the same bucket unless `snapshots` is another store. `place` names it to the snapshot process.
-    `new_id` returns 16 random bytes.
+    journal; if `lease` is 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is
+    in doubt. Snapshots are in the same bucket unless `snapshots` is another store. `place` tells the snapshot process
+    where the journal and its snapshots are. `new_id` returns 16 random bytes.
     """
 
     snapshot_appends: int | None = _SNAPSHOT_APPENDS
@@ -132,7 +132,8 @@ class BucketJournal:
     async def check(self) -> None:
         """Make sure, once, that the bucket honours conditional writes and belongs to the journal; `open` does this too.
 
-        A standby calls it beforehand, to take over sooner. Raises JournalRefused, JournalForeign, JournalUnreachable.
+        A standby calls this method beforehand, to take over sooner. Raises JournalRefused, JournalForeign,
+        JournalUnreachable.
         """
         if not self._is_probed:
             await probe(self._bucket, self._new_id)
@@ -148,8 +149,8 @@ class BucketJournal:
     async def open(self, cluster_id: str | None) -> OpenedJournal:
         """Take the journal over from its last writer, or create it.
 
-        Waits until that writer has been silent for a lease, unless this was seen before or the writer has left. Raises
-        JournalInUse as soon as the writer renews, JournalRefused if the bucket cannot hold a journal,
+        Waits until that writer has been silent for a lease, unless its silence was already observed or it has left.
+        Raises JournalInUse as soon as the writer renews its lease, JournalRefused if the bucket cannot hold a journal,
         JournalUnreachable, JournalForeign, JournalCorrupt, and JournalLoss if an acknowledged append is missing.
         """
         if self._is_open:
@@ -158,7 +159,7 @@ class BucketJournal:
         self._failed = None
         try:
             await self.check()
-            # From a time when no other writer can have a later epoch than this one's.
+            # Read before the takeover, when no other writer can have a later epoch than this one.
             known = self._appends.last_known
             held = await self._take_over(cluster_id)
             await self._begin(held, known)
@@ -168,7 +169,7 @@ class BucketJournal:
             raise
 
     async def _begin(self, held: HeldManifest, known: Mark) -> None:
-        """Close the journal to earlier writers, and find its end. `known` is an append that was there before."""
+        """Close the journal to earlier writers, and find its end. `known` is an append that existed before."""
         try:
             self._last = await self._fence(held.manifest, known)
             # If another one had taken over before, this opening might not be at the journal's end.
@@ -251,7 +252,7 @@ class BucketJournal:
     async def _may_be_taken(self, manifest: Manifest, etag: str) -> bool:
         """Wait until the manifest's holder has been silent for a lease. Return False if it left in the meantime.
 
-        Raises JournalInUse if it renews.
+        Raises JournalInUse if the holder renews its lease.
         """
         while manifest.address is not None and self._watch.silent < self.lease:
             rest = self.lease - self._watch.silent
@@ -295,8 +296,7 @@ class BucketJournal:
                 return opening
             following = await self._following(last)
         raise JournalInUse(
-            f"{self.name}: the previous control plane still appends, always before this one: stop "
-            "it"
+            f"{self.name}: the previous control plane keeps appending before this one can: stop it"
         )
 
     async def _is_there(self, mark: Mark) -> bool:
@@ -315,7 +315,7 @@ class BucketJournal:
         return last
 
     async def _check_last(self, last: Mark) -> None:
-        """Raise JournalLoss unless the append exists that was the last one when the manifest was written."""
+        """Raise JournalLoss if the append that was the last one when the manifest was written does not exist."""
         if not last.number:
             return
         header = await self._appends.header_of(last.number)
@@ -328,7 +328,9 @@ class BucketJournal:
             )
 
     async def _following(self, last: Mark) -> list[int]:
-        """Return the numbers of all later appends: few, since `last` is renewed with the lease. Raises JournalLoss."""
+        """Return the numbers of all later appends. There are few, since `last` is renewed with the lease. Raises
+        JournalLoss.
+        """
         numbers: list[int] = []
         async for page in self._appends.pages(last.number):
             numbers += [number for number, _ in page]
@@ -338,7 +340,7 @@ class BucketJournal:
         return numbers
 
     async def _with_content(self, after: int) -> list[int]:
-        """Return the numbers of the appends after a number that are not openings."""
+        """Return the numbers of those appends after number `after` that are not openings."""
         pages = self._appends.pages(after)
         return [number async for page in pages for number, size in page if size > OPENING_BYTES]
 
@@ -350,18 +352,20 @@ class BucketJournal:
         return ManifestRenewer(held, self._ended)
 
     def _ended(self, manifest: Manifest) -> Manifest:
-        """Record in a manifest where the journal ends, and what has moved out."""
+        """Return a manifest that also records where the journal ends, and up to which append no hot segment is live."""
         return replace(manifest, last=self._last, moved=self._hot.moved)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
+        """Make sure, with one GET, that no other writer has taken over. Raises JournalFenced and JournalUnreachable."""
         held = self._opened()
         if fencing_token != held.manifest.epoch:
             raise self._fenced(fencing_token)
         await held.confirm()
 
     def reader(self) -> BucketReader:
-        """Return a reader of this journal. Appends that it has read speed up `read` and `open` of the journal."""
+        """Return a reader of this journal. Appends that the reader has read make the journal's `read` and `open`
+        faster.
+        """
         return BucketReader(self._appends, self._watch, self._snapshots)
 
     async def read(
@@ -383,15 +387,15 @@ class BucketJournal:
         return self._hot.sizes
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of hot segments, by a request for each append that has some. Raises JournalCorrupt."""
+        """Return the bytes of hot segments, with one request for each append that has any. Raises JournalCorrupt."""
         self._opened()
         return await self._hot.read(keys)
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Forget hot segments, and delete the appends that were kept for them only.
+        """Forget hot segments, and delete the appends that were kept only for these segments.
 
-        After a crash, those of the last seconds come back. An append that no snapshot covers is deleted by a later
-        `trim`.
+        After a crash, segments that were forgotten in the last seconds come back. An append that no snapshot covers is
+        deleted by a later `trim`.
         """
         self._opened()
         dead = self._hot.drop(keys, self._last.number)
@@ -448,8 +452,8 @@ class BucketJournal:
 
     def _fenced(self, fencing_token: int) -> JournalFenced:
         return JournalFenced(
-            f"another control plane has taken over {self.name} (its epoch is not {fencing_token}, "
-            "that of this one): this one stops"
+            f"another control plane has taken over {self.name} (its epoch is not {fencing_token}, the epoch of this "
+            "one): this one stops"
         )
 
     async def load_snapshot(self) -> Snapshot | None:
@@ -457,7 +461,7 @@ class BucketJournal:
         return await self._snapshots.load(cluster_id, self._appends.fit)
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store the snapshot, then delete the appends that no restart needs, alongside current appends.
+        """Store the snapshot, then delete the appends that no restart needs, while new appends continue.
 
         Raises JournalFenced instead of deleting if another writer has taken over.
         """
@@ -483,10 +487,10 @@ class BucketJournal:
         await self._delete(held.manifest.trimmed)
 
     async def _delete(self, trimmed: Mark) -> None:
-        """Delete the trimmed appends, and those that an earlier call has left.
+        """Delete the trimmed appends, and those that an earlier call has left behind.
 
         Openings stay, and so does the last append, since the snapshot that replaces the trimmed ones is checked against
-        it. Those with live hot segments stay too.
+        it. Appends with live hot segments stay as well.
         """
         last: list[int] = []
         failure: JournalError | None = None
@@ -524,7 +528,7 @@ class BucketJournal:
             _log.info("%s: the leadership could not be released: %s", self.name, error)
 
     def abandon(self) -> None:
-        """Let `close` leave the manifest unchanged."""
+        """Make `close` leave the manifest unchanged."""
         self._held = None
 
     def _opened(self) -> HeldManifest:

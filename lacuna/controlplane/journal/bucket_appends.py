@@ -1,14 +1,14 @@
 """The appends of a journal in the bucket: one object each, numbered from 1 without a gap.
 
     head:  magic, format version, number, epoch, first position, count of records, random id, CRC-32 of the directory
-           and the records, size of the records in bytes, count of hot segments, CRC-32 of all before,
+           and the records, size of the records in bytes, count of hot segments, CRC-32 of everything before it,
            the directory (of each hot segment: lease id, sequence, size in bytes, its CRC-32 by `hot_checksum`),
            the records as `rows.encode_records` encodes them
     then the bytes of the hot segments, in the order of the directory
 
-A replay reads the head only. An opening is an append without records and hot segments, by which a new leader closes the
-journal to earlier ones, whose next append would have its number. The random id makes every object different, so that a
-writer recognizes its own.
+A replay reads the head only. An opening is an append without records or hot segments. With it, a new leader closes the
+journal to earlier leaders, whose next append would have the same number. The random id makes every object different, so
+that a writer recognizes its own.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _CHECKSUM: Final = struct.Struct("<I")
 #: An object of this size is an opening. One with records or hot segments is larger.
 OPENING_BYTES: Final = _FIELDS.size + _CHECKSUM.size
 
-#: What a replay reads of an append at first, which is all of almost every head.
+#: How many bytes of an append a replay reads first. They contain the whole head of almost every append.
 _HEAD_BYTES: Final = 128 << 10
 
 _AHEAD: Final = READ_THREADS
@@ -75,7 +75,7 @@ class AppendHeader(NamedTuple):
 
     @property
     def seal(self) -> Seal:
-        """Identifies the append among all others, since the checksum also covers a random id."""
+        """The append's seal, which no other append has, since the checksum also covers a random id."""
         return Seal(self.number, self.crc)
 
     @property
@@ -90,7 +90,7 @@ class AppendHeader(NamedTuple):
 
 
 class HotEntry(NamedTuple):
-    """Where an append has a hot segment: `size` bytes from `position` of the object on."""
+    """The location of a hot segment in an append: `size` bytes of the object, beginning at `position`."""
 
     key: HotKey
     position: int
@@ -114,7 +114,8 @@ def encode_append(
     records: Sequence[bytes],
     hot: Sequence[HotSegment] = (),
 ) -> tuple[Mark, bytes]:
-    """Return the object that appends `records` and `hot`, perhaps none, after a mark, and the mark after it.
+    """Return the object that appends `records` and `hot`, which may be empty, after a mark, and the mark after that
+    object.
 
     `append_id` is 16 random bytes.
     """
@@ -214,7 +215,7 @@ class Appends:
         self._marks.append(mark)
 
     def forget(self) -> None:
-        """Forget everything, since the bucket may be another one, or that of an earlier time."""
+        """Forget everything, since the bucket may be a different one, or may have been restored to an earlier time."""
         self._marks.clear()
         self._hot.clear()
 
@@ -225,11 +226,14 @@ class Appends:
             self._hot = {number: hot for number, hot in self._hot.items() if number > up_to}
 
     def known_hot(self, after: int) -> list[int]:
-        """Return the appends after a number that were read, and whose hot segments are remembered."""
+        """Return the numbers of those appends after number `after` that were read and whose hot segments are
+        remembered.
+        """
         return sorted(number for number in self._hot if number > after)
 
     async def hot_of(self, numbers: Sequence[int]) -> Mapping[int, list[HotEntry]]:
-        """Return the hot segments of appends. Those that were not read before are read, but no bytes of segments.
+        """Return the hot segments of appends. Appends that were not read before are read now, without the segments'
+        bytes.
 
         Raises JournalCorrupt.
         """
@@ -252,7 +256,8 @@ class Appends:
     ) -> AsyncIterator[JournalBatch]:
         """Yield what is durable after `after_position`. The other parameters are those of `follow`.
 
-        If there is anything, `seal` is compared first. Raises JournalTrimmed, JournalReplaced and JournalCorrupt.
+        If there is anything to yield, `seal` is compared first. Raises JournalTrimmed, JournalReplaced and
+        JournalCorrupt.
         """
         after = max((mark for mark in self._marks if mark.position == after_position), default=None)
         if after is None:
@@ -276,7 +281,7 @@ class Appends:
             raise
 
     async def check(self, seal: Seal) -> None:
-        """Raise JournalReplaced unless the append with this seal exists. Makes one request for some bytes."""
+        """Raise JournalReplaced unless the append with this seal exists. Makes one request, for a few bytes."""
         header = await self.header_of(seal.place)
         if header is None or header.seal != seal:
             self.forget()
@@ -287,7 +292,7 @@ class Appends:
             )
 
     async def fit(self, position: int, seal: Seal, /) -> Fit:
-        """Return how a snapshot fits, as `JournalReader.fit` does, by one or two requests for some bytes."""
+        """Return how a snapshot fits, as `JournalReader.fit` does. Makes one or two requests, for a few bytes each."""
         header = await self.header_of(seal.place)
         if header is not None:
             return Fit.FITS if header.seal == seal else Fit.BESIDE
@@ -298,7 +303,7 @@ class Appends:
         return Fit.SPENT if is_spent else Fit.AHEAD
 
     async def _before(self, position: int, manifest: Manifest) -> Mark:
-        """Return a mark from which a reader of the records after `position` reads few others."""
+        """Return a mark. A reader of the records after `position` that begins at this mark reads few other records."""
         if position < manifest.trimmed.position:
             raise self._trimmed(position + 1)
         if position < manifest.last.position:
@@ -310,9 +315,10 @@ class Appends:
     ) -> AsyncIterator[Append]:
         """Yield the appends after a mark, up to the end, or up to number `until` if all are known to exist.
 
-        The end is where there is no append and the manifest knows of none: either `seen`, an earlier manifest, or the
-        current one. Several appends are read at a time, up to `_AHEAD`: at once as far as they are known to exist,
-        otherwise in growing numbers. Raises JournalTrimmed, JournalLoss and JournalCorrupt.
+        The end is the first number for which there is no append and the manifest knows of none. That manifest is either
+        `seen`, an earlier one, or the current one. The number of concurrent reads begins with the number of appends
+        that are known to exist, or with one. It doubles after each append, up to `_AHEAD`. Raises JournalTrimmed,
+        JournalLoss and JournalCorrupt.
         """
         epoch = 0
         known = max(self._marks, default=after).number if until is None else until
@@ -402,8 +408,8 @@ class Appends:
     async def _is_end(self, number: int, until: int | None, seen: Manifest | None) -> bool:
         """Return whether the journal ends before append `number`, which did not exist when it was read.
 
-        The journal does not end there if the append was written since. Raises JournalTrimmed if it was deleted because
-        a snapshot covers it, and JournalLoss if it was acknowledged.
+        The journal does not end there if the append was written in the meantime. Raises JournalTrimmed if it was
+        deleted because a snapshot covers it, and JournalLoss if it was acknowledged.
         """
         if until is None:
             if seen is not None and number > seen.last.number:
@@ -416,13 +422,15 @@ class Appends:
         raise self._why_missing(number, await load_manifest(self._bucket))
 
     def _why_missing(self, number: int, manifest: Manifest | None) -> JournalError:
-        """Return the reason. The manifest was read after the append was found to be missing."""
+        """Return the reason why an append is missing. The manifest was read after the append was found missing."""
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)
         return lost(self._bucket.name, number)
 
     async def _why_out_of_order(self, number: int) -> JournalError:
-        """Return the reason. While appends are being deleted, a late opening may lie between remaining ones."""
+        """Return the reason why an append does not follow the one before it. While appends are being deleted, a late
+        opening may lie between remaining ones.
+        """
         manifest = await load_manifest(self._bucket)
         if manifest is not None and number <= manifest.trimmed.number:
             return self._trimmed_append(number)

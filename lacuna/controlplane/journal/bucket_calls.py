@@ -1,4 +1,4 @@
-"""The bucket of a journal, for the event loop: its calls run in threads, and are retried until they are answered."""
+"""The bucket of a journal, as the event loop uses it: calls run in threads, and are retried until they are answered."""
 
 import asyncio
 import secrets
@@ -52,8 +52,9 @@ class Bucket:
 
     Each call is retried for `answer_timeout` seconds and then raises JournalUnreachable. It raises JournalRefused if
     the store denies access: at once, or after the same time if the store has granted access before, since a denial may
-    be temporary (rotated credentials). After either error, the object may have been written, or may be written later.
-    Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused without the keys.
+    be temporary, for example while credentials are rotated. After either error, the object may have been written, or
+    may be written later. Reads raise JournalCorrupt if an object was changed in an encrypted bucket, and JournalRefused
+    if the keys are missing.
     """
 
     def __init__(self, store: ConditionalStore, name: str, answer_timeout: float) -> None:
@@ -91,10 +92,11 @@ class Bucket:
                 await asyncio.sleep(attempts.pause())
 
     async def replace(self, key: str, data: bytes, etag: str) -> str | None:
-        """Replace the object that has this ETag. Return the new ETag, or None if it has another or does not exist.
+        """Replace the object that has this ETag. Return the new ETag, or None if the object has another ETag or does
+        not exist.
 
-        Returns None also if an earlier attempt of this call has replaced it and its answer was lost; load it to find
-        out.
+        Also returns None if an earlier attempt of this call has replaced the object and the answer was lost. Load the
+        object to find out.
         """
         try:
             return await self._repeated(self._writers, lambda: self._store.replace(key, data, etag))
@@ -118,7 +120,7 @@ class Bucket:
         return found
 
     async def read_range(self, key: str, position: int, size: int) -> bytes | None:
-        """Return bytes of an object, fewer if it ends before, or None if it does not exist."""
+        """Return `size` bytes of an object, fewer if the object ends earlier, or None if it does not exist."""
         try:
             found = await self._repeated(
                 self._readers, lambda: self._store.get_up_to(key, position, size)
@@ -137,7 +139,9 @@ class Bucket:
         )
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """Delete objects. A missing one is no error. Raises JournalError once all were tried if some remain."""
+        """Delete objects. A missing object is not an error. Raises JournalError after trying all objects if some
+        remain.
+        """
         try:
             await self._repeated(self._readers, lambda: self._store.delete(keys))
         except NotDeletedError as error:
@@ -241,6 +245,6 @@ async def probe(bucket: Bucket, new_id: Callable[[], bytes]) -> None:
 def _refused(bucket: Bucket, what: str) -> JournalRefused:
     return JournalRefused(
         f"{bucket.name} cannot hold a journal: it {what}. Two control planes could both lead, and "
-        "lose records that clients were told are durable. Use an S3 service that honours "
+        "lose records that were acknowledged to clients. Use an S3 service that honours "
         "conditional writes, or a journal in PostgreSQL: --journal postgresql://…"
     )

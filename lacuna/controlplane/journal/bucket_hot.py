@@ -1,4 +1,6 @@
-"""The hot segments in a bucket: inside the objects of their appends, which are kept until all of them were dropped."""
+"""The hot segments in a bucket. They are in the objects of their appends, and each object is kept until all its
+segments have been dropped.
+"""
 
 import asyncio
 from collections import OrderedDict
@@ -12,7 +14,7 @@ from lacuna.logstore.segments.paths import journal_append_key
 
 
 class HotAppends:
-    """The hot segments that are live, as the journal's leader keeps them.
+    """The live hot segments, as the journal's leader tracks them.
 
     Once a leader has recorded `moved` in the manifest, the next one reads no append up to that number to find them.
     """
@@ -22,18 +24,18 @@ class HotAppends:
         self._appends = appends
         #: Every live segment with its size.
         self.sizes: dict[HotKey, int] = {}
-        #: Of the appends up to this number, no segment is live.
+        #: No segment in the appends up to this number is live.
         self.moved = 0
         self._places: dict[HotKey, tuple[int, HotEntry]] = {}
-        #: The count of live segments of each append that has any, in order of the numbers. A plain dict would look for
-        #: its first one behind all those that are gone.
+        #: The count of live segments of each append that has any, in order of the numbers. A plain dict would search
+        #: for its first entry past all those that were deleted.
         self._live: OrderedDict[int, int] = OrderedDict()
 
     async def open(self, listed: Sequence[int], moved: int, last: int) -> None:
         """Find the segments of the appends between `moved` and `last`.
 
-        `listed` are those that were there when the journal was taken over. Later ones have been read already. Raises
-        JournalCorrupt and JournalUnreachable.
+        `listed` are the appends that existed when the journal was taken over. Later appends have already been read.
+        Raises JournalCorrupt and JournalUnreachable.
         """
         self.sizes, self._places, self._live, self.moved = {}, {}, OrderedDict(), moved
         begin = max(listed, default=moved)
@@ -56,7 +58,7 @@ class HotAppends:
             self._live[number] = len(entries)
 
     def _move(self, last: int) -> None:
-        """Raise `moved` up to the first live segment, or to `last` if there are none."""
+        """Raise `moved` to the number before the first append with a live segment, or to `last` if there is none."""
         self.moved = next(iter(self._live)) - 1 if self._live else last
 
     def is_live(self, number: int) -> bool:
@@ -64,7 +66,7 @@ class HotAppends:
         return number in self._live
 
     async def read(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
-        """Return the bytes of the live segments, by one request for each append.
+        """Return the bytes of the live segments, with one request for each append.
 
         Raises JournalCorrupt and JournalUnreachable.
         """

@@ -1,7 +1,7 @@
 """The manifest of a journal in the bucket: its leader, and the appends that are kept.
 
 It is the only object of the journal that changes, and each change is conditional on the version that was read. No two
-changes write the same bytes: each has the random id of its writer, and raises the count of its changes.
+changes write the same bytes: each has the random id of its writer, and increments the count of changes.
 """
 
 import json
@@ -39,9 +39,9 @@ class Manifest:
     """The state of the journal as a whole.
 
     `writer` is the random id of the opening under which this was written. `address` is where that writer serves, or
-    None once it has left. Each change increments `changes`. Appends up to `trimmed` may have been deleted. `last` was
-    durable when this was written. Its object is kept, so that its loss is noticed. The appends up to number `moved`
-    have no live hot segment.
+    None once it has left. Each change increments `changes`. Appends up to `trimmed` may have been deleted. The append
+    `last` was durable when this was written, and its object is kept, so that its loss is noticed. The appends up to
+    number `moved` have no live hot segments.
     """
 
     cluster_id: str
@@ -104,9 +104,9 @@ def _checked(fields: dict[str, Any]) -> Manifest:
     numbers = [fields["epoch"], fields["changes"], *fields["trimmed"], *fields["last"], moved]
     address = fields["address"]
     if not all(isinstance(text, str) for text in [*texts, address or ""]):
-        raise TypeError("a text field has another type")
+        raise TypeError("a text field has the wrong type")
     if not all(type(number) is int and number >= 0 for number in numbers):
-        raise TypeError("a number field has another type")
+        raise TypeError("a number field has the wrong type")
     cluster_id, writer = texts
     trimmed, last = Mark(*fields["trimmed"]), Mark(*fields["last"])
     changes = fields["changes"]
@@ -120,7 +120,7 @@ async def load_manifest(bucket: Bucket) -> Manifest | None:
 
 
 class HeldManifest:
-    """The manifest as its leader changes it, from any event loop and thread.
+    """The manifest as held by its leader, which can change it from any event loop and thread.
 
     The bucket rejects one of two concurrent changes, which is then applied to the result of the other.
     """
@@ -187,7 +187,9 @@ class HeldManifest:
 
 
 class ManifestRenewer:
-    """Renews a lease by a change of the manifest: the result of `change`, with the next count (`Renewer`)."""
+    """A `Renewer` that renews a lease by changing the manifest: to the result of `change`, with the next count of
+    changes.
+    """
 
     def __init__(self, held: HeldManifest, change: Callable[[Manifest], Manifest]) -> None:
         self._held = held

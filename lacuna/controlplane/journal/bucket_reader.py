@@ -1,4 +1,4 @@
-"""Reads a journal in the bucket beside its leader, and measures how long the leader has been silent."""
+"""Reads a journal in the bucket while another process leads it, and measures how long the leader has been silent."""
 
 from collections.abc import AsyncIterator
 
@@ -30,7 +30,7 @@ class ManifestWatch:
 
     @property
     def silent(self) -> float:
-        """Seconds for which the manifest certainly was unchanged, as of the last look."""
+        """The seconds for which the manifest was certainly unchanged, as of the last `look`."""
         return self._watch.silent
 
     async def look(self) -> VersionedObject | None:
@@ -41,7 +41,9 @@ class ManifestWatch:
         return found
 
     async def take(self) -> VersionedObject | None:
-        """Return the manifest as of the last look. If that was taken before, return the current one, or None."""
+        """Return the manifest as of the last `look`. If that manifest was taken before, return the current one, or None
+        if it does not exist.
+        """
         found = self._found or await self.look()
         self._found = None
         return found
@@ -68,7 +70,7 @@ class BucketReader:
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position` now.
+        """Yield the batches after `after_position` that are durable now.
 
         Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable.
 
@@ -78,7 +80,7 @@ class BucketReader:
             yield batch
 
     async def leader(self) -> Leader | None:
-        """Return the leader, by one request, or None if there is none. Raises JournalUnreachable."""
+        """Return the leader, or None if there is none. Makes one request. Raises JournalUnreachable."""
         manifest = await self._manifest()
         if manifest is None or manifest.address is None:
             return None

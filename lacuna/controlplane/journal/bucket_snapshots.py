@@ -1,9 +1,9 @@
-"""Snapshots as objects in a bucket, for a journal that is there or elsewhere.
+"""Snapshots as objects in a bucket, for a journal in the same bucket or elsewhere.
 
-The parts of a snapshot are written first and its index last, so that an unfinished one does not count. The index names
-the cluster and the kind of journal, and has the seal of the last append that it covers. A bucket has one cluster, but
-may have two of its journals, one in the bucket and one in PostgreSQL, if one was copied to the other. Neither touches
-the other's snapshots. Seals distinguish two journals in PostgreSQL.
+The parts of a snapshot are written first and its index last, so that an unfinished one is ignored. The index names the
+cluster and the kind of journal, and has the seal of the last append that it covers. A bucket has only one cluster, but
+may have the snapshots of two journals of that cluster, one in the bucket and one in PostgreSQL, if one was copied to
+the other. Neither journal touches the other's snapshots. Seals distinguish two journals in PostgreSQL.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ _ANSWER_SECONDS: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class _Index:
-    """The contents of a snapshot's index. `seal` is None if the journal begins with it."""
+    """The contents of a snapshot's index. `seal` is None if the journal begins with the snapshot."""
 
     name: JournalSnapshotName
     parts: int
@@ -154,7 +154,7 @@ class BucketSnapshots:
     ) -> int:
         """Store a snapshot, delete all before the newest two that fit, and return the position of the older of these.
 
-        Raises JournalForeign, before it writes anything, if a snapshot of another cluster is there.
+        Raises JournalForeign, before it writes anything, if the bucket has a snapshot of another cluster.
         """
         position = snapshot.position
         await self.trimmable(cluster_id)
@@ -177,7 +177,9 @@ class BucketSnapshots:
 
     async def _write(self, key: str, data: bytes) -> None:
         if not await self._bucket.create(key, data, is_urgent=False):
-            raise JournalCorrupt(f"{self._bucket.name}: {key} exists already, under a random name")
+            raise JournalCorrupt(
+                f"{self._bucket.name}: {key} already exists, although its name is random"
+            )
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
         indexes, _ = await self._indexes(await self._keys())
@@ -205,7 +207,9 @@ class BucketSnapshots:
         return oldest
 
     async def _delete(self, keys: list[str]) -> None:
-        """Delete objects. Remaining ones only take space, and are tried again after the next snapshot."""
+        """Delete objects. Objects that remain only take up space, and their deletion is tried again after the next
+        snapshot.
+        """
         try:
             await self._bucket.delete(keys)
         except JournalUnreachable:

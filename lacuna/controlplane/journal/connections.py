@@ -1,4 +1,4 @@
-"""The journal's SQLite connections, behind a Protocol so that tests can inject faults beneath it."""
+"""The journal's SQLite connections, behind a Protocol so that tests can inject faults."""
 
 import os
 import sqlite3
@@ -41,9 +41,9 @@ Connect = Callable[[str], Connection]
 
 @contextmanager
 def transaction(connection: Connection) -> Iterator[None]:
-    """Run the body in a transaction: commit it durably, or roll it back if the body raises.
+    """Run the body in a transaction. Commit the transaction durably, or roll it back if the body raises an error.
 
-    If the disk fails, SQLite has already rolled it back.
+    If the disk fails, SQLite has already rolled the transaction back.
     """
     connection.execute("BEGIN IMMEDIATE")
     try:
@@ -57,7 +57,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 @contextmanager
 def errors_of(path: str) -> Iterator[None]:
-    """Turn errors of SQLite and the operating system into the journal's.
+    """Turn errors from SQLite and the operating system into journal errors.
 
     Raises JournalForeign if the file is not an SQLite database, JournalCorrupt if it is damaged, otherwise
     JournalError.
@@ -85,7 +85,9 @@ def errors_of(path: str) -> Iterator[None]:
 
 
 def _unless_files_can_be_opened() -> str:
-    """Return what to do if no file can be opened at all, which SQLite does not report separately; "" if one can."""
+    """Return what to do if no file can be opened at all, or "" if one can. SQLite does not report this case
+    separately.
+    """
     try:
         os.close(os.open(os.devnull, os.O_RDONLY))
     except OSError as error:
@@ -119,7 +121,7 @@ def configure(connection: Connection) -> None:
 
     When SQLite creates a file, it syncs the directory itself before the first commit to the file ends.
 
-    Deleted rows are not overwritten, which some builds of SQLite do by default: it would write each one again.
+    Deleted rows are not overwritten. Some builds of SQLite overwrite them by default, which would write each row again.
     """
     connection.execute("PRAGMA secure_delete=OFF")
     connection.execute("PRAGMA journal_mode=WAL")

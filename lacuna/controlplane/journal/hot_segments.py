@@ -1,4 +1,6 @@
-"""The hot segments of a journal, as every kind of journal keeps them in memory: their keys and sizes, never bytes."""
+"""The hot segments of a journal, as every kind of journal keeps them in memory: their keys and sizes, never their
+bytes.
+"""
 
 import struct
 from collections.abc import Collection, Iterator, Mapping
@@ -37,7 +39,7 @@ def damaged_hot(name: str, key: HotKey) -> JournalCorrupt:
 def in_portions(
     keys: Collection[HotKey], sizes: Mapping[HotKey, int], most_bytes: int, most_keys: int
 ) -> Iterator[list[HotKey]]:
-    """Yield the keys that `sizes` has, so many at a time that neither limit is exceeded, but at least one."""
+    """Yield the keys that `sizes` has, in groups that exceed neither limit, except that each has at least one key."""
     portion: list[HotKey] = []
     size = 0
     for key in keys:

@@ -20,8 +20,9 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 
 #: What an operator can do about a journal that is damaged or has lost records.
 REMEDY: Final = (
-    "Restore the whole journal as it was at one time (of an SQLite journal, with its -wal and .snapshots files), or "
-    "start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and continues without it"
+    "Restore the whole journal as it was at one point in time (for an SQLite journal, with its -wal and .snapshots "
+    "files), or start `lacuna up` or `lacuna controlplane` with --accept-loss, which reports what is lost and "
+    "continues without it"
 )
 
 
@@ -48,7 +49,7 @@ class JournalOfAnotherVersion(JournalForeign):
 
 
 class JournalUnfinished(JournalForeign):
-    """A copy of a journal to this place was interrupted. `what` says so."""
+    """A copy of a journal to this place was interrupted. `what` is the part of the message that says so."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -66,7 +67,7 @@ class JournalLoss(JournalCorrupt):
 
 
 class JournalTrimmed(JournalError):
-    """The requested records have been deleted, since a snapshot covers them. Load the newest one."""
+    """The requested records have been deleted, since a snapshot covers them. Load the newest snapshot."""
 
 
 class JournalReplaced(JournalError):
@@ -93,7 +94,7 @@ class JournalInDoubt(JournalError):
 class OpenedJournal:
     """A journal that was opened for writing. `cluster_id` is the id stored in it.
 
-    `position` is that of the last record, 0 if the journal is empty.
+    `position` is that of the last record, or 0 if the journal is empty.
     """
 
     cluster_id: str
@@ -178,7 +179,8 @@ class Journal(Protocol):
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`, in order. Raises JournalCorrupt.
 
-        `seal` is that of the batch that ended there when it was read. Raises JournalReplaced if another one does now.
+        `seal` is that of the batch that ended at `after_position` when it was read. Raises JournalReplaced if another
+        batch ends there now.
         """
         ...
 
@@ -186,7 +188,7 @@ class Journal(Protocol):
     def hot(self) -> Mapping[HotKey, int]:
         """The hot segments that the journal has, each with its size in bytes; known once it is open.
 
-        It includes those of appends that are durable, and none that was dropped.
+        It includes the segments of all durable appends, and none that was dropped.
         """
         ...
 
@@ -212,7 +214,7 @@ class Journal(Protocol):
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
         """Delete hot segments, which nothing refers to any more. Keys that the journal does not have are ignored.
 
-        A crash may undo it for some of them, which `hot` has again then. Raises JournalError.
+        A crash may undo the deletion of some of them. `hot` then includes these segments again. Raises JournalError.
         """
         ...
 
@@ -237,7 +239,7 @@ class Leader:
     """The writer that holds a shared journal.
 
     `address` is where it serves, according to the journal. It has not renewed its leadership for at least `silent`
-    seconds, by a clock that does not depend on the leader's machine.
+    seconds, measured by a clock that does not depend on the leader's machine.
     """
 
     epoch: int
@@ -256,7 +258,7 @@ class JournalReader(Protocol):
         ...
 
     def read(self, after_position: int, seal: Seal | None = None, /) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable after `after_position` now, as `Journal.read` does; possibly nothing.
+        """Yield the batches after `after_position` that are durable now, as `Journal.read` does. There may be none.
 
         Raises JournalTrimmed if records after `after_position` were deleted because a snapshot covers them.
         """
@@ -278,7 +280,7 @@ class JournalReader(Protocol):
 class Renewer(Protocol):
     """Shows the standbys that a leader is alive.
 
-    It may be used in another thread than the journal, in one event loop.
+    It may be used in a different thread from that of the journal, but only in one event loop.
     """
 
     async def renew(self) -> None:
@@ -302,15 +304,16 @@ class SharedJournal(Journal, Protocol):
     """
 
     lease: float
-    """Seconds without a renewal after which a leader may be taken over."""
+    """The number of seconds without a renewal after which another writer may take over from the leader."""
 
     snapshot_appends: int | None
-    """After how many appends another snapshot should be made, if many appends take long to read."""
+    """The number of appends after which another snapshot should be made, or None if many appends are quick to read."""
 
     async def check(self) -> None:
         """Find out, before the journal is opened, whether its storage is reliable.
 
-        Raises JournalRefused if it is not, JournalUnreachable, and other JournalErrors. Logs what may be lost.
+        Logs which data the storage may lose. Raises JournalRefused if it is not reliable, JournalUnreachable, and other
+        JournalErrors.
         """
         ...
 
@@ -321,13 +324,13 @@ class SharedJournal(Journal, Protocol):
     async def confirm(self, fencing_token: int) -> None:
         """Return once it is certain that no other writer had taken over when this was called.
 
-        It costs less than an append, and leaves nothing in the journal. Raises the errors of `Renewer.renew`.
+        This costs less than an append, and leaves nothing in the journal. Raises the errors of `Renewer.renew`.
         """
         ...
 
     def abandon(self) -> None:
-        """Keep the leadership at `close`, as if this process had been killed, so that the next leader waits for the
-        lease.
+        """Make `close` keep the leadership, as if this process had been killed, so that the next leader waits for the
+        lease to end.
         """
         ...
 

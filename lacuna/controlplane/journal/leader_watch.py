@@ -1,7 +1,7 @@
 """Measures how long the leader of a shared journal has been silent, as seen by one process.
 
 It uses no clock of another machine: neither the leader's, nor the database's, which can be set or change in a failover.
-It uses the time that has passed here between two looks.
+It uses the time that has passed in this process between two observations of the journal.
 """
 
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ class LeaderWatch:
         self._clock = clock or SystemClock()
         self._seen: Hashable = None
         self._since_ms = 0.0
-        #: Seconds for which the leader certainly was silent, as of the last look.
+        #: The seconds for which the leader was certainly silent, as of the last observation.
         self.silent = 0.0
 
     def now_ms(self) -> float:

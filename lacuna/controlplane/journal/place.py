@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Final, Self
 
-#: What snapshots in a bucket say of their journal: it is in the bucket, too, or in a database.
+#: What snapshots in a bucket record about their journal: that it is in the bucket as well, or in a database.
 BUCKET: Final = "bucket"
 POSTGRESQL: Final = "postgresql"
 
@@ -13,7 +13,7 @@ POSTGRESQL: Final = "postgresql"
 class Place:
     """The address `url` of a journal, and the URL of the cluster's store, or "" if no store is named.
 
-    If the store is a bucket, it has the snapshots of a shared journal.
+    If the store is a bucket, it contains the snapshots of a shared journal.
     """
 
     url: str

@@ -121,9 +121,9 @@ class PostgresqlJournal:
 
     `new_cluster_id` returns an id for a new cluster. `address` is where this writer serves. This process takes over
     from an earlier writer that `watch` or `open` has seen silent for `lease` seconds, or that has closed the journal;
-    with 0, it takes over at once. An append that is not answered within `answer_timeout` seconds is in doubt, and a
-    renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which `place` then
-    names.
+    if `lease` is 0, it takes over at once. If there is no answer within `answer_timeout` seconds, an append is in
+    doubt, and a renewal has failed. Snapshots are in the same database unless `snapshots` is another store, which
+    `place` then names.
 
     Raises JournalRefused if `url` is not the URL of a PostgreSQL database.
     """
@@ -246,12 +246,12 @@ class PostgresqlJournal:
         return int(epoch)
 
     async def _warn(self, connection: Connection) -> None:
-        """Log how the server may lose data that clients were told is durable."""
+        """Log how the server may lose data that was acknowledged to clients."""
         for setting, losses in _LOSSES.items():
             value = await connection.fetchval("SELECT current_setting($1)", setting)
             if value in losses:
                 _log.warning(
-                    "%s: PostgreSQL runs with %s %s, so %s that clients were told are durable: set it to on",
+                    "%s: PostgreSQL runs with %s %s, so %s that were acknowledged to clients: set it to on",
                     self.name,
                     setting,
                     value,
@@ -260,7 +260,7 @@ class PostgresqlJournal:
         if await connection.fetchval(_HAS_ASYNCHRONOUS_STANDBY):
             _log.warning(
                 "%s: PostgreSQL waits for none of its standbys, so a failover can lose the last transactions that "
-                "clients were told are durable: name the standbys in synchronous_standby_names",
+                "were acknowledged to clients: name the standbys in synchronous_standby_names",
                 self.name,
             )
 
@@ -269,7 +269,7 @@ class PostgresqlJournal:
         return PostgresqlRenewer(self._url, fencing_token, self._answer_timeout)
 
     async def confirm(self, fencing_token: int) -> None:
-        """Make sure, by a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
+        """Make sure, with a renewal, that no other writer has taken over. Raises JournalFenced and JournalUnreachable.
 
         A statement that only reads would also succeed on a server whose standby has been promoted. After
         JournalUnreachable, the journal must be opened again.
@@ -300,9 +300,9 @@ class PostgresqlJournal:
         return await self._hot.read(keys)
 
     async def drop_hot(self, keys: Collection[HotKey]) -> None:
-        """Forget hot segments, whose tables are dropped once nothing in them is live. Raises JournalFenced.
+        """Forget hot segments. Their tables are dropped once nothing in them is live. Raises JournalFenced.
 
-        Those of a table with others come back when the journal is opened again.
+        Segments in a table that still has live ones come back when the journal is opened again.
         """
         self._opened()
         await self._hot.drop(keys)
@@ -415,11 +415,11 @@ class PostgresqlJournal:
             await disconnect(connection)
 
     def abandon(self) -> None:
-        """Let `close` leave the leader's row unchanged."""
+        """Make `close` leave the leader's row unchanged."""
         self._epoch = 0
 
     async def _release(self, connection: Connection) -> None:
-        """Record that other writers need not wait for the end of the lease. If that fails, they wait."""
+        """Record that other writers need not wait for the end of the lease. If recording this fails, they wait."""
         try:
             await connection.execute(_RELEASE, self._epoch, timeout=self._answer_timeout)
         except DATABASE_ERRORS as error:
@@ -428,10 +428,10 @@ class PostgresqlJournal:
 
     @asynccontextmanager
     async def _turn_at_connection(self) -> AsyncIterator[Connection]:
-        """Run the body with the connection, and terminate it if it was lost or is stalled, since asyncpg would wait for
-        it.
+        """Run the body with the connection. Terminate a connection that was lost or is stalled, since asyncpg would
+        wait for it.
 
-        Turns asyncpg's errors into the journal's.
+        Turns asyncpg's errors into journal errors.
         """
         async with self._turn:
             connection = self._opened()

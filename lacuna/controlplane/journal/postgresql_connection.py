@@ -21,7 +21,7 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 _CONNECT_SECONDS: Final = 10.0
 _CLOSE_SECONDS: Final = 5.0
-#: More than any statement takes, or waits for a lock, so that a stalled connection fails instead of waiting forever.
+#: Longer than any statement takes or waits for a lock, so that a stalled connection fails instead of waiting forever.
 _STATEMENT_SECONDS: Final = 30.0
 
 _SETTINGS: Final = {
@@ -193,7 +193,7 @@ async def connect(url: str, statement_seconds: float = _STATEMENT_SECONDS) -> Co
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Connection]:
-    """Run the body with a separate connection, and turn the database's errors into the journal's."""
+    """Run the body with a separate connection, and turn the database's errors into journal errors."""
     connection = await connect(url)
     try:
         with errors_of(name_of(url)):
@@ -212,7 +212,7 @@ async def disconnect(connection: Connection) -> None:
 
 @contextmanager
 def errors_of(name: str) -> Iterator[None]:
-    """Turn asyncpg's errors into the journal's; `name` is that of the database.
+    """Turn asyncpg's errors into journal errors; `name` is that of the database.
 
     Raises JournalUnreachable if the database does not answer, JournalRefused if it denies something that a journal
     needs, JournalForeign if its tables are not a journal's, JournalCorrupt if it is damaged, otherwise JournalError.

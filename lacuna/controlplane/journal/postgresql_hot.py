@@ -2,9 +2,10 @@
 
 The statement of an append inserts into the newest table, and a table is dropped as a whole once nothing in it is live.
 So no row is ever deleted, and there is nothing to vacuum. They are separate tables, not partitions of one: attaching or
-dropping a partition locks its parent, and then a long query of a stranger, such as a dump, would hold up all appends.
+dropping a partition locks its parent, so that a long query by another client, such as a dump, would hold up all
+appends.
 
-The next table is created ahead of time, beside the appends. If that fails, appends go on in the newest one.
+The next table is created ahead of time, while appends continue. If that fails, appends continue in the newest table.
 """
 
 import asyncio
@@ -36,7 +37,8 @@ from lacuna.controlplane.journal.postgresql_renewing import fenced
 
 _log = logging.getLogger("lacuna.controlplane")
 
-#: A table is full with this many bytes of segments or this many rows. Half of it before, the next one is created.
+#: A table is full when it has this many bytes of segments or this many rows. Once it is half full, the next table is
+#: created.
 TABLE_BYTES: Final = 128 << 20
 _TABLE_ROWS: Final = 1 << 16
 
@@ -83,7 +85,7 @@ async def create_table(connection: Connection, number: int) -> None:
 
 
 async def insert_hot(connection: Connection, hot: Sequence[HotSegment]) -> None:
-    """Insert segments that no append brings into the first table. Raises asyncpg's errors."""
+    """Insert segments into the first table, without an append. Raises asyncpg's errors."""
     await connection.execute(_INSERT, *_columns(hot))
 
 
@@ -119,7 +121,7 @@ class _Table:
 
 
 class HotTables:
-    """The hot segments in the database at `url`, as the journal's leader with this epoch keeps them.
+    """The hot segments in the database at `url`, as the leader of the journal tracks them.
 
     It has a connection of its own, so that appends never wait for a read.
     """
@@ -133,13 +135,15 @@ class HotTables:
         self._tables: dict[int, _Table] = {}
         self._epoch = 0
         self._creating: asyncio.Task[None] | None = None
-        #: The share of the newest table from which on the next one is created.
+        #: The next table is created once the newest one is full to this share.
         self._create_at = 0.5
         self._turn = asyncio.Lock()
         self._connection: Connection | None = None
 
     async def open(self, connection: Connection, epoch: int) -> None:
-        """Find out what there is, without reading bytes of segments. Raises JournalCorrupt and asyncpg's errors."""
+        """Find all tables and segments, without reading the segments' bytes. Raises JournalCorrupt and asyncpg's
+        errors.
+        """
         self._epoch = epoch
         self.sizes, self._table_of, self._tables = {}, {}, {}
         for number in await table_numbers(connection):
@@ -163,7 +167,7 @@ class HotTables:
         return numbers[-1]
 
     def statement(self, hot: Sequence[HotSegment]) -> tuple[str, tuple[list[Any], ...]]:
-        """Return the statement of an append with hot segments, and what follows its five other parameters."""
+        """Return the statement of an append with hot segments, and the parameters that follow its five other ones."""
         return _APPEND.format(self._newest), _columns(hot)
 
     def note(self, hot: Sequence[HotSegment]) -> None:

@@ -35,7 +35,7 @@ from lacuna.controlplane.journal.postgresql_schema import (
 from lacuna.controlplane.journal.rows import check_row, decode_records
 from lacuna.controlplane.journal.snapshot_store import SnapshotStore
 
-#: Rows up to this many bytes, but at least one.
+#: The size in bytes up to which rows are read at a time, but always at least one row.
 _ROWS: Final = 512
 _BYTES: Final = 16 << 20
 # The previous row is returned too, without its records, since it has to be the one that was read.
@@ -134,7 +134,9 @@ class PostgresqlReader:
     async def read(
         self, after_position: int, seal: Seal | None = None, /
     ) -> AsyncIterator[JournalBatch]:
-        """Yield what is durable now. Raises JournalTrimmed, JournalReplaced, JournalCorrupt and JournalUnreachable."""
+        """Yield the batches that are durable now. Raises JournalTrimmed, JournalReplaced, JournalCorrupt and
+        JournalUnreachable.
+        """
         if not await self._is_there():
             return
         async for batch in read_batches(self._connected, self._name, after_position, seal):

@@ -1,4 +1,4 @@
-"""Renewals of the lease of a journal in PostgreSQL, and the server's warnings after a write."""
+"""Lease renewals for a journal in PostgreSQL, and the server's warnings after a write."""
 
 from typing import Final
 
@@ -21,7 +21,7 @@ RENEW: Final = """
 
 
 class Warnings:
-    """The warnings from the server of a connection to the database `name` since the last statement that writes."""
+    """The server's warnings on a connection to the database `name` since the last statement that writes."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -43,31 +43,30 @@ class Warnings:
         """Raise JournalUnreachable if the server has warned about the last write.
 
         If a wait for a synchronous standby is cancelled, by a time-out or by hand, it ends with success and a warning.
-        The transaction is committed here, but the standby may not have it when it is promoted.
+        The transaction is committed on this server, but the standby may not have it when the standby is promoted.
         """
         if self._last:
             raise JournalUnreachable(
-                f"{self._name}: PostgreSQL says: {self._last}. The last write may be lost in a "
-                "failover, so it does not count. Make sure that nothing cancels the waits of the "
-                "journal's connections (statement_timeout, pg_cancel_backend), and check the "
-                "standby"
+                f"{self._name}: PostgreSQL says: {self._last}. The last write may be lost in a failover, so it is "
+                "treated as failed. Make sure that nothing cancels the waits of the journal's connections "
+                "(statement_timeout, pg_cancel_backend), and check the standby"
             )
 
 
 def fenced(name: str, fencing_token: int) -> JournalFenced:
     """Return the error for a leader whose epoch, `fencing_token`, is no longer the journal's."""
     return JournalFenced(
-        f"another control plane has taken over {name} (its epoch is not {fencing_token}, that of "
-        "this one): this one stops"
+        f"another control plane has taken over {name} (its epoch is not {fencing_token}, the epoch of this one): "
+        "this one stops"
     )
 
 
 async def renew(
     connection: Connection, warnings: Warnings, name: str, fencing_token: int, seconds: float
 ) -> None:
-    """Show that this leader is alive, and make sure that no other has taken over.
+    """Show that this leader is alive, and make sure that no other leader has taken over.
 
-    Raises JournalFenced, JournalUnreachable, and asyncpg's errors, also after `seconds` without an answer.
+    Raises JournalFenced, JournalUnreachable, and asyncpg's errors, including if there is no answer within `seconds`.
     """
     warnings.forget()
     renewed = await connection.fetchval(RENEW, fencing_token, timeout=seconds)

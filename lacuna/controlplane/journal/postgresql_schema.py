@@ -2,7 +2,7 @@
 
 journal    one row: format version, cluster id, and up to where records were trimmed
 leader     one row: the epoch, which is the fencing token, of the last writer, and where it serves
-renewals   a sequence, of which each renewal of the leader takes a number
+renewals   a sequence, from which each renewal by the leader takes a number
 appends    one row for each append, with the positions of its first and its last record
 hot_1 ...  the hot segments (`postgresql_hot`)
 snapshots  the parts of snapshots, and before the first one, the seal of the last append it covers

@@ -1,7 +1,8 @@
 """Snapshots in the database of a journal in PostgreSQL, over separate connections, so that appends do not wait.
 
-A snapshot is several rows with parts of the state, the last of which gives their number. A row before them, with the
-part number -1, has the seal of the last append that it covers. The snapshot at a journal's beginning has no such row.
+A snapshot consists of several rows with parts of the state, the last of which gives the number of parts. A row before
+them, with the part number -1, has the seal of the last append that it covers. The snapshot at a journal's beginning has
+no such row.
 """
 
 import struct
@@ -68,7 +69,7 @@ class PostgresqlSnapshots:
     async def store(self, snapshot: Snapshot, _: str, judge: Judge | None = None, /) -> int:
         """Store a snapshot, delete all before the newest two that fit, and return the position to trim to.
 
-        Storing and deleting is one transaction.
+        Storing and deleting happen in one transaction.
         """
         async with connected(self._url) as connection, connection.transaction():
             # Two processes that store the same one wait for each other here, and the later one's stays.
@@ -138,7 +139,7 @@ async def _load(connection: Connection, stored: _Stored) -> Snapshot:
 
 
 class MovedSnapshots:
-    """A SnapshotStore in `now`, which is read together with `earlier`.
+    """A SnapshotStore that stores in `now`, and reads both `now` and `earlier`.
 
     A journal that was copied to a database begins with a snapshot there, and later ones are in the bucket.
     """
@@ -148,7 +149,7 @@ class MovedSnapshots:
         self._earlier = earlier
 
     async def check(self, cluster_id: str | None, /) -> None:
-        """Raise JournalForeign if the present place belongs to another cluster."""
+        """Raise JournalForeign if `now` belongs to another cluster."""
         await self._now.check(cluster_id)
 
     async def load(self, cluster_id: str | None, judge: Judge | None = None, /) -> Snapshot | None:
@@ -170,5 +171,5 @@ class MovedSnapshots:
         return trimmable
 
     async def trimmable(self, cluster_id: str, judge: Judge | None = None, /) -> int:
-        """Return the position to trim to, given the snapshots in the present place."""
+        """Return the position to trim to, given the snapshots in `now`."""
         return await self._now.trimmable(cluster_id, judge)

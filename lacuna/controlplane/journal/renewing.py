@@ -1,7 +1,7 @@
 """Renews a leader's lease outside the event loop that leads (adr/0065).
 
-So a slow step, whatever the reason, ends no lease. A loop that has stopped for good is given up after half a minute, so
-that a standby can lead.
+So a slow step, whatever its reason, does not end the lease. A loop that has stopped for good is given up after half a
+minute, so that a standby can lead.
 """
 
 import asyncio
@@ -21,10 +21,10 @@ _log = logging.getLogger("lacuna.controlplane")
 
 #: The number of renewals tried during a lease.
 _RENEWALS: Final = 4
-#: How long the leading loop may make no progress. Kafka's clients have given up their requests by then
+#: How long the leading loop may go without progress. Kafka's clients have given up their requests by then
 #: (`request.timeout.ms`), and the next leader comes long before agents lose their leases, which takes two minutes.
 _LONGEST_STALL_MS: Final = 30_000
-#: With a long lease, this many leases.
+#: For a long lease, the limit is this many leases instead.
 _LONGEST_STALL_LEASES: Final = 3
 
 
@@ -36,13 +36,13 @@ class LoopWatch:
         self._longest_ms = max(_LONGEST_STALL_MS, 1000 * lease * _LONGEST_STALL_LEASES)
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        #: The time of the question that the loop has not answered yet.
+        #: The time of the request that the loop has not answered yet.
         self._asked_ms: float | None = None
 
     def check(self) -> None:
-        """Send a question to the loop, once it has answered the last one.
+        """Ask the loop for an answer, unless an earlier request is still unanswered.
 
-        Raises JournalError if it has not answered for too long.
+        Raises JournalError if the loop has not answered for too long.
         """
         now_ms, asked_ms = self._clock.passed_ms(), self._asked_ms
         if asked_ms is None:
@@ -72,7 +72,9 @@ Work: TypeAlias = Callable[[Check], Coroutine[Any, Any, None]]
 Beside: TypeAlias = Callable[
     [Work, Clock, float], AbstractAsyncContextManager["asyncio.Future[None]"]
 ]
-"""Runs work outside the event loop that leads, while the body runs, and passes the body the future of its end."""
+"""Runs work outside the event loop that leads, while the body runs, and passes the body a future for the end of the
+work.
+"""
 
 
 @asynccontextmanager

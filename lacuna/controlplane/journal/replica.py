@@ -1,4 +1,4 @@
-"""The state machine's state as of a position to which a starting leader or following standby replayed a journal."""
+"""The state machine's state at the position up to which a starting leader or a standby has replayed a journal."""
 
 import asyncio
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ class Replica:
         self.bytes = 0
 
     async def catch_up(self, journal: Journal | JournalReader) -> None:
-        """Replay the journal's records after `position`, beginning with its newest snapshot if that is 0.
+        """Replay the journal's records after `position`, beginning with its newest snapshot if `position` is 0.
 
         Raises JournalCorrupt if a record does not fit the ones before it, JournalOfAnotherVersion, and the journal's
         errors.
@@ -62,8 +62,8 @@ class Replica:
         self.state.take_changes()
 
     def check(self, opened: OpenedJournal) -> None:
-        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is another
-        cluster's.
+        """Raise JournalCorrupt unless this is the state at the journal's end, and JournalForeign if it is the state of
+        another cluster.
         """
         if self.state.cluster_id not in ("", opened.cluster_id):
             raise JournalForeign(
@@ -73,8 +73,8 @@ class Replica:
             )
         if self.position != opened.position:
             raise JournalCorrupt(
-                f"the snapshot and the journal were not copied at the same time: the snapshot leads to position "
-                f"{self.position} and the journal to {opened.position}; restore both together"
+                "the snapshot and the journal were not copied at the same time: the snapshot ends at position "
+                f"{self.position} and the journal at {opened.position}; restore both together"
             )
 
     def _replay(self, batch: JournalBatch) -> None:

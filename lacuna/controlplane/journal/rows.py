@@ -47,7 +47,7 @@ def checksum(position: int, blob: bytes) -> int:
 
 
 def add_checksum(crc: int, more: bytes) -> int:
-    """Return the checksum of a blob extended by more bytes, from that of the blob."""
+    """Return the checksum of a blob extended by `more`, given `crc`, the checksum of the blob."""
     return crc32(more, crc)
 
 

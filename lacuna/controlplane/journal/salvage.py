@@ -2,8 +2,8 @@
 
 The intact part is the newest undamaged snapshot and the batches that follow it without a gap. It becomes a new journal,
 whose positions and ids begin beyond any that the lost part can have used (`lacuna.controlplane.eras`). Copies of the
-old files are kept beside it. If this is interrupted at any step, either the old files are still in place and cannot be
-opened, or the new ones have replaced them.
+old files are kept beside it. If salvaging is interrupted at any step, either the old files are still in place and
+cannot be opened, or the new ones have replaced them.
 """
 
 import os
@@ -197,7 +197,7 @@ def _write(path: str, found: Salvage, position: int, records: Sequence[bytes]) -
 
 
 def _copy_hot(path: str, new: str) -> None:
-    """Copy the intact hot segments in one transaction. The others count as lost, as missing objects do."""
+    """Copy the intact hot segments in one transaction. The others are treated as lost, like missing objects."""
     with writing(new) as connection, transaction(connection):
         for segment in _intact_hot(path):
             insert_hot(connection, [segment])

@@ -1,4 +1,4 @@
-"""The place of a journal's snapshots, if that is not a file beside it."""
+"""The place of a journal's snapshots, if they are not in a file beside it."""
 
 import logging
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lacuna.controlplane.journal.journal import (
 _log = logging.getLogger("lacuna.controlplane")
 
 #: The number of snapshots that are kept. The journal is trimmed only up to the oldest of them, so a damaged snapshot
-#: costs a longer replay, not the cluster.
+#: makes a replay longer, but does not lose the cluster.
 KEPT_SNAPSHOTS: Final = 2
 
 
@@ -24,8 +24,8 @@ class SnapshotStore(Protocol):
     """The snapshots of one journal, in its database or elsewhere.
 
     Each call gets the journal's cluster, and raises JournalForeign if the store belongs to another one. None stands for
-    an unknown cluster, and accepts any. `judge` says which snapshots fit the journal; the others are ignored. Without
-    it, all fit.
+    an unknown cluster, and any store is then accepted. `judge` says which snapshots fit the journal; the others are
+    ignored. Without `judge`, all fit.
     """
 
     async def check(self, cluster_id: str | None, /) -> None:
@@ -71,7 +71,7 @@ S = TypeVar("S", bound=Stored)
 
 
 async def fitting(stored: Sequence[S], judge: Judge | None) -> list[S]:
-    """Return the snapshots that fit. Those without a seal do."""
+    """Return the snapshots that fit. Those without a seal always fit."""
     return [each for each, fit in await _judged(stored, judge) if fit is Fit.FITS]
 
 

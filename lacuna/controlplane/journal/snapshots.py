@@ -1,7 +1,7 @@
 """Snapshots, in a separate database beside the journal, so that writing one does not delay commits.
 
-The two newest are kept, and the journal is trimmed only up to the older one. So a damaged snapshot costs a longer
-replay, not the cluster.
+The two newest are kept, and the journal is trimmed only up to the older one. So a damaged snapshot makes a replay
+longer, but does not lose the cluster.
 """
 
 from typing import Final
@@ -79,7 +79,9 @@ class SnapshotDatabase:
                 execute("DELETE FROM snapshots WHERE position=?", (position,))
 
     def trimmable(self) -> int:
-        """Return the position up to which the journal can be trimmed: that of the older snapshot, or 0 without two."""
+        """Return the position up to which the journal can be trimmed: that of the older snapshot, or 0 if there are not
+        two.
+        """
         positions = self.positions()
         return positions[_KEPT - 1] if len(positions) >= _KEPT else 0
 

@@ -1,12 +1,12 @@
-"""The process that makes a snapshot, by replaying the journal's later records on the last snapshot.
+"""The process that makes a snapshot, by replaying the journal's later records on top of the last snapshot.
 
 
     python -m lacuna.controlplane.journal.snapshotter POSITION < PLACE
 
 
-PLACE is the path of an SQLite journal, or what `Place` says of another one. It reads the journal without blocking
-the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits with 0 once a
-snapshot at POSITION or later is durable.
+PLACE is the path of an SQLite journal, or the text of a `Place` for any other journal. The process reads the journal
+without blocking the writer, and writes to the snapshot database, which is a separate file, or to the bucket. It exits
+with status 0 once a snapshot at POSITION or later is durable.
 """
 
 import asyncio

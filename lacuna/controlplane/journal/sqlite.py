@@ -53,7 +53,7 @@ _APPEND: Final = """
 _Result = TypeVar("_Result")
 
 _ROWS_A_TRIM: Final = 64
-#: What one job of the worker reads or deletes, for which an append may wait.
+#: How much one job of the worker reads or deletes. An append may have to wait for the job.
 _HOT_BYTES_AT_ONCE: Final = 2 << 20
 _HOT_AT_ONCE: Final = 1_000
 
@@ -62,7 +62,7 @@ class SqliteJournal:
     """A journal in the file `path`, whose directory must exist.
 
     `new_cluster_id` returns an id for a new cluster. `connect` opens the database; tests replace it to lose unsynced
-    data. `pace` decides when an append runs in the event loop. Without it, all run in the worker thread.
+    data. `pace` decides when an append runs in the event loop. Without `pace`, all appends run in the worker thread.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class SqliteJournal:
     async def read(self, after_position: int, _: Seal | None = None) -> AsyncIterator[JournalBatch]:
         """Yield all batches after `after_position`. Raises JournalCorrupt at a gap or a wrong checksum.
 
-        Its batches have no seals, since no other process writes the file while this one holds its lock.
+        The batches have no seals, since no other process writes the file while this one holds its lock.
         """
         position = after_position
         while True:
@@ -152,13 +152,15 @@ class SqliteJournal:
 
     @property
     def hot(self) -> Mapping[HotKey, int]:
-        """The hot segments with their sizes. It changes in the event loop only."""
+        """The hot segments with their sizes. This mapping changes only in the event loop."""
         return self._hot
 
     def append(
         self, records: Sequence[bytes], fencing_token: int, hot: Sequence[HotSegment] = ()
     ) -> "asyncio.Future[int]":
-        """Append the records as one row, which is durable once the future is done, possibly when it is returned."""
+        """Append the records as one row, which is durable once the future is done. The future may be done when it is
+        returned.
+        """
         job = partial(self._append, records, fencing_token, hot)
         then = partial(self._note_hot, hot)
         pace, worker = self._pace, self._worker
@@ -206,7 +208,7 @@ class SqliteJournal:
         if not self._opened().execute(_APPEND, row).fetchall():
             raise JournalFenced(
                 f"another control plane has taken over {self.path} (its token is not "
-                f"{row[-1]}, that of this one): this one stops"
+                f"{row[-1]}, the token of this one): this one stops"
             )
 
     async def read_hot(self, keys: Sequence[HotKey]) -> Mapping[HotKey, bytes]:
@@ -244,7 +246,9 @@ class SqliteJournal:
         return self._snapshots.load()
 
     async def store_snapshot(self, snapshot: Snapshot) -> None:
-        """Store a snapshot from this process, then trim. Clusters with many partitions use `SnapshotProcess`."""
+        """Store a snapshot in this process, then trim the journal. Clusters with many partitions use
+        `SnapshotProcess`.
+        """
         await self._submit(lambda: self._store_snapshot(snapshot))
         await self.trim()
 

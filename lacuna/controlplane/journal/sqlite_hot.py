@@ -1,11 +1,11 @@
-"""The hot segments in SQLite: the table `hot` in the file of the records.
+"""The hot segments in SQLite: the table `hot` in the same file as the records.
 
-A table of the same file shares the transaction of the append, and so its single sync. Another file would need a second
-sync for each append. With write-ahead logs, a power cut could even tear the transaction: SQLite then makes it atomic
-in each file, but not across them.
+A table in the same file shares the transaction of the append, and therefore its single sync. Another file would need a
+second sync for each append. With write-ahead logs, a power cut could even tear the transaction: SQLite then makes it
+atomic in each file, but not across them.
 
-SQLite's own limit for checkpoints (1000 pages) stays. A longer log delays no append less at the median, and it is read
-as a whole at the start (`evidence`).
+SQLite's default limit for checkpoints (1000 pages) is kept. A longer log would not reduce the median delay of appends,
+and the whole log is read at the start (`evidence`).
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ from lacuna.controlplane.journal.connections import Connection, transaction
 from lacuna.controlplane.journal.hot_segments import check_hot, hot_checksum
 from lacuna.controlplane.journal.journal import HotKey, HotSegment
 
-#: The index answers what is there and how large it is, so that opening the journal reads no bytes of segments. `bytes`
-#: is the last column, so that the others can be read without it.
+#: The index alone shows which segments exist and how large they are, so that opening the journal reads no bytes of
+#: segments. `bytes` is the last column, so that the others can be read without it.
 HOT_SCHEMA: Final = (
     """CREATE TABLE hot (
         id INTEGER PRIMARY KEY, lease_id INTEGER NOT NULL, sequence INTEGER NOT NULL,
@@ -38,12 +38,12 @@ def insert_hot(connection: Connection, hot: Sequence[HotSegment]) -> None:
 
 
 def hot_sizes(connection: Connection) -> dict[HotKey, int]:
-    """Return the keys of all segments with their sizes, without reading bytes of segments."""
+    """Return the keys of all segments with their sizes, without reading the segments' bytes."""
     return {(lease_id, sequence): size for lease_id, sequence, size in connection.execute(_SIZES)}
 
 
 def read_hot(connection: Connection, name: str, keys: Sequence[HotKey]) -> Iterator[HotSegment]:
-    """Yield the segments that are there. Raises JournalCorrupt for a damaged one."""
+    """Yield the segments that exist. Raises JournalCorrupt for a damaged one."""
     for lease_id, first, last in _runs(keys):
         for sequence, crc, data in connection.execute(_READ, (lease_id, first, last)).fetchall():
             key = lease_id, sequence

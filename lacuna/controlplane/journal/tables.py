@@ -52,7 +52,7 @@ def read_batches(connection: Connection, after_position: int) -> list[JournalBat
 
 
 def read_cluster_id(connection: Connection) -> str:
-    """Return the id of the journal's cluster. Raises JournalForeign if it is empty or not a journal of Lacuna."""
+    """Return the id of the journal's cluster. Raises JournalForeign if the file is empty or not a Lacuna journal."""
     stored = read_meta(connection)
     if stored is None:
         raise JournalForeign("the journal is empty")

@@ -1,9 +1,9 @@
 """The witness: a file beside the journal with the position up to which it was acknowledged.
 
-SQLite's log does not show this, since a damaged last commit looks like one that was never finished. So the position of
-each append is written here once the append is durable, and before it is acknowledged. The file is not synced, since
-that would double the syncs of a commit. It is never ahead of the journal on the disk. It survives if the process is
-killed, as the page cache does; after a power cut it may be behind, and then proves less.
+SQLite's log does not show this position, since a damaged last commit looks like one that was never finished. So the
+position of each append is written here once the append is durable, and before it is acknowledged. The file is not
+synced, since that would double the syncs of a commit. It is never ahead of the journal on the disk. It survives if the
+process is killed, as the page cache does; after a power cut it may be behind, and then proves less.
 
 Two slots are written in turn, so that one torn or damaged write leaves the other slot intact.
 
@@ -60,7 +60,7 @@ def _digest(cluster_id: str) -> bytes:
 
 
 class Witness:
-    """The witness file at `path`, as the journal's writer keeps it. The file is created anew with `position`."""
+    """The witness file at `path`, as the journal's writer uses it. The file is created anew with `position`."""
 
     def __init__(self, path: str, cluster_id: str, position: int) -> None:
         self._cluster = _digest(cluster_id)

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 def do_nothing() -> None:
-    """What follows a job if nothing does."""
+    """Do nothing: the default for what follows a job."""
 
 
 class _Submitted(NamedTuple):

@@ -163,9 +163,7 @@ async def test_a_snapshot_beyond_the_end_is_gone_on_with(place: Place) -> None:
         await PostgresqlSnapshots(place.url).store(snapshot, state.cluster_id)
     else:
         await BucketSnapshots(place.bucket, BUCKET).store(snapshot, state.cluster_id)
-    with pytest.raises(
-        JournalCorrupt, match="the snapshot leads to position 40 and the journal to"
-    ):
+    with pytest.raises(JournalCorrupt, match="the snapshot ends at position 40 and the journal at"):
         await replayed(place.journal())
     loss = await accepted(place)
     assert (loss.position, loss.reached) == (40, 40)

@@ -1,5 +1,5 @@
-"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows, also to open
-a shared journal and its bucket in a process other than the leader.
+"""The kinds of journals, one row each. Commands, messages and the snapshot process use only the rows, even to open a
+shared journal and its bucket in a process other than the leader.
 """
 
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ SHARED_KINDS: Final = tuple(each for each in KINDS if isinstance(each, SharedKin
 
 
 def forms(kinds: tuple[JournalKind, ...] = KINDS) -> str:
-    """Return the forms of addresses of these kinds, for help and messages."""
+    """Return the forms of the addresses of these kinds, for help and messages."""
     *most, last = (f"{each.form} ({each.about})" if each.about else each.form for each in kinds)
     return f"{', '.join(most)}{',' * (len(most) > 1)} or {last}"
 
 
 def kind_of(address: str) -> JournalKind:
-    """Return the kind that an address names. Raises UserError."""
+    """Return the kind of journal that an address identifies. Raises UserError."""
     for each in KINDS:
         if each.is_named(address):
             return each
@@ -36,7 +36,7 @@ def kind_of(address: str) -> JournalKind:
 
 
 def shared_kind_of(address: str) -> SharedKind:
-    """Return the kind that an address names, if several control planes can share it. Raises UserError."""
+    """Return the kind of journal that an address identifies. Raises UserError if control planes cannot share it."""
     for each in SHARED_KINDS:
         if each.is_named(address):
             return each

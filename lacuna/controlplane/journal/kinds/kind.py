@@ -39,12 +39,12 @@ class Setup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalKind:
-    """A kind of journal, which an operator names by an address.
+    """A kind of journal. An operator identifies a journal by an address.
 
-    - `form`: how an address is written, and `about`: what help and messages add to it.
-    - `is_in_bucket`: the whole journal is in the cluster's bucket, and not only its snapshots.
+    - `form` is how an address is written, and `about` is what help and messages add to it.
+    - `is_in_bucket` is true if the whole journal is in the cluster's bucket, and not only its snapshots.
     - `is_named` returns whether an address is of this kind.
-    - `source` returns a journal to be copied, and `target` a place where a copy begins. They raise UserError.
+    - `source` returns a journal to be copied, and `target` a place to copy a journal to. They raise UserError.
     """
 
     form: str

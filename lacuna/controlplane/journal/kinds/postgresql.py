@@ -1,4 +1,6 @@
-"""A journal in a database, which needs the extra `postgresql`. Its snapshots are in the bucket, if there is one."""
+"""A journal in a PostgreSQL database. This kind needs the extra `postgresql`. Snapshots are in the bucket, if there is
+one.
+"""
 
 from __future__ import annotations
 

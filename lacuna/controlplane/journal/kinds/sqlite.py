@@ -36,7 +36,7 @@ def _target(setup: Setup) -> Target:
 
 
 def _path(address: str) -> str:
-    """Return the file that an address names. A folder stands for the journal in it."""
+    """Return the path of the file that an address identifies. A folder stands for the journal in it."""
     path = address.removeprefix(_SCHEME)
     if not path:
         raise UserError(

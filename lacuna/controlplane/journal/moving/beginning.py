@@ -29,7 +29,7 @@ class Target(Protocol):
     """
 
     name: str
-    """What messages call this place."""
+    """The name of this place in messages."""
 
     async def __aenter__(self) -> Self: ...
 

@@ -1,8 +1,8 @@
 """A journal in the bucket that begins with a snapshot.
 
 The manifest comes first, in a format that every version rejects, and is replaced at the end; both writes are
-conditional. Its first append is an opening, and the others have no records, but the hot segments. The next leader's
-opening has the number after them.
+conditional. The journal's first append is an opening. The others have no records, and contain the hot segments. The
+next leader's opening has the number after them.
 """
 
 from collections.abc import Sequence
@@ -58,7 +58,9 @@ class BucketTarget:
         """Do nothing, since nothing is held."""
 
     async def _unfinished(self) -> VersionedObject | None:
-        """Return the manifest that an earlier copy has left. Raises JournalForeign if there is a journal here."""
+        """Return the manifest that an earlier copy has left behind. Raises JournalForeign if there is a journal
+        here.
+        """
         found = await self._bucket.load(JOURNAL_MANIFEST_KEY)
         remedy = (
             f"give another bucket or prefix, or move {JOURNAL_MANIFEST_KEY} and all objects under "
@@ -111,7 +113,9 @@ class BucketTarget:
             pass
 
     async def _delete_appends(self) -> bool:
-        """Whether there were any. Then an earlier copy may have created one behind the listing meanwhile."""
+        """Delete all appends, and return whether there were any. If so, an earlier copy may have created another one
+        after the listing.
+        """
         found = False
         async for left in Appends(self._bucket).pages(0):
             found = True

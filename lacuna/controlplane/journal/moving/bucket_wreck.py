@@ -1,7 +1,8 @@
 """A journal in the bucket that lost objects, or lacks records, for example after a restore to an earlier time.
 
 Its appends stay in place. The journal continues after the last of them, and the manifest allows the deletion of
-everything before. So one conditional PUT decides, and an earlier leader that wakes up finds its number taken.
+everything before that. So the restart takes effect with one conditional PUT, and an earlier leader that wakes up finds
+its number taken.
 """
 
 import asyncio
@@ -93,7 +94,7 @@ class BucketWreck:
     """The journal in `bucket`.
 
     Its manifest is held, or is missing or damaged, which also keeps control planes out. `etag` is that of a damaged
-    one.
+    manifest.
     """
 
     def __init__(
@@ -131,8 +132,8 @@ class BucketWreck:
         return Salvage(name, cluster_id, intact.epoch, position, intact.reached, state, problems)
 
     async def _fit(self, _: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It does unless another append is there, since a missing or damaged one may have
-        been its own.
+        """Return how a snapshot fits. It fits unless the journal has another append in the place of the snapshot's last
+        append, since a missing or damaged append may have been the right one.
         """
         try:
             header = await Appends(self._bucket).header_of(seal.place)

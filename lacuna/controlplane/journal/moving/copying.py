@@ -1,4 +1,4 @@
-"""Copies a journal to another place: its state as a snapshot, at the same position."""
+"""Copies a journal to another place. The copy begins with a snapshot of the state, at the same position."""
 
 import asyncio
 import struct

@@ -38,7 +38,7 @@ class PostgresqlTarget:
         self.name = name_of(url)
         self._url = url
         self._snapshots = PostgresqlSnapshots(url)
-        #: In the tables until they are finished. Another copy to this place creates new tables.
+        #: The leader's address in the tables, until they are finished. Another copy to this place creates new tables.
         self._copy = f"copy {secrets.token_hex(8)}"
 
     async def __aenter__(self) -> Self:

@@ -60,8 +60,8 @@ class PostgresqlWreck:
         return Salvage(name, opened.cluster_id, token, position, reached, state, problems)
 
     async def _fit(self, position: int, seal: Seal) -> Fit:
-        """Return how a snapshot fits. It does unless another append is there; one ahead of the tables has what they
-        lost.
+        """Return how a snapshot fits. It fits unless the tables have another append at the snapshot's position. A
+        snapshot ahead of the tables has the records that they lost.
         """
         async with connected(self._url) as connection:
             found = await fit(connection, position, seal)
@@ -92,7 +92,7 @@ class PostgresqlWreck:
             )
             await insert_snapshot(connection, beginning.snapshot)
             await connection.execute("DROP TABLE lacuna.hot_1")
-            # The segments go on where they are, since copying their bytes would take longer than a lease.
+            # The segments stay in their tables, since copying their bytes would take longer than a lease.
             for number in await table_numbers(connection, schema):
                 await connection.execute(f"ALTER TABLE {schema}.hot_{number} SET SCHEMA lacuna")
         return f"the schema {schema}"

@@ -1,6 +1,6 @@
 """A journal that is copied, or whose time is set.
 
-This process leads it during that time, so that no control plane can.
+This process leads the journal during that time, so that no control plane can.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -52,7 +52,7 @@ class Source:
             yield [HotSegment(key, data) for key, data in found.items()]
 
     async def confirm(self) -> None:
-        """Raise JournalFenced unless this process still leads it, so that it has not changed."""
+        """Raise JournalFenced if this process no longer leads the journal, which may then have changed."""
 
 
 class LeasedSource(Source):
@@ -83,7 +83,7 @@ async def locked_source(journal: Journal) -> AsyncIterator[Source]:
 async def leased_source(journal: SharedJournal, clock: Clock) -> AsyncIterator[Source]:
     """Run the body while this process leads `journal`.
 
-    Raises JournalInUse as soon as the leader renews, and other JournalErrors.
+    Raises JournalInUse as soon as the leader renews its lease, and other JournalErrors.
     """
     replica = await _followed(journal, clock)
     opened = await journal.open(None)

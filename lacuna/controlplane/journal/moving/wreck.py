@@ -16,7 +16,7 @@ class Wreck(Protocol):
         ...
 
     async def begin(self, beginning: Beginning) -> str:
-        """Restart the journal in one step, and return where the old one is kept; "" if nowhere.
+        """Restart the journal in one step, and return where the old one is kept, or "" if it is not kept.
 
         Raises JournalFenced if a control plane has taken over in the meantime, and other JournalErrors.
         """
