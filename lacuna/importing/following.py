@@ -1,6 +1,6 @@
 """Copies partitions: fetches records from the leaders, and appends them to the copy in order.
 
-a follower for each broker -> Outbox -> PUTs, several at a time -> commits, one after another
+    a follower for each broker -> Outbox -> PUTs, several at a time -> commits, one after another
 
 A fetch returns what lies below the last stable offset, so everything in it is decided. The outbox bounds the bytes that
 have been fetched but not committed. If the target fails, everything in the outbox is dropped, and copying starts again

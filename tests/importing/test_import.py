@@ -416,7 +416,7 @@ def test_a_topic_that_was_created_again_is_not_copied_over_the_old_one(
     created(there, "again")
     send(there, "again", ["new", "newer"])
     (line,) = imported(there, target, "again").lines
-    assert line.startswith("again was deleted at the source and created again")
+    assert line.startswith("again was deleted and recreated at the source")
     _, rows = read(here, "again", 0, "read_committed")
     assert [row[3] for row in rows] == [b"old"]
 

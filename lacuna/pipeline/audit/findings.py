@@ -11,7 +11,7 @@ _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """The kinds of findings. Those in NOTES are not errors: they are reported, but do not fail an audit."""
+    """The kinds of findings. The kinds in NOTES are not errors: they are reported, but do not fail an audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
@@ -74,7 +74,7 @@ class Hit:
 class Finding:
     """One finding, about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if it is about no object, and `position` is -1 if it is about no bytes of it.
+    `key` is empty if the finding is about no object, and `position` is -1 if it is about no particular bytes.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects errors and notes, at most `limit` of each; further ones are only counted."""
+    """Collects errors and notes, up to `limit` of each. Any others are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)
