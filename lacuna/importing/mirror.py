@@ -49,8 +49,8 @@ _PASSING: Final = (
 )
 
 GAP: Final = (
-    "ends at offset {} here, but the source has deleted its records below {} already: add --accept-gaps to go on "
-    "there with a hole, or delete the topic here and restart its import"
+    "ends at offset {} here, but the source has already deleted its records below {}: add --accept-gaps to "
+    "continue there with a hole, or delete the topic here and restart its import"
 )
 BEHIND: Final = (
     "ends at offset {} here, but at {} in the source: the source has lost records, as after an unclean leader "
@@ -217,9 +217,9 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is copied, or the partitions are shared out anew.
+        """Copy until everything is copied, or until the partitions are redistributed.
 
-        Return whether they are shared out anew.
+        Return whether they are being redistributed.
         """
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)

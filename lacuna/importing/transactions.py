@@ -78,8 +78,8 @@ class HangingTransaction:
         return (
             f"{show(self.place)}: a transaction of producer {self.producer_id} seems to hang at offset "
             f"{self.first_offset} of the source: it wrote its last record {self.idle_seconds} s ago, and no "
-            "coordinator lists it, so nothing behind it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
-            f"finds it, too, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
+            "coordinator lists it, so nothing after it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
+            f"also finds it, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
             f"--start-offset {self.first_offset}`"
         )
 

@@ -127,7 +127,7 @@ class JobClient:
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
-                f"one cut has at most {MOST_AT_ONCE} partitions, and these topics have {len(keys)}: name fewer topics"
+                f"a cut has at most {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
             )
         return self._run(read_cut(self._client, keys))
 
@@ -240,7 +240,7 @@ def check(code: int, what: str) -> None:
         return
     if code == ErrorCode.PLAN_STALE:
         raise StaleMetadataError(f"{what}: the log has changed since it was planned; plan again")
-    raise PipelineError(f"{what}: the control plane answered {_name_of(code)}")
+    raise PipelineError(f"{what}: the control plane returned {_name_of(code)}")
 
 
 def _name_of(code: int) -> str:

@@ -158,7 +158,7 @@ class _Follower:
         for part in parts:
             if self._topic_ids.setdefault(part.topic, part.key[0]) != part.key[0]:
                 raise DataLossError(
-                    f"topic {part.topic!r} was deleted and created again: follow it anew from its beginning"
+                    f"topic {part.topic!r} was deleted and recreated: follow it again from its beginning"
                 )
 
     def _wait(self, metadata: MetadataSource) -> None:
@@ -171,7 +171,7 @@ def _until(is_over: Event, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     while True:
         if is_over.is_set():
             raise PipelineError(
-                "this step of lacuna.follow is over: read each step before the next one"
+                "this step of lacuna.follow is over: read each step before you request the next one"
             )
         batch = next(batches, None)
         if batch is None:

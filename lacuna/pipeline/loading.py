@@ -25,7 +25,7 @@ from lacuna.pipeline.salvage import Lost, intact_pieces, lost_between
 Skip: TypeAlias = Callable[[Lost], None]
 
 BLOCK_BYTES: Final = 8 << 20
-"""Bytes of payload that are read, checked and handed on together."""
+"""The bytes of payload that are read, checked and passed on together."""
 
 
 @dataclass(frozen=True, slots=True)

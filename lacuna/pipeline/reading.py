@@ -99,7 +99,9 @@ class Query:
         if given and end is not None:
             raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
         if given and not _ISOLATIONS[isolation]:
-            raise PipelineError(f"{given[0]} is about committed records: leave isolation out")
+            raise PipelineError(
+                f"{given[0]} applies only to committed records: leave isolation out"
+            )
         since, until = timestamps or (None, None)
         numbers = (partitions,) if isinstance(partitions, int) else partitions
         return cls(
@@ -391,7 +393,7 @@ class Resolver:
             return max(latest - int(edge["before"]), log.log_start_offset)
         if isinstance(point, int):
             if point < 0:
-                raise PipelineError(f"{name}={point}: offsets are not negative")
+                raise PipelineError(f"{name}={point}: an offset cannot be negative")
             return point
         found = first_offset_since(
             log,
@@ -412,5 +414,5 @@ def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> i
         return None
     found = offsets.get(part.number, offsets.get(str(part.number)))
     if found is not None and (not isinstance(found, int) or found < 0):
-        raise PipelineError(f"{name}: {found!r} for {part} is no offset")
+        raise PipelineError(f"{name}: {found!r} for {part} is not an offset")
     return found

@@ -23,9 +23,9 @@ from lacuna.pipeline.loading import cut_pieces, load_block
 Item = TypeVar("Item")
 
 BLOCK_BYTES: Final = 4 << 20
-"""Stored bytes of a block. With 8 MiB, a read takes as much time and more memory; with 1 MiB, it takes longer."""
+"""The stored bytes in a block. With 8 MiB, a read takes the same time but more memory; with 1 MiB, more time."""
 BATCH_BYTES: Final = 8 << 20
-"""Bytes of keys, values and headers of a batch, unless one record has more; a batch has at most 65,536 records."""
+"""The bytes of keys, values and headers in a batch, unless one record has more. A batch has up to 65,536 records."""
 MAX_THREADS: Final = 4
 
 HEADERS: Final = pa.list_(
@@ -43,7 +43,7 @@ COLUMNS: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""All columns, in the order in which a reader gets them by default, where headers are left out."""
+"""All columns, in the default order of a reader, which leaves out headers by default."""
 
 
 def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schema:
@@ -57,7 +57,7 @@ def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schem
         if name not in COLUMNS.names or wanted.count(name) > 1:
             raise PipelineError(
                 f"columns={wanted!r}: {name!r} is "
-                f"{'named twice' if name in COLUMNS.names else 'no column'}; the columns are "
+                f"{'named twice' if name in COLUMNS.names else 'not a column'}; the columns are "
                 f"{', '.join(COLUMNS.names)}"
             )
     if not wanted:

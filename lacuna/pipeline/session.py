@@ -208,7 +208,7 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
         output.started()
         told = output.told() or "see its output above"
         raise PipelineError(
-            f"Spark's Java process ended while it started: {told}. Check --conf"
+            f"Spark's Java process ended during startup: {told}. Check --conf"
         ) from error
     finally:
         output.started()

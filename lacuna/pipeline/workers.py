@@ -1,4 +1,4 @@
-"""Runs the tasks of a job in threads of this process or, if there is much to read, on Spark. Defines job progress."""
+"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports its progress."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 """Returns the job's Spark session; the first call starts it."""
 
 SPARK_FROM_BYTES: Final = 1 << 30
-"""From how many stored bytes on a job starts Spark, if nothing else is asked for: below, the JVM costs more."""
+"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
 
 #: The most tasks at once in this process, which bounds its memory.
 _MOST_THREADS: Final = 4
@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks: on Spark, if available, from `spark_from_bytes` to read on, otherwise in this process."""
+    """Runs a job's tasks on Spark, if available, when they read `spark_from_bytes` or more, or else in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0

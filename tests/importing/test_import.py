@@ -396,7 +396,7 @@ def test_a_log_that_begins_late_begins_as_late_here_and_a_gap_must_be_accepted(
     run = imported(there, target, "late")
     (line,) = run.lines
     assert line.startswith(
-        "late[0] ends at offset 3 here, but the source has deleted its records below 5 already: add --accept-gaps"
+        "late[0] ends at offset 3 here, but the source has already deleted its records below 5: add --accept-gaps"
     )
     imported(there, target, "late", accepts_gaps=True)
     assert read(here, "late", 0, "read_committed") == read(there, "late", 0, "read_committed")

@@ -40,7 +40,7 @@ _ADVICE: Final = {
     "compaction without moving the log start: delete the records below the end of these "
     "offsets (kafka-delete-records.sh, or DeleteRecords of any client), so that consumers "
     "learn of it as on Kafka. If not, keep the bucket and the journal as they are and report "
-    "this as a bug of Lacuna",
+    "this as a bug in Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug in Lacuna",
     Kind.MARKER: "restore this object with the text that names the cluster",

@@ -119,7 +119,7 @@ def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             known_to,
             front,
             f"the log begins at {log.log_start_offset} but its first extent at {front}, and no "
-            "record shows that the offsets between were aborted or superseded",
+            "record shows that the offsets in between were aborted or superseded",
         )
 
 

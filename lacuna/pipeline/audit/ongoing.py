@@ -124,7 +124,7 @@ def _check_open(
             _finding(
                 log,
                 f"transaction {transaction} of producer {each.producer_id} is ongoing here but "
-                "has ended in another place",
+                "has ended in another partition",
                 each.current_txn_start_offset,
             )
             for transaction in sorted(own & decided)

@@ -183,4 +183,4 @@ class Read:
     task_seconds: float = 0.0
     counts: dict[int, Counts] | None = None
     sparse: dict[int, list[Sparse]] = field(default_factory=dict)
-    """By the index of the partition, in order: extents with holes in them, as many as they count."""
+    """The extents that contain holes, in order, by the index of their partition."""

@@ -79,7 +79,7 @@ def commit(
         swapped=[found for found, code in by_code if code == ErrorCode.NONE],
         stale=[found for found, code in by_code if code == ErrorCode.PLAN_STALE],
         refused=troubles(
-            (found, _REASONS.get(code, f"the control plane answered error {code}"))
+            (found, _REASONS.get(code, f"the control plane returned error {code}"))
             for found, code in by_code
             if code != ErrorCode.NONE
         ),

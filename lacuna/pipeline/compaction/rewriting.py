@@ -27,7 +27,7 @@ from lacuna.pipeline.loading import Block, load_blocks
 #: The low bits of a sequence number count the segments of one attempt.
 _SEGMENT_BITS: Final = 16
 MAX_ATTEMPTS: Final = MAX_SEQUENCE >> _SEGMENT_BITS
-"""How many attempts have sequence numbers of their own."""
+"""The number of attempts that have separate sequence numbers."""
 _NO_PRODUCER: Final = -1
 
 

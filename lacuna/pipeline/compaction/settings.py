@@ -55,7 +55,7 @@ class CompactionSettings:
         if not 1 << 10 <= rewrite.batch_bytes <= LARGEST_BATCH_BYTES:
             raise PipelineError(
                 f"batches of {rewrite.batch_bytes} bytes: choose a size from 1024 to "
-                f"{LARGEST_BATCH_BYTES}, the most that an agent reads at once"
+                f"{LARGEST_BATCH_BYTES}, the maximum that an agent reads at once"
             )
         if rewrite.segment_bytes < LARGEST_BATCH_BYTES:
             raise PipelineError(

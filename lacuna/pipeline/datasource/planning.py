@@ -20,7 +20,7 @@ from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
-"""Stored bytes of a task where nothing else is asked for."""
+"""The default number of stored bytes that a task reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from lacuna.pipeline.stores import shared_store
 _log = logging.getLogger("lacuna.datasource")
 
 BATCH_BYTES: Final = 2 << 20
-"""Bytes of a batch, about: they are still in the processor's cache when they are sent to the JVM."""
+"""The approximate bytes in a batch: few enough to be still in the CPU cache when they are sent to the JVM."""
 
 _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 
@@ -70,7 +70,7 @@ class _SparkShape(Shape):
             offsets = columns.offsets
             raise PipelineError(
                 f"a record of {self._task.topic}-{self._task.partition} at one of the offsets "
-                f"{offsets[0]} to {offsets[-1]} has a timestamp that is out of Spark's range: leave "
+                f"{offsets[0]} to {offsets[-1]} has a timestamp outside Spark's range: leave "
                 "the column out with .schema(...)"
             ) from None
 

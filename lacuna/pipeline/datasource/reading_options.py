@@ -98,7 +98,7 @@ class ReadOptions:
     With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
     batch or micro-batch ends where no transaction is split, as of that time or as of now.
 
-    With `pushdown`, the filters of a query narrow what is read.
+    With `pushdown`, a query's filters narrow the records to read.
     """
 
     location: ClusterLocation
@@ -163,7 +163,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         _check_end(options, cut, (*_ENDING, "maxOffsetsPerTrigger"))
         if not found.is_committed:
             raise OptionError(
-                f"option {cut}: it ends before open transactions; leave out isolation"
+                f"option {cut}: a cut ends before open transactions; leave out isolation"
             )
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)

@@ -1,4 +1,4 @@
-"""The columns that can be read: those of Spark's Kafka source, and those of the plan view."""
+"""The columns that can be read: those of Spark's Kafka source and those of the plan view."""
 
 from typing import Final
 

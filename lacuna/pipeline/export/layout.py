@@ -70,7 +70,7 @@ class Layout:
                 )
             if pa.types.is_nested(schema.field(name).type):
                 raise DestinationError(
-                    f"--sort-by: the values of the column {name!r} have no order: name another, or add --flatten"
+                    f"--sort-by: the values of the column {name!r} have no order: name another one, or add --flatten"
                 )
 
     def key_column(self) -> str:

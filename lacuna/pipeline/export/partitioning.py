@@ -65,7 +65,7 @@ def terms_of(partition_by: str) -> tuple[Term, ...]:
         if match is None or (match["number"] is not None) != (match["name"] in _NUMBERED):
             raise PipelineError(
                 f"--partition-by {partition_by!r} is not known: write none, day or hour or, for Iceberg, a list such "
-                "as 'bucket(16, key), day(timestamp)', of identity, bucket, truncate, year, month, day and hour"
+                "as 'bucket(16, key), day(timestamp)', using identity, bucket, truncate, year, month, day and hour"
             )
         number = f"[{match['number']}]" if match["number"] else ""
         found.append(Term(match["name"] + number, match["column"]))
@@ -85,7 +85,7 @@ def check_partitions(partition_by: str, schema: pa.Schema) -> None:
             ) from None
         if not kind.is_primitive or not term.apply().can_transform(kind):
             raise PipelineError(
-                f"--partition-by: the column {term.column!r} is of type {kind}, which {term.transform} does not take"
+                f"--partition-by: the column {term.column!r} is of type {kind}, which {term.transform} does not support"
             )
 
 

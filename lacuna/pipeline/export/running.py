@@ -275,7 +275,7 @@ def check_report(settings: ExportSettings, cluster_id: str) -> None:
     """Raises PipelineError if the damage report belongs to another cluster."""
     if settings.damage is not None and settings.damage.cluster_id != cluster_id:
         raise PipelineError(
-            f"--skip-damage has a report of the cluster {settings.damage.cluster_id}, but this is "
+            f"--skip-damage has a report about the cluster {settings.damage.cluster_id}, but this is "
             f"{cluster_id}: give a report of this one"
         )
 

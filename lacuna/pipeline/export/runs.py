@@ -96,7 +96,7 @@ class RunRecord(Identity):
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
                 raise DestinationError(
-                    f"{name} was written by another version of Lacuna: export with that one, or to another place"
+                    f"{name} was written by another version of Lacuna: export with that version, or to another place"
                 )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
@@ -180,7 +180,7 @@ class RunLog:
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(
             f"another export of {self._topic} to {self._destination.uri('')} ran at the same time: "
-            "nothing of this run was published; run it again"
+            "nothing from this run was published; run it again"
         )
 
     def _read(self, name: str) -> RunRecord:
@@ -218,7 +218,7 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
     if last.topic_id != now.topic_id:
         raise DestinationError(
             f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
-            "its offsets started again at 0; export the new one to another place"
+            "its offsets started again at 0; export the new topic to another place"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(

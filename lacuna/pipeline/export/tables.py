@@ -110,7 +110,7 @@ class TopicTable:
             return table, True
         if offsets_of(table) != run.positions:
             raise ExportRunningError(
-                f"another export ran at the same time in the table {self.name}: nothing of this run "
+                f"another export ran at the same time in the table {self.name}: nothing from this run "
                 "was added; run it again"
             )
         return table, False
@@ -147,7 +147,7 @@ class TopicTable:
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and recreated since the last export to the "
-                f"table {self.name}, so its offsets started again at 0; export the new one to "
+                f"table {self.name}, so its offsets started again at 0; export the new topic to "
                 "another --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:

@@ -119,7 +119,7 @@ def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordErr
     reason = " ".join(misfit.reason.split())
     return UndecodableRecordError(
         f"topic {topic}, partition {partition}, offset {misfit.offset}: the {misfit.part} does not "
-        f"match its schema: {reason}; nothing of this run is visible: correct the schema, or continue "
+        f"match its schema: {reason}; nothing from this run is visible: correct the schema, or continue "
         "with --on-error null or --on-error quarantine"
     )
 

@@ -23,7 +23,7 @@ from lacuna.pipeline.metadata.stored import snapshot_objects
 log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
-"""Bytes of an object of partitions, and so what publishing holds in memory at a time."""
+"""The bytes in an object with partitions, which publishing holds in memory all at once."""
 _PARTITIONS_AT_ONCE: Final = 100
 
 

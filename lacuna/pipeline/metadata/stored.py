@@ -67,8 +67,8 @@ class StoredMetadata:
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         if is_cut:
             raise PipelineError(
-                "a metadata snapshot has the cut of its own time only, and none of a past time: ask the control plane "
-                "(metadata=control), or leave the time or the cut out"
+                "a metadata snapshot has only the cut at its own time, not at a past time: ask the control plane "
+                "(metadata=control), or leave out the time or the cut"
             )
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]

@@ -41,7 +41,7 @@ ROWS: Final = pa.schema(
         ("timestamp", pa.int64()),
     ]
 )
-"""Rows as the tasks work on them; `timestamp` in ms since 1970. What is not there is null."""
+"""The rows in the form that tasks use. `timestamp` is in ms since 1970. Missing values are null."""
 
 _MICROSECONDS: Final = 1000
 

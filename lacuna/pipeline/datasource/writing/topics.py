@@ -112,6 +112,6 @@ def _outside(
 ) -> PipelineError:
     return PipelineError(
         f"a row's timestamp {timestamp} is {distance_ms} ms {word} the time of writing, more than topic "
-        f"{target.name!r} accepts (message.timestamp.{bound}.max.ms): raise that, or drop the column "
+        f"{target.name!r} accepts (message.timestamp.{bound}.max.ms): raise that limit, or drop the column "
         "'timestamp'"
     )

@@ -169,7 +169,7 @@ class Registry:
             with error:
                 is_missing = error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
                 kind = NoSchema if is_missing else RegistryUnavailable
-                raise kind(f"the registry answers {error.code} for {path}") from error
+                raise kind(f"the registry returned {error.code} for {path}") from error
         except (URLError, OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise RegistryUnavailable(f"the registry does not answer: {reason}") from error
