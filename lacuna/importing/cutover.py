@@ -177,7 +177,7 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
-    """Whether records are missing without which the partition must not be promoted."""
+    """Whether the partition must not be promoted yet, because records are missing."""
     wanted = given.offsets.get(each.place)
     return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
 

@@ -283,7 +283,7 @@ class Following:
                     yield track, data
 
     def _failed(self, track: Track, data: wire.PartitionData) -> bool:
-        """Handle a partition's error, and return whether it is worth waiting for."""
+        """Handle a partition's error, and return whether to wait before the next fetch."""
         code = data.error_code
         if code in MOVING or code in _UNKNOWN:
             self.moved.set()

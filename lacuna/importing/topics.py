@@ -160,7 +160,7 @@ class Topics:
         configs_here: Mapping[str, Configs],
         aligned: Aligned,
     ) -> None:
-        """Add partitions and alter configs of the mirrors that differ from their source."""
+        """Add the partitions and alter the configs in which mirrors differ from their source."""
         changes = []
         for name, topic in wanted.items():
             if name not in here or name in aligned.left:

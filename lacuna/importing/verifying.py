@@ -152,7 +152,7 @@ class Verifier:
 
 
 class _Side:
-    """Reads a partition of one cluster in the order of its offsets."""
+    """Reads a partition of one cluster in order of offset."""
 
     def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
         self._broker = broker

@@ -1,4 +1,4 @@
-"""`lacuna.follow`: the records of topics as Arrow, as they are committed, in whole transactions (docs/arrow.md)."""
+"""`lacuna.follow`: yields records of topics as Arrow as they are committed, in whole transactions (docs/arrow.md)."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The hold of a running job: a pin on the objects it reads and, if it writes, a lease to write under."""
+"""The hold of a running job: a pin on the objects that it reads and, if it writes, a lease for its segments."""
 
 import threading
 from typing import Final, Self

@@ -1,4 +1,4 @@
-"""`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
+"""`lacuna.read`: reads records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
 import logging
 import os

@@ -367,7 +367,7 @@ def test_a_topic_that_was_created_again_is_not_followed(cluster: Cluster) -> Non
     assert len(next(steps).read_all()) == 1
     delete_topic(cluster, topic)
     cluster.create_topic(topic)
-    with pytest.raises(DataLossError, match="topic 'again' was deleted and created again"):
+    with pytest.raises(DataLossError, match="topic 'again' was deleted and recreated"):
         next(steps)
 
 

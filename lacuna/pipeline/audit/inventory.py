@@ -89,7 +89,7 @@ class Inventory:
 
 
 def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
-    """Lists the whole bucket. Objects whose keys are not of this cluster become findings."""
+    """Lists the whole bucket. Objects whose keys do not belong to this cluster are reported as findings."""
     inventory = Inventory()
     for info in store.list():
         inventory.objects += 1
@@ -165,8 +165,8 @@ def judge_unreferenced(
 ) -> Unreferenced:
     """Decides which unreferenced segments are garbage, replaced, or still being written, and counts them.
 
-    Adds findings for garbage and for segments later than the journal. Call it after the extents were read: the control
-    plane knows segments committed since then, so they do not count as garbage.
+    Adds findings for garbage and for segments later than the journal. Must be called after the extents were read: the
+    control plane knows the segments committed since then, so these do not count as garbage.
     """
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))

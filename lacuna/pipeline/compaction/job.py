@@ -63,7 +63,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the control plane found worth rewriting, before it is cut."""
+    """The ranges that the control plane found worth rewriting, before they are cut."""
 
     now_ms: int
     ranges: Sequence[FoundRange]

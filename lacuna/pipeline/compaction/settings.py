@@ -16,9 +16,9 @@ LARGEST_BATCH_BYTES: Final = 1 << 20
 class RewriteSettings:
     """The settings that a task needs. Sizes are in bytes.
 
-    `segment_bytes` bounds an object, and so the memory of a task, which holds one object until it is written.
-    `batch_bytes` bounds a batch before compression, and `block_bytes` the bytes read at a time. With `codec` None,
-    batches keep their codec; with `level` None, the codec's default level is used.
+    `segment_bytes` bounds the size of an object, and thus the memory of a task, which holds one object until it is
+    written. `batch_bytes` bounds the size of a batch before compression, and `block_bytes` the bytes read at a time.
+    With `codec` None, batches keep their codec; with `level` None, the codec's default level is used.
     """
 
     segment_bytes: int = 64 << 20

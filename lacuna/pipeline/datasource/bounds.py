@@ -159,6 +159,6 @@ def check_order(first: Bound, end: Bound) -> None:
 
 
 def names_of(partitions: Any, most: int = 10) -> str:
-    """The names of partitions as text, at most `most` of them, and the number of the others."""
+    """Up to `most` names of partitions as text, and the number of the others."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

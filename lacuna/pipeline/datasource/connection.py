@@ -21,7 +21,7 @@ _PAUSE: Final = 0.25
 
 
 class Connection:
-    """A connection to a source of metadata, opened at its first use and reopened when it is lost.
+    """A connection to a source of metadata. It is opened on first use, and reopened when it is lost.
 
     `find` is called at each attempt, because a restarted control plane may have another address. `kind` is "control" or
     "bucket"; `patience` is in seconds.

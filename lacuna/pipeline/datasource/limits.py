@@ -1,4 +1,4 @@
-"""The amount that each trigger reads: maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay."""
+"""Limits what each trigger reads, by maxOffsetsPerTrigger, minOffsetsPerTrigger and maxTriggerDelay."""
 
 from collections.abc import Mapping
 from math import ceil, floor
