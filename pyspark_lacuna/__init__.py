@@ -1,7 +1,8 @@
-"""Registers the data source: Spark finds this package by its name, so `spark.read.format("lacuna")` just works.
+"""Registers the data source. Spark finds this package by its name, so `spark.read.format("lacuna")` just works.
 
-If it is imported before the session is created, it also makes Spark's workers run this Python, unless PYSPARK_PYTHON
-names another. Spark itself would take the first `python3` of the PATH, which may lack Lacuna's packages.
+If the package is imported before the session is created, it also makes Spark's workers run this Python, unless
+PYSPARK_PYTHON names another one. Spark itself would use the first `python3` on the PATH, which may lack Lacuna's
+packages.
 """
 
 import os

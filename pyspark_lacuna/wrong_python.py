@@ -1,4 +1,4 @@
-"""Replaces the data source if Python lacks the packages that it needs: any use raises an error with the reason."""
+"""Replaces the data source if Python lacks packages that it needs. Any use raises an error with the reason."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSource
 
 
 def source_without(error: ImportError) -> type[DataSource]:
-    """A data source class that fails on first use; `error` is the reason why the real one could not be imported."""
+    """A data source class that fails on first use. `error` is the reason why the real class could not be imported."""
     message = (
         f"Spark's workers run {sys.executable}, which lacks something lacuna needs ({error}): activate "
         "the environment in which lacuna-log[spark] is installed, set PYSPARK_PYTHON to its python, or "

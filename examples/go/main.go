@@ -1,8 +1,8 @@
 // Turns orders into invoices exactly once: `go run . HOST:PORT`.
 //
-// It reads `orders`, whose keys are order numbers and whose values are net amounts in cents, and writes for each the
-// gross amount to `invoices`. What it wrote and how far it has read are one transaction, so it may be killed at any
-// time: the next one goes on where the last transaction ended.
+// It reads `orders`, whose keys are order numbers and whose values are net amounts in cents, and writes the
+// gross amount of each order to `invoices`. The invoices and the read position are committed in one transaction, so the
+// program may be killed at any time: its next run continues where the last transaction ended.
 package main
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// gross adds a tax of 19 %.
+// gross adds 19% tax.
 func gross(net []byte) ([]byte, error) {
 	cents, err := strconv.Atoi(string(net))
 	return strconv.AppendInt(nil, int64(cents*119/100), 10), err
 }
 
-// transact writes the invoices of some orders and ends the transaction. One that failed is aborted, and the session
-// rewinds by itself.
+// transact writes the invoices of some orders and ends the transaction. A failed transaction is aborted,
+// and the session rewinds by itself.
 func transact(ctx context.Context, session *kgo.GroupTransactSession, orders kgo.Fetches) error {
 	if err := session.Begin(); err != nil {
 		return err
@@ -51,13 +51,13 @@ func main() {
 	defer stop()
 	session, err := kgo.NewGroupTransactSession(
 		kgo.SeedBrokers(os.Args[1]),
-		kgo.TransactionalID("invoices"), // whoever had this id before is refused
+		kgo.TransactionalID("invoices"), // fences any earlier producer with this id
 		kgo.ConsumerGroup("invoices"),
 		kgo.ConsumeTopics("orders"),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.RequireStableFetchOffsets(),
-		kgo.SessionTimeout(6*time.Second), // after a kill the next one waits that long for the partitions
+		kgo.SessionTimeout(6*time.Second), // after a kill, the next run waits this long for the partitions
 	)
 	if err != nil {
 		log.Fatal(err)
@@ -68,7 +68,7 @@ func main() {
 		if orders.Empty() {
 			continue
 		}
-		// Begun is ended, also if we are to stop meanwhile.
+		// End a transaction that has begun, even if we are told to stop in the meantime.
 		if err := transact(context.Background(), session, orders); err != nil {
 			log.Fatal(err)
 		}

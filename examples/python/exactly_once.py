@@ -1,8 +1,8 @@
 """Turns orders into invoices exactly once: `python exactly_once.py HOST:PORT`, needs `pip install confluent-kafka`.
 
-It reads `orders`, whose keys are order numbers and whose values are net amounts in cents, and writes for each the gross
-amount to `invoices`. What it wrote and how far it has read are one transaction, so it may be killed at any time: the
-next one goes on where the last transaction ended.
+It reads `orders`, whose keys are order numbers and whose values are net amounts in cents, and writes the gross amount
+of each order to `invoices`. The invoices and the read position are committed in one transaction, so the program may be
+killed at any time: its next run continues where the last transaction ended.
 """
 
 import signal
@@ -15,7 +15,7 @@ SECONDS = 30.0
 
 
 def gross(net: bytes) -> bytes:
-    """The amount with a tax of 19 %."""
+    """Return the amount including 19% tax."""
     return b"%d" % (int(net) * 119 // 100)
 
 
@@ -23,14 +23,14 @@ def transact(consumer: Consumer, producer: Producer, orders: Sequence[Message]) 
     producer.begin_transaction()
     for order in orders:
         producer.produce("invoices", key=order.key(), value=gross(order.value() or b""))
-    # Positions, and not the last offsets plus one: they are behind what was aborted at the end, too.
+    # Positions rather than last offsets plus one: positions are also past any aborted records at the end.
     positions = consumer.position(consumer.assignment())
     producer.send_offsets_to_transaction(positions, consumer.consumer_group_metadata(), SECONDS)
     producer.commit_transaction(SECONDS)
 
 
 def rewind(consumer: Consumer) -> None:
-    """Back to where the last committed transaction ended."""
+    """Move the consumer back to where the last committed transaction ended."""
     for partition in consumer.committed(consumer.assignment(), SECONDS):
         if partition.offset < 0:
             partition.offset = OFFSET_BEGINNING
@@ -45,11 +45,11 @@ def main(bootstrap: str) -> None:
             "enable.auto.commit": False,  # the transactions commit the offsets
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
-            "session.timeout.ms": 6000,  # after a kill the next one waits that long for the partitions
+            "session.timeout.ms": 6000,  # after a kill, the next run waits this long for the partitions
         }
     )
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": "invoices"})
-    producer.init_transactions(SECONDS)  # from now on whoever had this id before is refused
+    producer.init_transactions(SECONDS)  # fences any earlier producer with this id
     consumer.subscribe(["orders"])
     is_stopped = []
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,9 +1,9 @@
-"""Turns orders into invoices exactly once, as a stream of Spark: `python streaming.py FOLDER CHECKPOINT`.
+"""Turns orders into invoices exactly once, as a Spark stream: `python streaming.py FOLDER CHECKPOINT`.
 
 FOLDER is the data folder of a running `lacuna up`; needs `pip install 'lacuna-log[spark]'` and Java 17 or 21. It reads
 `orders`, whose keys are order numbers and whose values are net amounts in cents, straight from the folder, and writes
-for each the gross amount to `invoices`, each micro-batch as one transaction. With the same CHECKPOINT the next one goes
-on where this one was stopped or killed.
+the gross amount of each order to `invoices`. Each micro-batch is one transaction. A later run with the same CHECKPOINT
+continues where this one was stopped or killed.
 """
 
 import sys

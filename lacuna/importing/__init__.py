@@ -1,1 +1,1 @@
-"""Moves topics, records, groups and rights from another Kafka cluster, with their offsets (docs/import.md)."""
+"""Copies topics, records, groups and permissions from another Kafka cluster, with the same offsets (docs/import.md)."""

@@ -1,9 +1,9 @@
-"""Which batches of a source arrive, by the outcome of their transactions. Pure: bytes in, batches out.
+"""Decides by the outcome of their transactions which batches of a source are copied. Pure: it turns bytes into batches.
 
 The source is read up to its last stable offset with the list of aborted transactions, so the outcome of each batch is
 known. Batches keep their bytes, except for the producer id, epoch and sequence, which mean nothing in another cluster:
-its ids are given out anew, and Kafka may have given out 0. Aborted records, unless they are kept, markers, and batches
-that compaction has emptied become holes.
+the target assigns its own ids, and Kafka may have assigned 0. Markers, batches that compaction has emptied, and aborted
+records (unless they are kept) become holes.
 """
 
 from array import array
@@ -36,7 +36,7 @@ Aborted = tuple[int, int]
 
 
 class UncopyableError(Exception):
-    """A batch of the source that cannot be copied. `offset` is where it begins."""
+    """A batch of the source cannot be copied. `offset` is where the batch begins."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -44,7 +44,7 @@ class UncopyableError(Exception):
 
 
 class Copy(NamedTuple):
-    """A batch as it is written: without producer, at its offsets, with at least one record."""
+    """A batch as it is written: without a producer, at its original offsets, and with at least one record."""
 
     data: Part
     base_offset: int
@@ -55,9 +55,9 @@ class Copy(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """The batches that arrive from a fetch, and the offset up to which everything was decided.
+    """The batches to copy from a fetch, and the offset up to which the fetch has been processed.
 
-    `leader_epoch` is that of the last batch in the source, or -1 if there was no batch.
+    `leader_epoch` is the leader epoch that the last batch has in the source, or -1 if there was no batch.
     """
 
     copies: Sequence[Copy]
@@ -68,9 +68,9 @@ class Arrived(NamedTuple):
 def arrive(
     records: Part, aborted: Sequence[Aborted], end_offset: int, *, keeps_aborted: bool = False
 ) -> Arrived:
-    """Return the batches of a fetch that are to be written behind `end_offset`, the end of the copy.
+    """Return the batches of a fetch that are to be written after `end_offset`, the end of the copy.
 
-    With `keeps_aborted`, aborted ones are among them. `records` may end within a batch, which the next fetch returns.
+    With `keeps_aborted`, these include aborted batches. `records` may end within a batch, which the next fetch returns.
     Raises UncopyableError.
     """
     outcomes = _Outcomes(aborted)
@@ -97,7 +97,7 @@ def _whole_batches(records: Part) -> Iterator[RecordBatch]:
         if data[position + MAGIC_AT] != MAGIC:
             raise UncopyableError(
                 base_offset,
-                f"it has the message format {data[position + MAGIC_AT]} of Kafka before 0.11: rewrite the topic with a "
+                f"it has message format {data[position + MAGIC_AT]}, from Kafka before 0.11: rewrite the topic with a "
                 "current client first",
             )
         try:
@@ -122,7 +122,7 @@ class _Outcomes:
         self._aborting: set[int] = set()
 
     def aborts(self, batch: RecordBatch) -> bool:
-        """Whether the batch has records of an aborted transaction. Call it for each batch in order."""
+        """Whether the batch has records of an aborted transaction. Must be called for each batch in order."""
         header = batch.header
         while self._coming and self._coming[-1][1] <= header.last_offset:
             self._aborting.add(self._coming.pop()[0])
@@ -146,7 +146,7 @@ def _ends_in_abort(batch: RecordBatch) -> bool:
 
 
 def _copies(batch: RecordBatch, end_offset: int) -> Iterator[Copy]:
-    """Yield a batch as it is written. A source that joins batches may return one that begins before `end_offset`."""
+    """Yield a batch as it is to be written. If the source joins batches, the batch may begin before `end_offset`."""
     header = batch.header
     if header.base_offset < end_offset:
         yield from map(_copy, _cut(batch, end_offset))
@@ -181,7 +181,7 @@ def _without_producer(batch: RecordBatch) -> bytearray:
 
 
 def _cut(batch: RecordBatch, end_offset: int) -> Sequence[bytes]:
-    """Return a batch without its records below `end_offset`; nothing if none is left."""
+    """Return a batch without its records below `end_offset`, or nothing if no record is left."""
     rewriter = Rewriter(keeps_horizons=True)
     dropped = array("q", range(batch.header.base_offset, end_offset))
     try:

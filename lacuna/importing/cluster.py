@@ -1,7 +1,7 @@
-"""A Kafka cluster as a client sees it: its brokers, topics and leaders, in versions of 2.8 and later.
+"""A Kafka cluster, version 2.8 or later, as a client sees it: its brokers, topics and leaders.
 
-The source of an import is one, and so are the agents of its target. Each broker has one connection for questions; a
-follower opens another for its fetches, since those wait.
+The source of an import is such a cluster, and so are the agents of its target. Each broker has one connection for
+requests; a follower opens another for its fetches, since fetches wait for new records.
 """
 
 import asyncio
@@ -87,15 +87,18 @@ _COORDINATOR_MOVES: Final = frozenset(
 
 
 class ClusterFailed(UserError):
-    """A cluster could not answer. Trying again may help, since it may be restarting."""
+    """A cluster could not answer. A retry may succeed, since the cluster may be restarting."""
 
 
 class ClusterRefused(UserError):
-    """A cluster rejected the credentials or a request, which no repetition changes."""
+    """A cluster rejected the credentials or a request. A retry cannot succeed."""
 
 
 def failure_of(what: str, code: int) -> ClusterFailed | ClusterRefused:
-    """Return the error for an error code of a coordinator, which may pass while it moves or loads its state."""
+    """Return the error for a coordinator's error code.
+
+    The cause may be temporary, while the coordinator moves or loads.
+    """
     kind = ClusterFailed if code in _COORDINATOR_MOVES else ClusterRefused
     return kind(f"{what}: {name_of(code)}")
 
@@ -118,7 +121,10 @@ def name_of(code: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopicThere:
-    """A topic of a cluster. `topic_id` is empty if the cluster has no ids; `leaders` has a node for each partition."""
+    """A topic of a cluster.
+
+    `topic_id` is empty if the cluster has no topic ids; `leaders` has a node for each partition.
+    """
 
     name: str
     topic_id: str
@@ -139,7 +145,7 @@ def link_of(source: "Kafka", topic: TopicThere) -> str:
 
 
 class Broker:
-    """A connection to one broker, which asks one question at a time in versions that the broker knows."""
+    """A connection to one broker. It sends one request at a time, in a version that the broker supports."""
 
     def __init__(self, agents: Agents, what: str) -> None:
         self._connection = KafkaConnection(agents, _TIMEOUT_SECONDS)
@@ -152,7 +158,7 @@ class Broker:
         self._is_owed = False
 
     async def open(self) -> None:
-        """Connect, and learn the broker's versions. Raises ClusterFailed, ClusterRefused."""
+        """Connect, and learn which versions the broker supports. Raises ClusterFailed, ClusterRefused."""
         try:
             await self._connection.__aenter__()
             self._is_open = True
@@ -162,7 +168,7 @@ class Broker:
             )
         except Unreachable as error:
             raise ClusterFailed(
-                f"{self._what} does not answer at {error.failures}: check the address, and that it runs"
+                f"{self._what} does not answer at {error.failures}: check the address, and that it is running"
             ) from error
         except (BootstrapUnavailable, NotAuthenticated) as error:
             raise self._failure(error) from error
@@ -176,12 +182,15 @@ class Broker:
             await self._connection.__aexit__(None, None, None)
 
     def version_of(self, form: Message[Q], wanted: int) -> int:
-        """Return the newest version up to `wanted` that the broker knows. Raises ClusterRefused without one."""
+        """Return the newest version, up to `wanted`, that the broker supports.
+
+        Raises ClusterRefused if there is none.
+        """
         oldest, newest = self._versions.get(form.api_key, (0, -1))
         version = min(wanted, newest)
         if version < oldest:
             raise ClusterRefused(
-                f"{self._what} at {self._address} does not know Kafka's request {form.api_key} in a version that "
+                f"{self._what} at {self._address} supports no version of Kafka's request {form.api_key} that "
                 "`lacuna import` speaks: it needs Apache Kafka 2.8 or later"
             )
         return version
@@ -190,7 +199,7 @@ class Broker:
         return form.api_key in self._versions
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
-        """Ask in the newest version up to `wanted`. Raises ClusterFailed, ClusterRefused."""
+        """Send the request in the newest supported version, up to `wanted`. Raises ClusterFailed, ClusterRefused."""
         version = self.version_of(form, wanted)
         async with self._turn:
             if self._is_owed:
@@ -211,9 +220,9 @@ class Broker:
 
 
 class Kafka:
-    """A Kafka cluster, as an asynchronous context manager. `what` names it in messages: "the source".
+    """A Kafka cluster, as an asynchronous context manager. `what` is its name in messages, such as "the source".
 
-    Entering it raises ClusterFailed and ClusterRefused, as does each question.
+    Entering the context raises ClusterFailed and ClusterRefused, as does each request.
     """
 
     def __init__(self, agents: Agents, what: str) -> None:
@@ -241,14 +250,14 @@ class Kafka:
             await broker.close()
 
     async def ask(self, form: Message[Q], answer: Message[R], wanted: int, request: Q) -> R:
-        """Ask the broker that the bootstrap address leads to."""
+        """Send the request to the broker that the bootstrap address leads to."""
         return await self._any.ask(form, answer, wanted, request)
 
     def knows(self, form: Message[Q]) -> bool:
         return self._any.knows(form)
 
     async def connect(self, node: int) -> Broker:
-        """Open a further connection to a broker that Metadata has named. The caller closes it."""
+        """Open another connection to a broker that Metadata has listed. The caller must close it."""
         broker = Broker(
             replace(self._agents, addresses=self._addresses[node]), f"{self.what}'s broker {node}"
         )
@@ -259,7 +268,7 @@ class Kafka:
         if node not in self._addresses:
             await self._metadata([])
         if node not in self._addresses:
-            raise ClusterFailed(f"{self.what} has no broker {node} now: try again")
+            raise ClusterFailed(f"{self.what} has no broker {node} at the moment: try again")
         if node not in self._brokers:
             self._brokers[node] = await self.connect(node)
         return self._brokers[node]
@@ -272,7 +281,7 @@ class Kafka:
             FindCoordinatorRequest(group_id),
         )
         if answer.error_code:
-            what = f"{self.what} names no coordinator for group {group_id}"
+            what = f"{self.what} returns no coordinator for group {group_id}"
             raise failure_of(what, answer.error_code)
         return await self.broker(answer.node_id)
 
@@ -285,7 +294,7 @@ class Kafka:
 
     @property
     def nodes(self) -> Sequence[int]:
-        """The brokers that the last question for topics has named."""
+        """The brokers in the response to the last request for topics."""
         return sorted(self._addresses)
 
     async def _metadata(self, topics: Sequence[str] | None) -> MetadataResponse:
@@ -299,7 +308,7 @@ class Kafka:
         return answer
 
     async def by_leader(self, places: Iterable[Place]) -> dict[int, dict[str, list[int]]]:
-        """Return the partitions that are there, by the node that leads them, or NO_LEADER, and by topic."""
+        """Return the partitions that exist, by the node that leads them (or NO_LEADER) and by topic."""
         topics = await self.topics()
         found: dict[int, dict[str, list[int]]] = {}
         for name, index in places:
@@ -313,7 +322,7 @@ class Kafka:
     ) -> dict[Place, int]:
         """Return the earliest or latest offset of partitions.
 
-        A partition that has gone is left out. Raises ClusterFailed if a partition has no leader for some seconds.
+        Deleted partitions are left out. Raises ClusterFailed if a partition has no leader for several seconds.
         """
         found: dict[Place, int] = {}
         left = list(places)
@@ -330,7 +339,7 @@ class Kafka:
     async def _ask_offsets(
         self, places: Sequence[Place], timestamp: int, isolation: int, found: dict[Place, int]
     ) -> list[Place]:
-        """Add the offsets of partitions to `found`, and return the partitions that must be asked for again."""
+        """Add the offsets of partitions to `found`, and return the partitions that must be requested again."""
         by_leader = await self.by_leader(places)
         leaderless = by_leader.pop(NO_LEADER, {})
         left = [(name, index) for name, indexes in leaderless.items() for index in indexes]

@@ -1,4 +1,4 @@
-"""How far copies are, and the step by which they become topics of their own."""
+"""Shows how far copies have come, and promotes them to independent topics."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ class Standing:
 
     @property
     def lag(self) -> int:
-        """How many offsets are decided at the source and not here."""
+        """How many offsets are decided at the source but not yet copied."""
         return max(0, self.stable_offset - self.copied)
 
     @property
@@ -60,7 +60,7 @@ async def mirrors_of(source: Kafka, target: Kafka) -> dict[str, TopicThere]:
 async def standings(
     source: Kafka, target: Kafka, names: Sequence[str] | None = None
 ) -> list[Standing]:
-    """Return the standing of each partition of mirrors, by default of all."""
+    """Return the standing of each partition of the named mirrors, or of all mirrors by default."""
     mirrors = await mirrors_of(source, target)
     places = [
         (name, index)
@@ -83,7 +83,8 @@ async def standings(
 class Cutover:
     """Which mirrors are promoted, and when: once each partition is complete, or has reached its offset in `offsets`.
 
-    `wait_seconds` bounds the wait for that. With `is_forced`, mirrors are promoted at once, whatever is missing.
+    `wait_seconds` is the longest time to wait for this. With `is_forced`, mirrors are promoted at once, even if records
+    are missing.
     """
 
     names: Sequence[str] = ()
@@ -94,7 +95,7 @@ class Cutover:
 
 
 async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
-    """Promote mirrors, and return a line for each. If one is no mirror or not complete, promote none: UserError."""
+    """Promote mirrors, and return a line for each. Raises UserError, and promotes none, if one cannot be promoted."""
     async with Kafka(target, "the target") as here:
         links = await links_of(here)
         chosen = sorted(links) if given.is_all else list(dict.fromkeys(given.names))
@@ -111,19 +112,19 @@ async def cut_over(source: Agents, target: Agents, given: Cutover) -> list[str]:
                     f"{error}; if the source is gone for good, promote with --force"
                 ) from error
             await promote(here, chosen)
-            return [f"promoted {name}, without a look at the source" for name in chosen]
+            return [f"promoted {name} without checking the source" for name in chosen]
 
 
 def _check_names(chosen: Sequence[str], links: Mapping[str, str], given: Cutover) -> None:
     if not chosen:
         reason = (
-            "there is no mirror" if given.is_all else "no topic is named: name some, or add --all"
+            "there is no mirror" if given.is_all else "no topic is given: name topics, or add --all"
         )
         raise UserError(f"nothing is promoted: {reason}")
     for name in chosen:
         if name not in links:
             raise UserError(
-                f"{name} is no mirror here, so there is nothing to promote: `lacuna import status` lists the mirrors"
+                f"{name} is not a mirror here, so there is nothing to promote: `lacuna import status` lists the mirrors"
             )
 
 
@@ -150,7 +151,7 @@ async def _promote_at_end(
 async def _complete(
     source: Kafka, target: Kafka, names: Sequence[str], given: Cutover
 ) -> list[Standing]:
-    """Return the standings of mirrors once they may be promoted. Raises UserError if that takes too long."""
+    """Return the standings of mirrors once the mirrors may be promoted. Raises UserError if that takes too long."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + given.wait_seconds
     while True:
@@ -171,12 +172,12 @@ def _check_offsets(found: Sequence[Standing], given: Cutover) -> None:
     if unknown:
         raise UserError(
             f"nothing is promoted: an offset is given for {show(min(unknown))}, which is not among the partitions to "
-            "promote: name its topic, too, and one of its partitions"
+            "promote: also name its topic, and check the partition"
         )
 
 
 def _is_missing(each: Standing, given: Cutover) -> bool:
-    """Whether records are missing without which the partition must not be promoted."""
+    """Whether the partition must not be promoted yet, because records are missing."""
     wanted = given.offsets.get(each.place)
     return bool(each.lag or each.undecided) if wanted is None else each.copied < wanted
 
@@ -198,7 +199,7 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
             if each.place in of.partitions
         ]
         whose = f" of {', '.join(holders)}" if holders else ""
-        what = f"{each.undecided} offsets are open at the source, in or behind an open transaction{whose}"
+        what = f"{each.undecided} offsets are undecided at the source, in or after an open transaction{whose}"
     return (
         f"nothing is promoted: {show(each.place)}: {what}; stop its producers, let `lacuna import run` catch up, "
         "and try again"
@@ -207,15 +208,15 @@ async def _why_not(source: Kafka, each: Standing, given: Cutover) -> str:
 
 def _line(name: str, late: int) -> str:
     if late > 0:
-        return f"promoted {name}; {late} offsets that the source has are not here"
+        return f"promoted {name}; {late} offsets of the source were not copied"
     return f"promoted {name}: producers and consumers may use it"
 
 
 async def reverse_offsets(source: Agents, target: Agents, names: Sequence[str]) -> list[str]:
-    """Commit at the source what groups have committed here, and return what a user should know.
+    """Commit to the source the offsets that groups have committed here, and return messages for the user.
 
-    The source lacks the records that were written here since the promotion. A group that has read some of them goes on
-    at the end of the source.
+    The source lacks the records that were written here since the promotion. A group that has read some of these records
+    continues at the end of the source.
     """
     async with Kafka(target, "the target") as here, Kafka(source, "the source") as there:
         topics = await there.topics()

@@ -1,10 +1,10 @@
-"""Copies partitions: fetches them from their leaders, and appends what has arrived to the copy, in order.
+"""Copies partitions: fetches records from the leaders, and appends them to the copy in order.
 
-    a follower for each broker -> Outbox -> puts, a few at once -> commits, one after the other
+    a follower for each broker -> Outbox -> PUTs, several at a time -> commits, one after another
 
-A fetch returns what lies below the last stable offset, so everything in it is decided. The outbox bounds what has been
-fetched and not committed. If the target fails, all of it is dropped, and copying begins again at the ends of the
-partitions (`mirror`). A fault of one partition stops that partition alone.
+A fetch returns what lies below the last stable offset, so everything in it is decided. The outbox bounds the bytes that
+have been fetched but not committed. If the target fails, everything in the outbox is dropped, and copying starts again
+at the ends of the partitions (`mirror`). An error in one partition stops only that partition.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ _PAUSE_SECONDS: Final = 0.5
 
 @dataclass(slots=True)
 class Track:
-    """A partition that is copied. Offsets are exclusive ends.
+    """A partition that is being copied. Offsets are exclusive ends.
 
-    `position` is fetched next, `queued` is the end of what was fetched, and `copied` that of what was committed.
-    `stable_offset`, `high_watermark` and `log_start_offset` are the source's, the first two -1 before the first fetch.
-    What lies below `dropped_to` was deleted here, too.
+    `position` is the next offset to fetch; `queued` is the end of the fetched records, and `copied` the end of the
+    committed ones. `stable_offset`, `high_watermark` and `log_start_offset` are the source's; the first two are -1
+    before the first fetch. Records below `dropped_to` were deleted from the copy, as at the source.
     """
 
     place: Place
@@ -67,7 +67,7 @@ class Track:
 
     @property
     def is_current(self) -> bool:
-        """Whether everything that is decided at the source has been copied."""
+        """Whether all offsets that are decided at the source have been copied."""
         return 0 <= self.stable_offset <= self.copied
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Track:
 
 @dataclass(slots=True)
 class _Item:
-    """What a fetch of one partition has brought."""
+    """The result of a fetch for one partition."""
 
     track: Track
     first_offset: int
@@ -86,7 +86,7 @@ class _Item:
 
 
 class Outbox:
-    """What was fetched and not committed."""
+    """The batches that were fetched but not committed."""
 
     def __init__(self) -> None:
         self._items: deque[_Item] = deque()
@@ -100,7 +100,7 @@ class Outbox:
         await self._has_room.wait()
 
     def add(self, track: Track, arrived: Arrived) -> None:
-        """Add what follows the end of what is queued of a partition."""
+        """Add batches that follow the end of a partition's queued batches."""
         size = sum(len(copy.data) for copy in arrived.copies)
         if arrived.leader_epoch >= 0:
             track.next_epoch = arrived.leader_epoch + 1
@@ -113,7 +113,7 @@ class Outbox:
         self._is_filled.set()
 
     async def take(self) -> tuple[list[Track], list[Stretch], int]:
-        """Wait for something to write, and return it by partition, with its size."""
+        """Wait for batches to write. Return their tracks, the batches by partition, and their total size."""
         await self._is_filled.wait()
         if self._waiting_bytes < _SEGMENT_BYTES:
             await asyncio.sleep(_LINGER_SECONDS)
@@ -153,14 +153,14 @@ def _stretches(taken: Iterable[Sequence[_Item]]) -> list[Stretch]:
 
 
 class Budget:
-    """Spreads bytes over time: at most `bytes_per_second` on average; None is no limit."""
+    """Spreads bytes over time: at most `bytes_per_second` on average, without a limit if that is None."""
 
     def __init__(self, bytes_per_second: int | None) -> None:
         self._pace = bytes_per_second
         self._free_at = 0.0
 
     async def spend(self, size: int) -> None:
-        """Wait until the bytes of an answer are paid for."""
+        """Wait until the average allows for the bytes of a response."""
         if self._pace is None:
             return
         now = asyncio.get_running_loop().time()
@@ -176,10 +176,10 @@ class Counts:
 
 
 class Following:
-    """Copies the partitions that are added until it is cancelled or something fails.
+    """Copies the partitions that have been added, until the copying is cancelled or something fails.
 
-    `progressed` is set after each commit, and whenever a partition stops. `moved` is set when a broker does not lead a
-    partition, or does not know it.
+    `progressed` is set after each commit, and whenever a partition stops. `moved` is set when a broker does not lead or
+    does not know a partition.
     """
 
     def __init__(
@@ -207,7 +207,7 @@ class Following:
         self.moved = asyncio.Event()
 
     async def run(self) -> None:
-        """Raises UserError and the errors of the target."""
+        """Copy until cancelled. Raises UserError and the errors of the target."""
         async with asyncio.TaskGroup() as group:
             nodes: set[int] = set()
             group.create_task(self._write(group))
@@ -219,14 +219,14 @@ class Following:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     def add(self, track: Track) -> None:
-        """Copy a partition from its position on. What the source has deleted before is a hole."""
+        """Copy a partition from its position on. Records that the source has already deleted become a hole."""
         self._tracks[track.place] = track
         self._by_id[track.source_id, track.place[1]] = track
         if not track.stopped and track.position > track.queued:
             self._outbox.add(track, Arrived((), track.position, -1))
 
     def stop(self, track: Track, reason: str, *, is_told: bool = False) -> None:
-        """Copy a partition no further. With `is_told`, the user already knows why."""
+        """Stop copying a partition. With `is_told`, the user already knows why."""
         if not track.stopped:
             track.stopped = f"{track} {reason}"
             if not is_told:
@@ -255,7 +255,7 @@ class Following:
             await broker.close()
 
     async def _fetch(self, broker: Broker, tracks: Sequence[Track]) -> int:
-        """Fetch the partitions once, and return how many bytes came."""
+        """Fetch the partitions once, and return how many bytes were received."""
         has_ids = all(any(each.source_id) for each in tracks)
         wanted = _BY_ID_VERSION if has_ids else _BY_NAME_VERSION
         answer = await broker.ask(wire.FETCH_REQUEST, wire.FETCH_RESPONSE, wanted, _request(tracks))
@@ -283,7 +283,7 @@ class Following:
                     yield track, data
 
     def _failed(self, track: Track, data: wire.PartitionData) -> bool:
-        """Handle a partition's error, and return whether it is worth waiting for."""
+        """Handle a partition's error, and return whether to wait before the next fetch."""
         code = data.error_code
         if code in MOVING or code in _UNKNOWN:
             self.moved.set()
@@ -341,13 +341,13 @@ class Following:
         if code == ErrorCode.NONE:
             track.copied = end_offset
         elif code == ErrorCode.POLICY_VIOLATION:
-            self.stop(track, "was promoted, so it is not copied any more")
+            self.stop(track, "was promoted, so it is no longer copied")
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            self.stop(track, "was deleted here: to copy it again, begin the import again")
+            self.stop(track, "was deleted here: to copy it again, restart the import")
         elif not track.stopped:
             raise OutranError(
-                f"{track} has another end than this importer left it at: another importer copies it too, "
-                "or this one was cut off"
+                f"{track} does not end where this importer left it: another importer is copying it too, "
+                "or this importer was disconnected"
             )
 
 
@@ -362,21 +362,21 @@ _UNKNOWN: Final = frozenset(
 
 
 class OutranError(UserError):
-    """A partition does not end where this importer left it, so it must begin again at the end."""
+    """A partition does not end where this importer left it, so the importer must start again at its end."""
 
 
 RECREATED: Final = (
-    "was deleted at the source and created again: its copy is of the old topic. Promote it, or delete it "
-    "here and begin the import again"
+    "was deleted and recreated at the source: the copy is of the old topic. Promote the copy, or delete it "
+    "here and restart the import"
 )
 DELETED: Final = "was deleted at the source: promote its copy, or delete it here"
 OUT_OF_RANGE: Final = (
-    "cannot go on at offset {}, which the source does not have any more: the source has deleted records "
-    "before they were copied, or lost some. Run `lacuna import run` again, which says which"
+    "cannot continue at offset {}, which the source no longer has: the source has deleted records "
+    "before they were copied, or has lost some. Run `lacuna import run` again to see which"
 )
 TRUNCATED: Final = (
-    "cannot go on at offset {}: the source has lost the records from offset {} on, as after an unclean "
-    "leader election, and may have others there. Delete the topic here, and begin its import again"
+    "cannot continue at offset {}: the source has lost the records from offset {} on, as after an unclean "
+    "leader election, and may have others there. Delete the topic here, and restart its import"
 )
 
 
@@ -403,7 +403,7 @@ def _request(tracks: Sequence[Track]) -> wire.FetchRequest:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Return the records of an answer, which mostly come in one part."""
+    """Return the records of a response as one buffer; they usually come in one part."""
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 

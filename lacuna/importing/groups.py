@@ -1,8 +1,8 @@
-"""The committed offsets of groups, ACLs, quotas and users: what a source shows is set on the target.
+"""Copies from the source to the target: committed offsets of groups, ACLs and quotas; and lists the users.
 
-A copy has the offsets of its source, so those of groups are copied as they are, but only up to the end of the copy: a
-consumer that began beyond it would be reset. They only move forward, since a group may have begun to read here. A group
-with members here is left alone.
+A copy has the offsets of its source, so the committed offsets of groups are copied unchanged, but only up to the end of
+the copy: a consumer that started beyond that end would be reset. Committed offsets only move forward, since a group may
+already have started to read here. A group with members here is left alone.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -78,7 +78,7 @@ Offsets = dict[Place, Committed]
 
 
 async def committed_offsets(cluster: Kafka) -> dict[str, Offsets]:
-    """Return the committed offsets of each group that has some."""
+    """Return the committed offsets of each group that has any."""
     found: dict[str, Offsets] = {}
     await cluster.topics()  # names the brokers
     for node in cluster.nodes:
@@ -109,9 +109,10 @@ async def _offsets_of(broker: Broker, group_id: str) -> Offsets:
 
 
 class Groups:
-    """Copies committed offsets. `end_of` returns the end of a partition in the target, or None to leave it out.
+    """Copies committed offsets. `end_of` returns a partition's end in the target, or None to leave the partition out.
 
-    Offsets beyond that end wait until it has moved; with `is_final`, the end itself is committed instead.
+    Offsets beyond that end are copied once the end has passed them; with `is_final`, the end is committed in their
+    place.
     """
 
     def __init__(
@@ -131,7 +132,7 @@ class Groups:
         self.left: dict[str, str] = {}
 
     async def copy(self) -> int:
-        """Commit what is ahead of the target, and return how many offsets were committed."""
+        """Commit the offsets that are ahead of the target's, and return how many were committed."""
         there = await committed_offsets(self._source)
         if self._here is None:
             self._here = await committed_offsets(self._target)
@@ -199,7 +200,7 @@ def _is_ahead(known: Committed | None, wanted: Committed) -> bool:
 
 
 async def copy_rights(source: Kafka, target: Kafka) -> list[str]:
-    """Copy ACLs and quotas, and return what a user should know, including which users need a password."""
+    """Copy ACLs and quotas, and return messages for the user, including which users need a password."""
     return [
         *await _copy_acls(source, target),
         *await _copy_quotas(source, target),
@@ -287,7 +288,10 @@ def _refused(failed: Mapping[str, int], all_of_them: str) -> list[str]:
 
 
 async def _list_users(source: Kafka) -> Sequence[str]:
-    """Return a line for each user with a password at the source, which shows neither passwords nor their hashes."""
+    """Return a line for each user with a password at the source.
+
+    The source reveals neither passwords nor their hashes.
+    """
     if not source.knows(wire.DESCRIBE_USER_SCRAM_CREDENTIALS_REQUEST):
         return ()
     found = await source.ask(
@@ -302,7 +306,7 @@ async def _list_users(source: Kafka) -> Sequence[str]:
         ]
     return [
         f"user {each.user} needs a password here (`lacuna users add {each.user}`): the source does not show it; "
-        f"there it has {' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
+        f"there, the user has {' and '.join(_MECHANISMS.get(info.mechanism, '?') for info in each.credential_infos)}"
         for each in found.results
         if each.credential_infos
     ]

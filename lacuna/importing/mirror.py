@@ -1,7 +1,7 @@
-"""The importer: aligns topics, copies their partitions, and keeps groups in step, once or for good.
+"""The importer: aligns topics, copies their partitions, and keeps groups in step, once or continuously.
 
-A failure of either cluster ends the copying under way, and it begins again at the ends of the partitions after a pause.
-What cannot become right by itself ends the import, or stops its partition, with one line that says what to do.
+If either cluster fails, copying stops, and starts again at the ends of the partitions after a pause. An error that
+cannot resolve itself ends the import, or stops its partition, with one line that says what to do.
 """
 
 import asyncio
@@ -49,18 +49,21 @@ _PASSING: Final = (
 )
 
 GAP: Final = (
-    "ends at offset {} here, but the source has deleted its records below {} already: add --accept-gaps to go on "
-    "there with a hole, or delete the topic here and begin its import again"
+    "ends at offset {} here, but the source has already deleted its records below {}: add --accept-gaps to "
+    "continue there with a hole, or delete the topic here and restart its import"
 )
 BEHIND: Final = (
-    "ends at offset {} here, but only at {} in the source: the source has lost records, as after an unclean leader "
-    "election. Delete the topic here and begin its import again, or promote it to keep them"
+    "ends at offset {} here, but at {} in the source: the source has lost records, as after an unclean leader "
+    "election. Delete the topic here and restart its import, or promote it to keep these records"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportSettings:
-    """What is copied, and how: with `is_once`, until everything that was decided at the beginning is here."""
+    """What is copied, and how.
+
+    With `is_once`, the import ends once all offsets decided at its start have been copied.
+    """
 
     selection: Selection
     is_once: bool = False
@@ -79,7 +82,7 @@ class Progress:
     left: dict[str, str] = field(default_factory=dict)
 
     def report(self, source_id: str, selection: Selection) -> ImportReport:
-        """Return what the control plane shows of this importer."""
+        """Return the report that the control plane shows about this importer."""
         tracks = self.tracks.values()
         return ImportReport(
             source=source_id,
@@ -94,12 +97,12 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many offsets are here, from the start of each log at the source."""
+        """How many offsets have been copied, counted from the start of each log at the source."""
         return sum(max(0, each.copied - each.log_start_offset) for each in self.tracks.values())
 
     @property
     def total(self) -> int:
-        """How many offsets are decided at the source, or are here although the source has lost them."""
+        """How many offsets are decided at the source, or were copied before the source lost them."""
         return sum(
             max(0, max(each.copied, each.stable_offset) - each.log_start_offset)
             for each in self.tracks.values()
@@ -109,7 +112,7 @@ class Progress:
 class Importer:
     """An import from `source` into the cluster of `control`, `store` and the agents `target`.
 
-    `say` gets the lines for the user; what is wrong with a partition or a group, only once.
+    `say` receives the lines for the user. A problem with a partition or a group is reported only once.
     """
 
     def __init__(
@@ -136,7 +139,10 @@ class Importer:
         self.progress = Progress()
 
     async def run(self) -> None:
-        """Copy until everything is here, or for good. Raises UserError and CommandRefused if no repetition helps."""
+        """Copy until everything is copied, or indefinitely.
+
+        Raises UserError and CommandRefused if a retry cannot help.
+        """
         while True:
             try:
                 await self._session()
@@ -146,7 +152,7 @@ class Importer:
                 is_at_start = isinstance(error, ClusterFailed) and not self._has_begun
                 if is_at_start or not isinstance(error, _PASSING):
                     raise error from None
-                self._tell(f"beginning again in {_PAUSE_SECONDS:g} s: {error}", once=False)
+                self._tell(f"restarting in {_PAUSE_SECONDS:g} s: {error}", once=False)
             else:
                 return
             await asyncio.sleep(_PAUSE_SECONDS)
@@ -167,7 +173,7 @@ class Importer:
                     await self._target.close()
 
     async def _share(self, source: Kafka, target: Kafka) -> None:
-        """Copy the partitions that are this importer's among all of the source, until everything is here."""
+        """Copy this importer's share of the source's partitions, until everything is copied."""
         self._workers = await self._target.renew(self._shown(source.cluster_id))
         if len(self._workers) > 1:
             self._tell_workers()
@@ -196,9 +202,10 @@ class Importer:
                 self._progressed.set()
 
     def _shown(self, source_id: str) -> ImportReport | None:
-        """Return the report by which others leave partitions to this importer.
+        """Return the report that makes other importers leave partitions to this one.
 
-        An import that ends by itself must not end before others are done, so it copies everything, and reports nothing.
+        An import that ends by itself must not end before other importers are done, so it copies everything and reports
+        nothing.
         """
         if self._settings.is_once:
             return None
@@ -210,7 +217,10 @@ class Importer:
         self._tell(f"{others} the partitions from now on", once=False)
 
     async def _copy(self, source: Kafka, target: Kafka) -> bool:
-        """Copy until everything is here, or until the partitions are shared anew, which it returns."""
+        """Copy until everything is copied, or until the partitions are redistributed.
+
+        Return whether they are being redistributed.
+        """
         workers = self._workers
         topics = Topics(source, target, self._settings.selection)
         aligned = await topics.align()
@@ -246,7 +256,7 @@ class Importer:
         return False
 
     async def _until_done(self, workers: Sequence[int]) -> None:
-        """Wait, and tell what happens, until what was decided at the beginning is here, or the importers change."""
+        """Wait until all offsets decided at the start are copied or the importers change. Report stopped partitions."""
         goals = {place: each.stable_offset for place, each in self.progress.tracks.items()}
         while self._workers == workers and not (self._settings.is_once and self._is_done(goals)):
             await self._progressed.wait()
@@ -289,7 +299,7 @@ class Importer:
         following: Following,
         workers: Sequence[int],
     ) -> None:
-        """Add topics and partitions that appear, stop those that go, and learn of leaders that move."""
+        """Add topics and partitions that appear, stop those that are deleted, and follow changes of leaders."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(following.moved.wait(), _ALIGN_SECONDS)
@@ -301,7 +311,7 @@ class Importer:
                 mirror = aligned.mirrors.get(name)
                 if mirror is None:
                     why = aligned.left.get(name)
-                    following.stop(track, why or "is not there any more", is_told=bool(why))
+                    following.stop(track, why or "no longer exists", is_told=bool(why))
                 elif index < len(mirror.there.leaders):
                     track.leader = mirror.there.leaders[index]
             await self._add_tracks(source, following, aligned, workers)
@@ -310,7 +320,7 @@ class Importer:
     async def _add_tracks(
         self, source: Kafka, following: Following, aligned: Aligned, workers: Sequence[int]
     ) -> None:
-        """Begin to copy this importer's partitions that are not copied yet, each at its end."""
+        """Start to copy those of this importer's partitions that are not being copied yet, each at its end."""
         tracks = self.progress.tracks
         new: dict[Place, Track] = {}
         for name, mirror in aligned.mirrors.items():
@@ -337,7 +347,10 @@ class Importer:
             following.add(track)
 
     async def _drop(self, target: Kafka) -> None:
-        """Delete here what the source has deleted. Topics that are only compacted keep their log start."""
+        """Delete from the copy the records that the source has deleted.
+
+        Topics that are only compacted keep their log start.
+        """
         dropped: dict[str, list[wire.DeleteRecordsPartition]] = {}
         for track in self.progress.tracks.values():
             start = min(track.log_start_offset, track.copied)
@@ -355,7 +368,7 @@ class Importer:
             )
 
     def _begin(self, track: Track, state: PartitionState, start: int, end: int) -> None:
-        """Set the position of a partition, or stop it if it cannot go on where it ends."""
+        """Set the position of a partition, or stop the partition if copying cannot continue at its end."""
         track.position = track.queued = track.copied = state.high_watermark
         track.next_epoch = state.next_epoch
         track.stable_offset, track.log_start_offset = end, start
@@ -373,14 +386,14 @@ class Importer:
 
 
 def _end_if_cancelled(failed: BaseException) -> None:
-    """Raise CancelledError if this task was cancelled: a group raises what its tasks do at their end instead."""
+    """Raise CancelledError if this task was cancelled, since a task group raises the errors of its tasks instead."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError from failed
 
 
 def _first(error: BaseException) -> BaseException:
-    """Return the error that ended a session: of a group, one that no repetition changes, or else the first."""
+    """Return the error that ended a session. From a group, it is one that a retry cannot resolve, or else the first."""
     if not isinstance(error, BaseExceptionGroup):
         return error
     errors = [_first(each) for each in error.exceptions]

@@ -1,7 +1,7 @@
 """The copy: where each partition ends, and the segments that are appended to it.
 
-An importer is a job with a lease. It writes objects under the lease, and commits them with ImportSegment, in order. The
-end of a partition is its position, so nothing else has to be remembered.
+An importer is a job with a lease. It writes objects under the lease, and commits them in order with ImportSegment. The
+end of a partition is the position at which copying continues, so no other state is needed.
 """
 
 import asyncio
@@ -47,14 +47,15 @@ _LEASE_MS: Final = 15_000
 
 
 class TargetFailed(UserError):
-    """The target could not take a segment. Beginning again at the ends of its partitions may help."""
+    """The target could not accept a segment. A retry from the ends of its partitions may succeed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """What follows the end of a partition: batches of [first_offset, end_offset), between which there are holes.
+    """The continuation of a partition: its batches in [first_offset, end_offset), with holes between them.
 
-    `source` is the topic that the partition mirrors, and `next_epoch` 1 + the leader epoch of its last batch there.
+    `source` is the topic that the partition mirrors. `next_epoch` is one more than the leader epoch that its last batch
+    has in the source.
     """
 
     key: PartitionKey
@@ -66,7 +67,7 @@ class Stretch:
 
 
 class Target:
-    """The copy's cluster, with a lease. `open` must be called first, and `close` last."""
+    """The cluster of the copy, with a lease. `open` must be called first, and `close` last."""
 
     def __init__(self, control: ControlClient, store: ObjectStore) -> None:
         self._control = control
@@ -83,25 +84,25 @@ class Target:
         self._sequence = 0
 
     async def close(self) -> None:
-        """End the lease, so that what was written and not committed is collected."""
+        """End the lease, so that objects that were written but not committed are collected."""
         release = ReleaseLease(lease_id=self._lease_id)
         await self._control.call(Command(release_lease=release))
 
     async def renew(self, report: ImportReport | None) -> Sequence[int]:
-        """Renew the lease, and return the leases of all importers that share the partitions: itself without a report.
+        """Renew the lease, and return the leases of all importers that share the partitions.
 
-        Raises TargetFailed if the lease has ended.
+        Without a report, returns only its own lease. Raises TargetFailed if the lease has ended.
         """
         command = Command(renew_lease=RenewLease(lease_id=self._lease_id, import_report=report))
         renewed = (await self._control.call(command)).lease_renewed
         if renewed.error_code:
-            raise TargetFailed("the lease of the importer has ended, as after a long pause")
+            raise TargetFailed("the importer's lease has ended, as it does after a long pause")
         return list(renewed.workers) or [self._lease_id]
 
     def owns(self, key: PartitionKey, workers: Sequence[int]) -> bool:
-        """Whether this importer copies a partition, of those with these leases.
+        """Whether, of the importers with these leases, this one copies a partition.
 
-        A partition moves only if its importer goes, or to an importer that comes.
+        A partition changes its importer only if that importer ends, or if a new one takes the partition.
         """
         topic_id, index = key
 
@@ -117,7 +118,10 @@ class Target:
         return list((await self._control.call(command)).partitions_read.partitions)
 
     async def put(self, stretches: Sequence[Stretch]) -> ImportSegment:
-        """Write the stretches as one object, and return the command that commits it. Holes alone need no object."""
+        """Write the stretches as one object, and return the command that commits it.
+
+        If there are only holes, write no object.
+        """
         self._sequence += 1
         segment_id = SegmentId(self._lease_id, self._sequence)
         return await asyncio.to_thread(self._put, segment_id, stretches)

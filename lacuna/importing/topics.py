@@ -1,4 +1,4 @@
-"""The topics of the copy: those of the source, with as many partitions and the same configs, as mirrors of them."""
+"""The topics of the copy: mirrors of the source's topics, with the same number of partitions and the same configs."""
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -47,25 +47,25 @@ _NO_EFFECT: Final = "No effect"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Names of topics by patterns of the shell. Without `wanted`, all are."""
+    """Selects topics by shell patterns. Without `wanted`, all topics are selected."""
 
     wanted: Sequence[str] = ()
     left_out: Sequence[str] = ()
 
     def has(self, name: str) -> bool:
-        """Whether a topic is selected. Kafka's own topics never are."""
+        """Whether a topic is selected. Kafka's internal topics are never selected."""
         if name in KAFKAS_OWN or any(fnmatchcase(name, each) for each in self.left_out):
             return False
         return not self.wanted or any(fnmatchcase(name, each) for each in self.wanted)
 
     def __str__(self) -> str:
-        """Return the same text for the same selection: the patterns, and those left out behind an exclamation mark."""
+        """Return a text that is equal for equal selections: the patterns, with `!` before those that exclude topics."""
         return " ".join([*sorted(self.wanted), *(f"!{each}" for each in sorted(self.left_out))])
 
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """A topic of the source and its copy. `link` is the copy's mirror.source."""
+    """A topic of the source, and its copy. `link` is the copy's mirror.source."""
 
     there: TopicThere
     here: TopicThere
@@ -74,7 +74,7 @@ class Mirror:
 
 @dataclass(slots=True)
 class Aligned:
-    """The mirrors, why other topics are not copied, by name, and what a user should know."""
+    """The mirrors, the reasons why other topics are not copied (both by name), and messages for the user."""
 
     mirrors: dict[str, Mirror] = field(default_factory=dict)
     left: dict[str, str] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Topics:
         self._selection = selection
 
     async def align(self) -> Aligned:
-        """Create and alter topics here until they are as there. Raises ClusterFailed, ClusterRefused."""
+        """Create and alter topics in the target until they match the source's. Raises ClusterFailed, ClusterRefused."""
         if self._source.cluster_id == self._target.cluster_id:
             raise ClusterRefused(
                 "the source is this cluster itself: name the cluster to copy from with --from"
@@ -125,7 +125,7 @@ class Topics:
 
     def _why_not(self, link: str) -> str:
         if not link:
-            return "exists here and is no mirror: it was promoted, or others made it, so it is left alone"
+            return "exists here but is not a mirror: it was promoted or created by others, so it is left alone"
         if link.startswith(f"{self._source.cluster_id}/"):
             return RECREATED
         return f"exists here as a mirror of another topic ({link}), so it is left alone"
@@ -160,7 +160,7 @@ class Topics:
         configs_here: Mapping[str, Configs],
         aligned: Aligned,
     ) -> None:
-        """Add partitions and alter configs of the mirrors that differ from their source."""
+        """Add the partitions and alter the configs in which mirrors differ from their source."""
         changes = []
         for name, topic in wanted.items():
             if name not in here or name in aligned.left:
@@ -185,7 +185,7 @@ class Topics:
 
 
 async def topic_configs(cluster: Kafka, names: Sequence[str]) -> dict[str, Configs]:
-    """Return the configs of topics by topic and name; none of a topic that has gone. Raises ClusterRefused."""
+    """Return the configs of topics, by topic and name, without deleted topics. Raises ClusterRefused."""
     found: dict[str, Configs] = {}
     for some in in_parts(names, _AT_ONCE):
         request = wire.DescribeConfigsRequest(
@@ -214,7 +214,7 @@ async def links_of(cluster: Kafka) -> dict[str, str]:
 
 
 async def promote(cluster: Kafka, names: Sequence[str]) -> None:
-    """Let topics accept records of producers. Raises ClusterRefused."""
+    """Let topics accept records from producers. Raises ClusterRefused."""
     change = [wire.AlterableConfig(MIRROR_SOURCE, DELETE, None)]
     changes = [wire.AlterConfigsResource(_TOPIC, name, change) for name in names]
     async for name, why in _refused(cluster, changes):
@@ -224,7 +224,7 @@ async def promote(cluster: Kafka, names: Sequence[str]) -> None:
 async def _refused(
     cluster: Kafka, changes: Sequence[wire.AlterConfigsResource]
 ) -> AsyncIterator[tuple[str, str]]:
-    """Alter configs, and yield each topic whose change was refused, and why."""
+    """Alter configs, and yield each topic whose change was refused, with the reason."""
     for some in in_parts(changes, _AT_ONCE):
         answer = await cluster.ask(
             wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
@@ -238,9 +238,9 @@ async def _refused(
 
 
 def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
-    """Return the configs to set on a copy, and notes about those that mean nothing here.
+    """Return the configs to set on a copy, and notes about those that have no meaning or no effect in Lacuna.
 
-    A value that brokers give all topics of the source is set too, if it is not the default here.
+    A value that the source's brokers give to all topics is also set, if it is not the default in Lacuna.
     """
     values: dict[str, str] = {}
     without_effect, unknown = [], []
@@ -263,7 +263,7 @@ def translate(configs: Configs) -> tuple[dict[str, str], list[str]]:
     if unknown:
         notes.append(f"not copied, since it means nothing here: {', '.join(unknown)}")
     if without_effect:
-        notes.append(f"copied, and without effect here: {', '.join(without_effect)}")
+        notes.append(f"copied, but without effect here: {', '.join(without_effect)}")
     return values, notes
 
 

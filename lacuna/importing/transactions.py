@@ -1,4 +1,4 @@
-"""The transactions of a source: those of its transactional ids, and those that hang."""
+"""The transactions of a source: those of its transactional ids, and hanging ones."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class SourceTransaction:
 
 
 async def source_transactions(source: Kafka) -> list[SourceTransaction]:
-    """Return the transactional ids of a source, by name. Kafka before 3.0 shows none."""
+    """Return the transactional ids of a source, by name. Kafka before 3.0 lists none."""
     found: list[SourceTransaction] = []
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return found
@@ -63,9 +63,9 @@ async def source_transactions(source: Kafka) -> list[SourceTransaction]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class HangingTransaction:
-    """A transaction that is open in a partition, although no coordinator lists it and its producer writes no more.
+    """A transaction that is open in a partition although no coordinator lists it and its producer has stopped writing.
 
-    `idle_seconds` is the time since its last record there.
+    `idle_seconds` is the time since its last record in the partition.
     """
 
     place: Place
@@ -78,8 +78,8 @@ class HangingTransaction:
         return (
             f"{show(self.place)}: a transaction of producer {self.producer_id} seems to hang at offset "
             f"{self.first_offset} of the source: it wrote its last record {self.idle_seconds} s ago, and no "
-            "coordinator lists it, so nothing behind it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
-            f"finds it, too, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
+            "coordinator lists it, so nothing after it is decided; if Kafka's `kafka-transactions.sh find-hanging` "
+            f"also finds it, end it with `kafka-transactions.sh abort --topic {name} --partition {index} "
             f"--start-offset {self.first_offset}`"
         )
 
@@ -87,11 +87,11 @@ class HangingTransaction:
 async def hanging_transactions(
     source: Kafka, places: Iterable[Place], now_ms: int, longest_ms: int = _LONGEST_MS
 ) -> list[HangingTransaction]:
-    """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 shows none.
+    """Return the transactions that seem to hang in partitions, by partition. Kafka before 3.0 reports none.
 
-    An ordinary transaction may be listed by no coordinator, too: while coordinators move, or if this user may not
-    describe its transactional id. So a transaction counts only once it has been idle for longer than an ordinary one
-    may last, `longest_ms`.
+    It may happen that no coordinator lists an ordinary transaction either: while coordinators move, or if this user may
+    not describe its transactional id. A transaction is therefore returned only once it has been idle for longer than
+    `longest_ms`, the longest time that an ordinary transaction may last.
     """
     if not source.knows(wire.LIST_TRANSACTIONS_REQUEST):
         return []

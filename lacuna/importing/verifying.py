@@ -1,10 +1,10 @@
 """Compares a copy with its source, record by record, under both isolation levels.
 
-Both are read as a consumer reads them. Stretches of equal length are compared by a checksum over their offsets, keys,
-values, headers and timestamps, whatever batches and codecs they are stored in; only stretches that differ are compared
-record by record. A consumer that reads read_uncommitted finds the same in a copy as one that reads read_committed,
-because what the source has aborted or has not decided is not there. If aborted records are kept, both are read with the
-same isolation level.
+Both sides are read as a consumer reads them. Stretches of equal length are compared using a checksum of their offsets,
+keys, values, headers and timestamps, regardless of the batches and codecs in which they are stored; only stretches that
+differ are compared record by record. In a copy, a read_uncommitted consumer gets the same records as a read_committed
+one, because the copy has no records that the source has aborted or not decided. If aborted records are kept, both sides
+are read with the same isolation level.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ _MOST_EMPTY: Final = 60
 
 
 class Span(NamedTuple):
-    """The offsets of a partition that are compared: [first_offset, end_offset)."""
+    """The offsets of a partition to compare: [first_offset, end_offset)."""
 
     first_offset: int
     end_offset: int
@@ -61,9 +61,9 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """The comparison of a partition: the span, its records, and the first difference, or "" if they are equal.
+    """The comparison of a partition: the span, the number of records, and the first difference, or "" if there is none.
 
-    A difference between groups has no place.
+    For a difference between groups, `place` is None.
     """
 
     place: Place | None
@@ -73,7 +73,7 @@ class Compared:
 
     @property
     def is_partition(self) -> bool:
-        """Whether a partition was compared, and not a group."""
+        """Whether a partition was compared, rather than a group."""
         return self.place is not None
 
 
@@ -90,7 +90,7 @@ class Verifier:
             await broker.close()
 
     async def spans(self, places: Sequence[Place]) -> dict[Place, Span]:
-        """Return what both clusters have of each partition, up to the last stable offset."""
+        """Return the offsets of each partition that both clusters have, up to the last stable offset."""
         source, target = self._clusters
         starts = [
             await each.offsets(places, EARLIEST, READ_UNCOMMITTED) for each in (source, target)
@@ -103,7 +103,7 @@ class Verifier:
         }
 
     async def lost(self, places: Sequence[Place]) -> dict[Place, str]:
-        """Return what is wrong with the mirrors that end after their source, which has lost what it had."""
+        """Return a message for each mirror that ends after its source, which means that the source has lost records."""
         source, target = self._clusters
         here = await target.offsets(places, LATEST, READ_UNCOMMITTED)
         # The source last: by now it has all that was copied.
@@ -118,7 +118,8 @@ class Verifier:
     async def compare(self, place: Place, span: Span, *, is_compacted: bool) -> Compared:
         """Compare a partition under both isolation levels.
 
-        A source that compacts a topic also removes its aborted records, so that these are not compared there.
+        A source that compacts a topic also removes its aborted records, so aborted records are not compared in that
+        topic.
         """
         source, target = self._clusters
         records = 0
@@ -151,7 +152,7 @@ class Verifier:
 
 
 class _Side:
-    """Reads a partition of one cluster in the order of its offsets."""
+    """Reads a partition of one cluster in order of offset."""
 
     def __init__(self, broker: Broker, place: Place, span: Span, isolation: int) -> None:
         self._broker = broker
@@ -165,7 +166,7 @@ class _Side:
         self._groups: Iterator[list[Record]] = iter(())
 
     async def until(self, end_offset: int) -> list[Record]:
-        """Return the records below an offset that were not returned before."""
+        """Return the records below an offset that have not been returned before."""
         taken: list[Record] = []
         while True:
             index = next(
@@ -181,7 +182,7 @@ class _Side:
                 return taken
 
     def _next_group(self) -> bool:
-        """Decode more records of what was fetched. Return whether there were any."""
+        """Decode more of the fetched records. Return whether there were any."""
         group = next(self._groups, None)
         while group is None and self._batches:
             self._groups = self._batches.pop(0).record_groups(_GROUP)
@@ -190,7 +191,7 @@ class _Side:
         return group is not None
 
     async def _fetch(self, end_offset: int) -> bool:
-        """Fetch further batches. Return False if everything below `end_offset` was fetched."""
+        """Fetch more batches. Return False if everything below `end_offset` has been fetched."""
         if self._position >= end_offset:
             return False
         data = await self._ask()
@@ -237,7 +238,7 @@ class _Side:
 
 
 def _digest(records: Sequence[Record]) -> bytes:
-    """Return a checksum over everything that a consumer sees of records."""
+    """Return a checksum of everything that a consumer sees of the records."""
     digest = blake2b(digest_size=_DIGEST_BYTES)
     for each in records:
         texts = (each.key, each.value, *(text for header in each.headers for text in header))
@@ -276,9 +277,9 @@ class Comparison:
 
 
 class CompactedComparison(Comparison):
-    """The same, of a topic that is compacted, on each side at another time.
+    """The same for a compacted topic, which each side compacts at a different time.
 
-    A record may be missing on one side if a later one of its key is there. A tombstone may be missing.
+    A record may be missing on one side if that side has a later record with its key. A tombstone may be missing.
     """
 
     def __init__(self) -> None:
@@ -329,7 +330,7 @@ def _show(value: object) -> str:
 
 
 async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Span]) -> list[str]:
-    """Return the differences between the committed offsets of groups in these partitions."""
+    """Return the differences between the offsets that groups have committed in these partitions."""
     there, here = await committed_offsets(source), await committed_offsets(target)
     found = []
     for group_id, offsets in there.items():
@@ -340,7 +341,8 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
             if copy is None or copy.offset != each.offset:
                 shown = "none" if copy is None else str(copy.offset)
                 found.append(
-                    f"group {group_id}: {each.offset} is committed of {show(place)} in the source, and {shown} here"
+                    f"group {group_id}: its committed offset of {show(place)} is {each.offset} in the source, and "
+                    f"{shown} here"
                 )
     return found
 
@@ -348,10 +350,10 @@ async def compare_groups(source: Kafka, target: Kafka, places: Mapping[Place, Sp
 async def compare_mirrors(
     source: Kafka, target: Kafka, selection: Selection, *, keeps_aborted: bool = False
 ) -> AsyncIterator[Compared]:
-    """Compare the selected topics with their source, and the offsets of groups at the end.
+    """Compare the selected topics with their source and, after that, the offsets of groups.
 
-    Without a selection by name, these are the mirrors; a promoted topic must be named. With `keeps_aborted`, a
-    read_uncommitted consumer must find aborted records in the copy, too.
+    Without a selection by name, the mirrors are compared; a promoted topic must be named. With `keeps_aborted`, a
+    read_uncommitted consumer must also find aborted records in the copy.
     """
     mirrors = await mirrors_of(source, target)
     if selection.wanted:

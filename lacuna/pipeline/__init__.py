@@ -1,1 +1,1 @@
-"""Bulk work on the bucket with Spark: compaction, a data source and sink, export, audit."""
+"""Bulk work on the bucket with Spark: compaction, a data source and sink, export, and audit."""

@@ -1,4 +1,4 @@
-"""A client of the control plane for ordinary threads, as in Spark's drivers and tasks.
+"""A client of the control plane for ordinary threads, such as those of Spark's drivers and tasks.
 
 A separate thread with an event loop runs the clients of `lacuna.controlplane.client`, so that their views stay current
 while Spark works. Each process has one such loop, which is never closed, because gRPC may still have events for it
@@ -52,9 +52,9 @@ _VIEWS_AT_ONCE: Final = 500
 
 
 class JobClient:
-    """A client of the control plane at a place, and a MetadataSource. Close it, or use `with`.
+    """A client of the control plane at a given place, and a MetadataSource. Close the client, or use `with`.
 
-    The constructor and every call raise ControlPlaneUnavailable if there is no answer.
+    The constructor and every call raise ControlPlaneUnavailable if the control plane does not answer.
     """
 
     def __init__(self, place: ControlPlace, settings: SessionLimits | None = None) -> None:
@@ -96,17 +96,17 @@ class JobClient:
         return JournalEnd(self._client.journal_position, leases.next_lease_id, sequences)
 
     def topics(self) -> Mapping[str, Topic]:
-        """The topics by name, including every change that was answered before the call."""
+        """The topics by name, including every change that was acknowledged before the call."""
         return self._run(self._topics())
 
     def partition_logs(self, keys: Iterable[PartitionKey]) -> list[PartitionLog]:
-        """Each log is a copy of the partition's view at one moment after the call began; the moments may differ."""
+        """Each log is a copy of the partition's view at one moment after the call began. The moments may differ."""
         return self._run(self._partition_logs(list(keys)))
 
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """See MetadataSource. Pin the logs first. Also raises the errors of `with_copies`."""
+        """See MetadataSource. The logs must be pinned first. Also raises the errors of `with_copies`."""
         logs: list[PartitionLog] = with_copies(
             self,
             put_into(shared_store(store_url)),
@@ -118,7 +118,7 @@ class JobClient:
         return logs
 
     def await_stable(self, reached: Mapping[PartitionKey, int], seconds: float) -> None:
-        """Returns once a last stable offset exceeds that in `reached`, a partition is deleted, or after `seconds`."""
+        """Returns once a last stable offset exceeds that in `reached` or a partition is deleted, or after `seconds`."""
         self._run(self._await_stable(reached, seconds))
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
@@ -127,7 +127,7 @@ class JobClient:
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
         if len(keys) > MOST_AT_ONCE:
             raise PipelineError(
-                f"one cut has at most {MOST_AT_ONCE} partitions, and these topics have {len(keys)}: name fewer topics"
+                f"a cut has at most {MOST_AT_ONCE} partitions, but these topics have {len(keys)}: name fewer topics"
             )
         return self._run(read_cut(self._client, keys))
 
@@ -186,7 +186,7 @@ class JobClient:
                 view.remove_listener(changed.set)
 
     async def _confirm(self) -> None:
-        """Waits until the views have every change answered before this call.
+        """Waits until the views have every change that was acknowledged before this call.
 
         If the session is lost in the meantime, the next one starts with the current state, so nothing is missed.
         """
@@ -235,12 +235,12 @@ def _deleted(topic_id: bytes) -> StaleMetadataError:
 
 
 def check(code: int, what: str) -> None:
-    """Raises PipelineError (StaleMetadataError for a stale plan) for an error code; `what` names the attempt."""
+    """Raises PipelineError (StaleMetadataError for a stale plan) for an error code. `what` describes the attempt."""
     if code == ErrorCode.NONE:
         return
     if code == ErrorCode.PLAN_STALE:
         raise StaleMetadataError(f"{what}: the log has changed since it was planned; plan again")
-    raise PipelineError(f"{what}: the control plane answered {_name_of(code)}")
+    raise PipelineError(f"{what}: the control plane returned {_name_of(code)}")
 
 
 def _name_of(code: int) -> str:

@@ -1,4 +1,4 @@
-"""Decodes checked blocks into columns of records, and these into Arrow's arrays and batches without copying them."""
+"""Decodes checked blocks into columns of records, and turns these into Arrow's arrays and batches without copying."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _LAST_MS: Final = 253_402_300_799_999
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """The records to decode: offsets [first, end), and timestamps in ms from `min_timestamp` to `max_timestamp`."""
+    """The records to decode: offsets [first, end), and timestamps (in ms) from `min_timestamp` to `max_timestamp`."""
 
     first_offset: int = 0
     end_offset: int = _MAX_INT64
@@ -47,8 +47,8 @@ def decode(
 ) -> Iterator[RecordColumns]:
     """Yields the records of the blocks that are within the bounds, in the sizes that the builder returns.
 
-    Raises DamagedDataError for a batch that cannot be decoded; `skip`, if given, receives it instead, and the other
-    batches are decoded.
+    Raises DamagedDataError for a batch that cannot be decoded. If `skip` is given, it receives the error instead, and
+    the other batches are decoded.
     """
     for block in blocks:
         for index in range(len(block.pieces)):
@@ -135,7 +135,7 @@ def first_offset_since(
     is_committed: bool,
     skip: Skip | None = None,
 ) -> int | None:
-    """The first offset with this time (ms) or a later one, or None. It usually reads a single extent."""
+    """The first offset with this time (ms) or a later one, or None. The search usually reads a single extent."""
     first, end = log.log_start_offset, log.end_offset(is_committed=is_committed)
     bounds = Bounds(first_offset=first, end_offset=end, min_timestamp=timestamp)
     for piece in log.late_pieces(first, end, timestamp, is_committed=is_committed):
@@ -148,9 +148,9 @@ def first_offset_since(
 
 
 def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) -> ColumnBuilder:
-    """A builder that decodes what columns with these names need, into memory of Arrow's pool.
+    """A builder that decodes only the parts that the named columns need, into memory from Arrow's pool.
 
-    The pool keeps memory for the next batch, which saves half of the processor's time.
+    The pool keeps the memory for the next batch, which saves half of the CPU time.
     """
     wanted = frozenset(names)
     return ColumnBuilder(
@@ -164,9 +164,9 @@ def builder_of(names: Iterable[str], max_bytes: int, expected_bytes: int = 0) ->
 
 
 class Shape:
-    """Makes record batches with the columns of `schema` from the records of one partition.
+    """Makes record batches, with the columns of `schema`, from the records of one partition.
 
-    `constants` has the value of each column that is the same for all of them.
+    `constants` has the value of each column that is the same for all records.
     """
 
     def __init__(self, schema: pa.Schema, constants: Mapping[str, pa.Scalar]) -> None:
@@ -180,7 +180,7 @@ class Shape:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
-        """The timestamps as an array of this type; null for a record without one, or outside the years 1 to 9999."""
+        """The timestamps as an array of this type: null if a record has none, or one outside the years 1 to 9999."""
         if _are_known(columns):  # casts take longer than all else in this batch but its bytes
             times = fixed(_MILLISECONDS, columns.timestamps, columns.count)
         else:
@@ -205,7 +205,7 @@ class Shape:
                 return self._constant(name, columns.count)
 
     def _constant(self, name: str, count: int) -> pa.Array:
-        """An array with `count` times the value. Reuses an earlier one if it is long enough."""
+        """An array that repeats the value `count` times. Reuses an earlier array if it is long enough."""
         known = self._repeated.get(name)
         if known is None or len(known) < count:
             known = self._repeated[name] = pa.repeat(self._constants[name], count)
@@ -219,7 +219,7 @@ def _are_known(columns: RecordColumns) -> bool:
 
 
 def known_times(columns: RecordColumns) -> pa.Array:
-    """The timestamps in ms; null for a record without one, or with one outside the years 1 to 9999."""
+    """The timestamps in ms: null if a record has none, or has one outside the years 1 to 9999."""
     times = fixed(pa.int64(), columns.timestamps, columns.count)
     if _are_known(columns):
         return times
@@ -234,7 +234,10 @@ def fixed(type_: pa.DataType, values: memoryview, count: int) -> pa.Array:
 
 
 def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = None) -> pa.Array:
-    """A column of byte strings as an Arrow array, binary unless `type_` is given; nulls without a column."""
+    """A column of byte strings as an Arrow array, binary unless `type_` is given.
+
+    Without a column, all values are null.
+    """
     type_ = type_ or pa.binary()
     if column is None:
         return pa.nulls(count, type_)
@@ -244,7 +247,7 @@ def binary(column: BinaryColumn | None, count: int, type_: pa.DataType | None = 
 
 
 def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.Array:
-    """Headers as lists of (key, value); null for a record without headers, as in Spark's Kafka source."""
+    """The headers as lists of (key, value). A record without headers has null, as in Spark's Kafka source."""
     if column is None:
         return pa.nulls(count, type_)
     list_offsets = memoryview(column.list_offsets)
@@ -258,6 +261,6 @@ def headers(column: HeaderColumn | None, count: int, type_: pa.DataType) -> pa.A
 
 
 def _not_empty(list_offsets: memoryview, count: int) -> pa.Buffer:
-    """A bitmap with one bit per list, which is set if the list is not empty."""
+    """A bitmap with one bit per list. The bit is set if the list is not empty."""
     offsets = fixed(pa.int32(), list_offsets, count + 1)
     return pc.not_equal(offsets.slice(1), offsets.slice(0, count)).buffers()[1]

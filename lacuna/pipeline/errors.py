@@ -2,7 +2,7 @@
 
 
 class PipelineError(Exception):
-    """An error that the user who started the job can fix; the message says how."""
+    """An error that the user who started the job can fix. The message says how."""
 
 
 class JobInterrupted(PipelineError):
@@ -22,11 +22,11 @@ class StaleMetadataError(PipelineError):
 
 
 class WriterFencedError(PipelineError):
-    """A later driver has taken over, so this one is obsolete, and nothing of its write was committed."""
+    """A later driver has taken over, so this one is obsolete, and nothing from its write was committed."""
 
 
 class OutcomeUnknownError(PipelineError):
-    """The final reply of a commit was permanently lost: either everything was committed, or nothing."""
+    """The final reply to a commit was lost for good. Either everything was committed, or nothing was."""
 
 
 class DestinationError(PipelineError):
@@ -34,7 +34,7 @@ class DestinationError(PipelineError):
 
 
 class NameTakenError(DestinationError):
-    """The object to create already exists: another export was faster."""
+    """The object to create already exists, because another export was faster."""
 
 
 class ExportRunningError(PipelineError):

@@ -1,4 +1,4 @@
-"""The metadata of one partition, and the pieces that a job reads of it; pure."""
+"""The metadata of one partition, and the pieces of it that a job reads; pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,10 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionLog:
-    """The metadata of one partition at one version: its bounds, extents and dead ranges. Not to be modified.
+    """The metadata of one partition at one version: its bounds, extents and dead ranges. It must not be modified.
 
-    The first extent begins at or below the log start offset or `vacated_to`; no live record was lost between those two.
+    The first extent begins at or below the larger of the log start offset and `vacated_to`. No live record was lost
+    between these two offsets.
     """
 
     topic: str
@@ -45,8 +46,7 @@ class PartitionLog:
     ) -> Iterator[Piece]:
         """The pieces that overlap the offsets from `first_offset` to `end_offset` (exclusive), in order of offset.
 
-        With `is_committed`, aborted records are omitted (S14), and the caller must keep `end_offset` at or below the
-        last stable offset.
+        With `is_committed`, aborted records are omitted (S14), and `end_offset` must not exceed the last stable offset.
         """
         for start, stop in self.slices(first_offset, end_offset, is_committed=is_committed):
             yield from pieces_in(self.extents, start, stop)
@@ -61,7 +61,7 @@ class PartitionLog:
     def late_pieces(
         self, first_offset: int, end_offset: int, timestamp: int, *, is_committed: bool
     ) -> Iterator[Piece]:
-        """The pieces in that range that may hold a record with at least `timestamp` (ms), in order of offset."""
+        """The pieces in the range that may hold a record with a timestamp of at least `timestamp` (ms), in order."""
         start, stop = self._indexes(first_offset, end_offset)
         dead = self.dead if is_committed else None
         for index in late_extents(self.extents, dead, start, stop, timestamp):

@@ -1,4 +1,4 @@
-"""`lacuna.follow`: the records of topics as Arrow, as they are committed, in whole transactions (docs/arrow.md)."""
+"""`lacuna.follow`: yields records of topics as Arrow as they are committed, in whole transactions (docs/arrow.md)."""
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -35,10 +35,11 @@ _LONGEST_WAIT: Final = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The records of whole transactions, and of no transaction, that were committed since the step before.
+    """The records committed since the previous step, from whole transactions or outside any transaction.
 
-    Read them before the next step. Anything that takes Arrow's C stream takes a step, for example `pyarrow.table(step)`
-    or `polars.DataFrame(step)`. To continue from here later, store `end` with the result, and pass it as `start`.
+    The records must be read before the next step is requested. Anything that accepts an Arrow C stream accepts a step,
+    for example `pyarrow.table(step)` or `polars.DataFrame(step)`. To continue after this step later, store `end` with
+    the result, and pass it as `start`.
     """
 
     reader: pa.RecordBatchReader
@@ -68,12 +69,12 @@ def follow(
     encryption_keys: str | None = None,
     tls: Mapping[str, str | None] | None = None,
 ) -> Iterator[Step]:
-    """Reads the committed records of topics, and goes on for ever with new ones. Yields steps.
+    """Reads the committed records of topics, and continues indefinitely with new ones. Yields steps.
 
-    Each step ends where no transaction is split, over all topics and partitions that are followed. An open transaction
-    can hold steps back, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments and errors
-    are those of `lacuna.read`. If the control plane is away, `follow` waits for it for two minutes. With the bucket
-    alone, a step is what a newer snapshot of the metadata adds.
+    Each step ends where no transaction is split, across all topics and partitions that are followed. An open
+    transaction can hold steps back, but no longer than its timeout. Steps are at least `every` seconds apart. Arguments
+    and errors are those of `lacuna.read`. If the control plane is unreachable, `follow` waits up to two minutes for it.
+    If only the bucket is given, each step has the records that a newer metadata snapshot adds.
     """
     query = Query.of(topics, start=start, columns=columns, partitions=partitions, headers=headers)
     if every <= 0:
@@ -88,7 +89,7 @@ def follow(
 
 
 class _Follower:
-    """Follows partitions. `_reached` has the offset that each has reached."""
+    """Follows partitions. `_reached` has the offset that each partition has reached."""
 
     def __init__(self, source: Source, query: Query, every: float) -> None:
         self._source = source
@@ -100,7 +101,7 @@ class _Follower:
         self._pause = Event()
 
     def steps(self) -> Iterator[Step | None]:
-        """Yields None once it is known where to begin, then the steps."""
+        """Yields None once the starting offsets are known, and then the steps."""
         with closing(self._connection):
             self._connection.use(self._begin)
             yield None
@@ -138,7 +139,7 @@ class _Follower:
     def _plan(
         self, stack: ExitStack, metadata: MetadataSource
     ) -> tuple[list[Part], list[Span], str, ReadHold | None]:
-        """The next records of each partition. Their objects are pinned until `stack` ends."""
+        """The next records of each partition. The objects with these records are pinned until `stack` ends."""
         parts = parts_of(metadata, self._query)
         self._check(parts)
         hold = stack.enter_context(hold_of(metadata))
@@ -153,11 +154,11 @@ class _Follower:
         return parts, spans, metadata.cluster_id, hold
 
     def _check(self, parts: Iterable[Part]) -> None:
-        """Raises DataLossError if a topic was deleted and created again, because its offsets are other records."""
+        """Raises DataLossError if a topic was deleted and recreated, because its offsets now mean other records."""
         for part in parts:
             if self._topic_ids.setdefault(part.topic, part.key[0]) != part.key[0]:
                 raise DataLossError(
-                    f"topic {part.topic!r} was deleted and created again: follow it anew from its beginning"
+                    f"topic {part.topic!r} was deleted and recreated: follow it again from its beginning"
                 )
 
     def _wait(self, metadata: MetadataSource) -> None:
@@ -166,11 +167,11 @@ class _Follower:
 
 
 def _until(is_over: Event, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches. Raises PipelineError once `is_over`, since their objects are no longer pinned."""
+    """Yields the batches. Raises PipelineError once `is_over` is set, since the objects are then no longer pinned."""
     while True:
         if is_over.is_set():
             raise PipelineError(
-                "this step of lacuna.follow is over: read each step before the next one"
+                "this step of lacuna.follow is over: read each step before you request the next one"
             )
         batch = next(batches, None)
         if batch is None:

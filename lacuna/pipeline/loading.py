@@ -1,7 +1,7 @@
-"""Reads pieces of one partition from the bucket, with large reads and checks, and sets their true offsets.
+"""Reads pieces of one partition from the bucket in large reads, checks them, and sets their true offsets.
 
-Meant for tasks: memory is bounded by two blocks (the next one is read while this one is worked on), however large the
-partition is.
+This module is meant for tasks: memory is bounded by two blocks, however large the partition is, because the next block
+is read while the current one is processed.
 """
 
 from array import array
@@ -25,15 +25,15 @@ from lacuna.pipeline.salvage import Lost, intact_pieces, lost_between
 Skip: TypeAlias = Callable[[Lost], None]
 
 BLOCK_BYTES: Final = 8 << 20
-"""Bytes of payload that are read, checked and handed on together."""
+"""The bytes of payload that are read, checked and passed on together."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive pieces, back to back in `data`; piece i begins at `starts[i]`.
+    """Consecutive pieces, back to back in `data`. Piece i begins at `starts[i]`.
 
-    All batches have been checked and have their true offsets. The columns of `walked` describe them; those of piece i
-    begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
+    All batches have been checked and have their true offsets. The columns of `walked` describe the batches. The batches
+    of piece i begin at index `walked.firsts[i]`. The receiver owns `data` and may change it.
     """
 
     pieces: Sequence[Piece]
@@ -50,11 +50,11 @@ def load_blocks(
     block_bytes: int = BLOCK_BYTES,
     skip: Skip | None = None,
 ) -> Iterator[Block]:
-    """Yields the pieces in blocks of at most `block_bytes`, or of one larger piece, in the order of `pieces`.
+    """Yields the pieces, in order, in blocks that have at most `block_bytes` or are one larger piece.
 
     Raises DataLossError if an object is gone, DamagedDataError if bytes differ from those written, and PipelineError if
-    the store fails. With `skip`, the first two are passed to it instead, from another thread, and the readable parts of
-    a damaged piece are yielded as smaller pieces.
+    the store fails. If `skip` is given, it receives the first two errors instead, in another thread, and the readable
+    parts of a damaged piece are yielded as smaller pieces.
     """
     groups = cut_pieces(pieces, block_bytes)
     first = next(groups, None)
@@ -111,7 +111,7 @@ def cut_pieces(pieces: Iterable[Piece], block_bytes: int) -> Iterator[list[Piece
 def load_block(
     store: ObjectStore, cluster_id: str, pieces: Sequence[Piece], data: bytearray | None = None
 ) -> Block:
-    """Reads the pieces, checks their batches and writes true offsets into them. Raises the errors of `load_blocks`.
+    """Reads the pieces, checks their batches, and writes true offsets into them. Raises the errors of `load_blocks`.
 
     `data` is the buffer of an earlier block that is no longer in use.
     """
@@ -136,7 +136,7 @@ def load_block(
 
 
 def damaged(piece: Piece, cluster_id: str, reason: str) -> DamagedDataError:
-    """The error for a piece whose bytes differ from those written; `reason` describes the difference."""
+    """The error for a piece whose bytes differ from those written. `reason` describes the difference."""
     return DamagedDataError(
         f"object {piece.key(cluster_id)!r} is damaged: {piece.describe()}: {reason}; none of it "
         "was used: restore the object, or run `lacuna verify` to see what is lost"

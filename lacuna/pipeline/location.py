@@ -1,4 +1,4 @@
-"""Finds a cluster's control plane and bucket from a user's options."""
+"""Determines a cluster's control plane and bucket from the user's options."""
 
 import os
 from collections.abc import Mapping
@@ -23,7 +23,9 @@ _OBJECTS_NAME: Final = "objects"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterLocation:
-    """The place of a cluster: `store` is its bucket's URL, and `control` its control plane, or None if none was named.
+    """The location of a cluster.
+
+    `store` is its bucket's URL. `control` is its control plane, or None if none was given.
 
     lacuna.logstore.objects.url describes the URL.
     """
@@ -32,7 +34,7 @@ class ClusterLocation:
     control: ControlPlace | None
 
     def require_control(self) -> ControlPlace:
-        """The control plane. Raises PipelineError if none was named."""
+        """The control plane. Raises PipelineError if none was given."""
         if self.control is None:
             raise PipelineError(
                 "this needs the control plane: give its address with control=HOST:PORT (--control), or "
@@ -51,12 +53,12 @@ def find_cluster(
     needs_control: bool = True,
     environment: Mapping[str, str] = os.environ,
 ) -> ClusterLocation:
-    """The location of the cluster named by the options. Environment variables replace missing options.
+    """The location of the cluster that the options name. Environment variables replace missing options.
 
-    `data` is the folder of a running `lacuna up`, where the other two are found. It overrides LACUNA_CONTROL and
-    LACUNA_STORE; `control` and `store` override LACUNA_DATA. `keys` is the path of the file with the cluster's keys, in
-    place of the one in the URL. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if a value is
-    missing, or if `store` is not a valid URL.
+    `data` is the data folder of a running `lacuna up`, which has the other two values. It overrides LACUNA_CONTROL and
+    LACUNA_STORE, while `control` and `store` override LACUNA_DATA. `keys` is the path of the file with the cluster's
+    keys, and replaces the path in the URL. `tls` has settings of ControlTlsSettings by key. Raises PipelineError if a
+    value is missing, or if `store` is not a valid URL.
     """
     data = data or (None if control or store else environment.get(DATA_VARIABLE))
     control = control or (None if data else environment.get(CONTROL_VARIABLE))

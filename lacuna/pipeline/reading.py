@@ -1,4 +1,4 @@
-"""`lacuna.read`: the records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
+"""`lacuna.read`: reads records of topics as Arrow, straight from the bucket (docs/arrow.md)."""
 
 import logging
 import os
@@ -58,7 +58,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """What to read, checked as far as that is possible without a cluster."""
+    """What to read. The values are checked as far as possible without a cluster."""
 
     topics: tuple[str, ...]
     schema: pa.Schema
@@ -99,7 +99,9 @@ class Query:
         if given and end is not None:
             raise PipelineError(f"end and {given[0]} both define the end: leave one of them out")
         if given and not _ISOLATIONS[isolation]:
-            raise PipelineError(f"{given[0]} is about committed records: leave isolation out")
+            raise PipelineError(
+                f"{given[0]} applies only to committed records: leave isolation out"
+            )
         since, until = timestamps or (None, None)
         numbers = (partitions,) if isinstance(partitions, int) else partitions
         return cls(
@@ -138,7 +140,7 @@ def _ms_of(name: str, time: Time) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A cluster to read, whose metadata comes from the control plane or, if none is known, from the bucket."""
+    """A cluster to read. Its metadata comes from the control plane or, if none is known, from the bucket."""
 
     location: ClusterLocation
 
@@ -167,11 +169,11 @@ class Source:
 
     @property
     def metadata(self) -> str:
-        """Where the metadata is: CONTROL or BUCKET."""
+        """The source of the metadata: CONTROL or BUCKET."""
         return CONTROL if self.location.control else BUCKET
 
     def open(self) -> MetadataSource:
-        """Opens its metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
+        """Opens the cluster's metadata. Raises PipelineError, ControlPlaneUnavailable, ForeignStoreError."""
         return open_checked(self.location, self.metadata)
 
 
@@ -195,9 +197,9 @@ def read(
 ) -> pa.RecordBatchReader:
     """Reads the committed records of topics, straight from the bucket, as Arrow record batches.
 
-    `data` is the data folder of a `lacuna up`. Otherwise, name the control plane (HOST:PORT) and the bucket's URL, or
-    the bucket alone if `lacuna metadata publish` has put the metadata there. Without any, LACUNA_DATA, LACUNA_CONTROL
-    and LACUNA_STORE name them.
+    `data` is the data folder of a `lacuna up`. Otherwise, give the control plane (HOST:PORT) and the bucket's URL, or
+    only the bucket if `lacuna metadata publish` has put the metadata there. Without any of these, LACUNA_DATA,
+    LACUNA_CONTROL and LACUNA_STORE name the cluster.
 
     | argument | |
     |---|---|
@@ -212,9 +214,9 @@ def read(
     | isolation | "read_committed", or "read_uncommitted" for open and aborted records too |
     | encryption_keys, tls | the file with the cluster's keys, and files for TLS to the control plane |
 
-    The reader yields partitions one after another, and each in order of offset. It reads while it is consumed, in
-    bounded memory. The objects that it needs are kept until it ends or is dropped. Raises PipelineError and
-    ControlPlaneUnavailable; the reader raises DataLossError and DamagedDataError, which name the object.
+    The reader yields partitions one after another, each in order of offset. It reads while it is consumed, in bounded
+    memory. The objects that it needs are kept until it ends or is dropped. `read` raises PipelineError and
+    ControlPlaneUnavailable. The reader raises DataLossError and DamagedDataError, which name the object.
     """
     query = Query.of(
         topics,
@@ -254,7 +256,10 @@ def _batches(source: Source, query: Query) -> Iterator[Any]:
 def batches_of(
     source: Source, cluster_id: str, spans: Sequence[Span], query: Query, hold: ReadHold | None
 ) -> Generator[pa.RecordBatch]:
-    """Yields the records of the spans. An object that is missing because the hold was lost is no data loss."""
+    """Yields the records of the spans.
+
+    An object that is missing because the hold was lost is not reported as data loss.
+    """
     try:
         store = shared_store(source.location.store)
         yield from record_batches(store, cluster_id, spans, query.schema)
@@ -265,12 +270,15 @@ def batches_of(
 
 
 def hold_of(metadata: MetadataSource) -> AbstractContextManager[ReadHold | None]:
-    """Pins what is live now until the context ends. With metadata from the bucket, there is no pin."""
+    """Pins all objects that are live now until the context ends. With metadata from the bucket, there is no pin."""
     return ReadHold(metadata) if isinstance(metadata, JobClient) else nullcontext()
 
 
 def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Span]:
-    """What to read of each partition. Raises PipelineError if it does not exist, and DataLossError if it is gone."""
+    """The span to read in each partition. Raises PipelineError if a partition does not exist.
+
+    Raises DataLossError if a partition's records are gone.
+    """
     parts = parts_of(metadata, query)
     keys = [part.key for part in parts]
     # Requested before the logs are read, which therefore reach at least as far.
@@ -283,7 +291,7 @@ def spans_of(source: Source, metadata: MetadataSource, query: Query) -> list[Spa
 
 
 def parts_of(metadata: MetadataSource, query: Query) -> list[Part]:
-    """The partitions to read, in order. Raises PipelineError if one does not exist."""
+    """The partitions to read, in order. Raises PipelineError if a partition does not exist."""
     topics = metadata.topics()
     found = []
     for name in query.topics:
@@ -295,7 +303,7 @@ def parts_of(metadata: MetadataSource, query: Query) -> list[Part]:
 
 
 def no_topic(name: str, topics: Iterable[str], whose: str) -> str:
-    """The error for a topic that does not exist, with the nearest name."""
+    """The error for a topic that does not exist. It suggests the topic with the most similar name."""
     near = get_close_matches(name, list(topics), n=1)
     hint = f"did you mean {near[0]!r}?" if near else "`lacuna topics list` shows the topics"
     return f"there is no topic {name!r}{whose}: {hint}"
@@ -316,7 +324,7 @@ def _numbers(topic: Topic, query: Query) -> Sequence[int]:
 def _ends_of(
     metadata: MetadataSource, parts: Sequence[Part], query: Query
 ) -> Mapping[PartitionKey, int]:
-    """The ends of partitions at the query's past time, in a cut, or both; empty if it has neither."""
+    """The ends of partitions at the query's past time, in a cut, or both. Empty if the query has neither."""
     if query.as_of_ms is not None:
         return _past_ends(metadata, parts, query.as_of_ms, is_cut=query.is_cut)
     return cut_ends(metadata, parts) if query.is_cut else {}
@@ -351,7 +359,7 @@ class Resolver:
     def span(
         self, part: Part, log: PartitionLog, end: int | None, first: int | None = None
     ) -> Span:
-        """What to read of a partition, up to `end` and from `first`, or from and to the points of the query."""
+        """The span of a partition to read, from `first` to `end`. The points of the query replace missing offsets."""
         query = self.query
         latest = log.end_offset(is_committed=query.is_committed)
         if first is None:
@@ -385,7 +393,7 @@ class Resolver:
             return max(latest - int(edge["before"]), log.log_start_offset)
         if isinstance(point, int):
             if point < 0:
-                raise PipelineError(f"{name}={point}: offsets are not negative")
+                raise PipelineError(f"{name}={point}: an offset cannot be negative")
             return point
         found = first_offset_since(
             log,
@@ -398,7 +406,7 @@ class Resolver:
 
 
 def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> int | None:
-    """The offset of a partition among offsets by partition, or by topic and partition. JSON's keys are text."""
+    """The offset of a partition among offsets by partition, or by topic and partition. In JSON, the keys are text."""
     of_topic = offsets.get(part.topic)
     if isinstance(of_topic, Mapping):
         offsets = of_topic
@@ -406,5 +414,5 @@ def _given(part: Part, offsets: Mapping[Any, Any], query: Query, name: str) -> i
         return None
     found = offsets.get(part.number, offsets.get(str(part.number)))
     if found is not None and (not isinstance(found, int) or found < 0):
-        raise PipelineError(f"{name}: {found!r} for {part} is no offset")
+        raise PipelineError(f"{name}: {found!r} for {part} is not an offset")
     return found

@@ -1,7 +1,7 @@
-"""Reads partitions as Arrow record batches. Several threads load and decode blocks, and memory stays bounded.
+"""Reads partitions as Arrow record batches. Several threads load and decode blocks, with bounded memory.
 
 A unit of work is a block of one partition. Each thread holds one block and makes one batch ahead of the reader, so
-memory depends on the number of threads and not on the size of a topic.
+memory depends on the number of threads rather than on the size of a topic.
 """
 
 import os
@@ -23,9 +23,9 @@ from lacuna.pipeline.loading import cut_pieces, load_block
 Item = TypeVar("Item")
 
 BLOCK_BYTES: Final = 4 << 20
-"""Stored bytes of a block. With 8 MiB, a read takes as much time and more memory; with 1 MiB, it takes longer."""
+"""The stored bytes in a block. With 8 MiB, a read takes the same time but more memory; with 1 MiB, more time."""
 BATCH_BYTES: Final = 8 << 20
-"""Bytes of keys, values and headers of a batch, unless one record has more; a batch has at most 65,536 records."""
+"""The bytes of keys, values and headers in a batch, unless one record has more. A batch has up to 65,536 records."""
 MAX_THREADS: Final = 4
 
 HEADERS: Final = pa.list_(
@@ -43,11 +43,11 @@ COLUMNS: Final = pa.schema(
         pa.field("headers", HEADERS),
     ]
 )
-"""All columns, in the order in which a reader gets them by default, where headers are left out."""
+"""All columns, in the default order of a reader, which leaves out headers by default."""
 
 
 def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schema:
-    """The columns with these names, or by default all, with `headers` or without. Raises PipelineError."""
+    """The columns with these names, or by default all columns, with or without headers. Raises PipelineError."""
     if names is None:
         return COLUMNS if headers else COLUMNS.remove(COLUMNS.get_field_index("headers"))
     wanted = [names] if isinstance(names, str) else list(names)
@@ -57,7 +57,7 @@ def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schem
         if name not in COLUMNS.names or wanted.count(name) > 1:
             raise PipelineError(
                 f"columns={wanted!r}: {name!r} is "
-                f"{'named twice' if name in COLUMNS.names else 'no column'}; the columns are "
+                f"{'named twice' if name in COLUMNS.names else 'not a column'}; the columns are "
                 f"{', '.join(COLUMNS.names)}"
             )
     if not wanted:
@@ -67,14 +67,14 @@ def schema_of(names: Iterable[str] | None, *, headers: bool = False) -> pa.Schem
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The records of a partition to read: those within the bounds, and with `is_committed` only committed ones."""
+    """The records of a partition to read: those within the bounds and, with `is_committed`, only committed ones."""
 
     log: PartitionLog
     bounds: Bounds
     is_committed: bool
 
     def pieces(self) -> Iterator[Piece]:
-        """The pieces that may hold such records, in order of offset."""
+        """The pieces that may hold the records, in order of offset."""
         log, bounds = self.log, self.bounds
         first, end, is_committed = bounds.first_offset, bounds.end_offset, self.is_committed
         if bounds.min_timestamp <= 0:
@@ -87,7 +87,7 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yields the records of the spans in order, with the columns of `schema`.
 
-    Raises DataLossError, DamagedDataError and PipelineError, after the batches before the failure.
+    Raises DataLossError, DamagedDataError and PipelineError, after it has yielded the batches before the failure.
     """
     return in_order(_units(store, cluster_id, spans, schema), _threads(store))
 
@@ -112,7 +112,7 @@ def _unit(
     shape: Shape,
     spare: list[bytearray],
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the records of a block. `spare` has the buffers of earlier blocks, for later ones."""
+    """Yields the records of a block. `spare` has the buffers of earlier blocks, which later blocks reuse."""
     data = spare.pop() if spare else bytearray()
     block = load_block(store, cluster_id, group, data)
     builder = builder_of(schema.names, BATCH_BYTES, len(data))
@@ -122,7 +122,7 @@ def _unit(
 
 
 def _constants(log: PartitionLog, names: pa.Array) -> dict[str, pa.Scalar]:
-    """The columns that are the same in a partition. All topics share the dictionary `names`."""
+    """The columns that have one value for a whole partition. All topics share the dictionary `names`."""
     index = pa.array([names.index(log.topic).as_py()], pa.int32())
     return {
         "topic": pa.DictionaryArray.from_arrays(index, names)[0],
@@ -138,9 +138,9 @@ def _threads(store: ObjectStore) -> int:
 
 
 def in_order(units: Iterator[Iterator[Item]], threads: int) -> Iterator[Item]:
-    """Yields the items of each unit in turn. Threads make them: one item ahead of each of `threads` units.
+    """Yields the items of each unit in turn. Threads work ahead: they make the next item of each of `threads` units.
 
-    With a single one, the caller's thread makes them.
+    If `threads` is 1, the caller's thread makes the items.
     """
     if threads == 1:
         for each in units:

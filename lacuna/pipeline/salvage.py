@@ -16,7 +16,7 @@ _OVERHEAD: Final = 12
 
 
 class Lost(NamedTuple):
-    """Offsets that cannot be read, from `first_offset` to `end_offset` (exclusive), their object, and the error."""
+    """The offsets from `first_offset` to `end_offset` (exclusive) that cannot be read, their object, and the error."""
 
     key: str
     first_offset: int
@@ -25,7 +25,7 @@ class Lost(NamedTuple):
 
 
 def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Piece]:
-    """The intact batches at the beginning and at the end of a damaged piece, as pieces; none if it cannot be read."""
+    """The intact batches at the beginning and the end of a damaged piece, as pieces. None if it cannot be read."""
     try:
         data = store.get(piece.key(cluster_id), piece.position, piece.size)
     except ObjectStoreError:
@@ -34,7 +34,7 @@ def intact_pieces(store: ObjectStore, cluster_id: str, piece: Piece) -> list[Pie
 
 
 def intact_in(data: bytearray, piece: Piece) -> list[Piece]:
-    """The parts of a piece's bytes before its first damaged batch and after its last one, if they have batches.
+    """The parts of a piece before its first and after its last damaged batch, if these parts have batches.
 
     The batches after the damage get their offsets from the end of the piece, so the kind of damage does not matter.
     """
@@ -80,7 +80,7 @@ def lost_between(piece: Piece, kept: list[Piece]) -> tuple[int, int]:
 
 
 def _frames(data: bytearray) -> Iterator[tuple[int, int]]:
-    """The beginning and end of each batch, according to the sizes that they state, up to the first impossible size."""
+    """The beginning and end of each batch, according to the sizes in the batches, up to the first impossible size."""
     at = 0
     while at + _OVERHEAD <= len(data):
         end = at + _OVERHEAD + int.from_bytes(data[at + 8 : at + _OVERHEAD], "big", signed=True)

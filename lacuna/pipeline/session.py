@@ -97,8 +97,8 @@ def spark_session(
 ) -> "Iterator[SparkSession]":
     """Opens a Spark session for the block and stops it at the end. `settings` are Spark's and override Lacuna's.
 
-    If this process already has a session, that one is used unchanged and left running. `job_errors` explains errors in
-    the block. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the master is
+    If this process already has a session, that session is used unchanged and left running. `job_errors` explains errors
+    in the block. With `verbose`, Spark's warnings are shown. Raises PipelineError if Java, PySpark or the master is
     missing.
     """
     with job_errors():
@@ -119,7 +119,10 @@ def spark_session(
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, str]:
-    """Parses Spark settings of the form NAME=VALUE, as given to --conf. Raises PipelineError for any other text."""
+    """Parses Spark settings of the form NAME=VALUE, as given to --conf.
+
+    Raises PipelineError if a text has another form.
+    """
     settings = {}
     for text in texts:
         name, sign, value = text.partition("=")
@@ -171,7 +174,7 @@ def _stop(context: "SparkContext") -> None:
 def _start(
     master: str, settings: dict[str, str], secrets: dict[str, str], verbose: bool
 ) -> "SparkContext":
-    """Starts Spark. `secrets` are passed through its socket, because every user can read a process's command line."""
+    """Starts Spark. `secrets` are passed through a socket, because every user can read a process's command line."""
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
     from pyspark import SparkConf, SparkContext
 
@@ -205,14 +208,14 @@ def _launch(conf: "SparkConf", verbose: bool) -> "JavaGateway":
         output.started()
         told = output.told() or "see its output above"
         raise PipelineError(
-            f"Spark's Java process ended while it started: {told}. Check --conf"
+            f"Spark's Java process ended during startup: {told}. Check --conf"
         ) from error
     finally:
         output.started()
 
 
 def _credentials() -> dict[str, str]:
-    """The settings that give tasks on other machines the credentials for an S3 bucket."""
+    """The settings that pass the credentials for an S3 bucket to tasks on other machines."""
     return {
         f"{_EXECUTOR_ENVIRONMENT}{name}": value
         for name, value in os.environ.items()
@@ -248,7 +251,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 
 def check_master(master: str) -> None:
-    """Raises PipelineError unless Spark accepts the URL `master`, and one address of a spark:// URL answers."""
+    """Raises PipelineError unless Spark accepts the URL `master`, and an address answers if it is a spark:// URL."""
     if not _KNOWN.fullmatch(master):
         raise PipelineError(
             f"{master!r} is not a Spark master: give local[*], local[N] (N processor cores of this "

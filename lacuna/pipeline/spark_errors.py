@@ -1,8 +1,8 @@
 """Finds the cause of a Spark job's failure in the error that Spark wraps around it.
 
 An error in a task reaches the driver as text: a Python traceback within one or two Java ones. Lacuna's own errors,
-which say what to do, are recognized in it by their names. For common failures of Spark itself, this module has its own
-messages.
+which say what to do, are recognized in that text by their names. For common failures of Spark itself, this module has
+messages of its own.
 """
 
 import importlib
@@ -67,11 +67,11 @@ _PACKAGES: Final = ("pyspark", "py4j", "pyarrow", "pandas", "numpy")
 
 @contextmanager
 def job_errors() -> Iterator[None]:
-    """Replaces errors of Spark jobs in the block with ones that say in one line what to do.
+    """Replaces errors of Spark jobs in the block with errors that say in one line what to do.
 
-    They become a PipelineError, of the same class if a task raised one; Ctrl-C becomes JobInterrupted. An error without
-    an explanation is raised unchanged. Put imports that need PySpark in the block, since a missing package is explained
-    too.
+    An error becomes a PipelineError, or an error of the same class if a task raised a PipelineError. Ctrl-C becomes
+    JobInterrupted. An error without an explanation is raised unchanged. Imports that need PySpark should be in the
+    block, since a missing package is also explained.
     """
     try:
         yield
@@ -95,7 +95,7 @@ def _interrupted() -> JobInterrupted:
 def _is_of_an_interrupt(error: BaseException | None) -> bool:
     """Whether Ctrl-C led to this error.
 
-    At Ctrl-C, py4j closes its connections, and pending calls from PySpark to the JVM may fail because of that.
+    At Ctrl-C, py4j closes its connections, which may make pending calls from PySpark to the JVM fail.
     """
     while error is not None:
         error = error.__context__
@@ -111,7 +111,7 @@ def explain_spark_error(error: BaseException) -> str | None:
 
 
 def cause_of(error: BaseException) -> Exception | None:
-    """The error that caused a Spark job's error, to report in its place, or None if it is unknown.
+    """The error that caused a Spark job's error and should be reported in its place, or None if it is unknown.
 
     If a task raised a PipelineError, the result has the same class.
     """

@@ -1,4 +1,4 @@
-"""Runs tasks as one Spark job, and passes on the result of each task as it ends.
+"""Runs tasks as one Spark job, and passes on the result of each task as soon as the task ends.
 
 The results of a Spark action arrive only when its last task has ended. Updates of an accumulator, however, reach the
 driver before the action returns, exactly once for each task, regardless of its attempts. So results are sent as updates
@@ -34,9 +34,9 @@ def run_tasks(
 ) -> None:
     """Runs `work(task, attempt id)` in a Spark task for each of `tasks`, in one job.
 
-    The attempt id is unique to each attempt. `tell` is called with each task's index and result as it ends, in
-    one of PySpark's threads; for all of them before this returns. If a task fails, Spark cancels the others and its
-    error is raised.
+    The attempt id is unique to each attempt. `tell` is called with each task's index and result when the task ends, in
+    one of PySpark's threads. All these calls happen before `run_tasks` returns. If a task fails, Spark cancels the
+    other tasks, and the failed task's error is raised.
     """
     if not tasks:
         return
@@ -47,9 +47,9 @@ def run_tasks(
 
 @contextmanager
 def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
-    """If the Spark job of the block fails, waits until none of its tasks writes any more, at most half a minute.
+    """If the block's Spark job fails, waits up to half a minute until none of its tasks is writing any more.
 
-    Spark reports the failure at once, while other tasks still run, and kills those afterwards.
+    Spark reports the failure at once, while other tasks are still running, and kills them afterwards.
     """
     group = f"lacuna-{uuid.uuid4().hex}"
     context.setJobGroup(group, description)
@@ -62,7 +62,7 @@ def awaiting_end(context: SparkContext, description: str) -> Iterator[None]:
 
 
 class _Told(AccumulatorParam[list[Any]]):
-    """Collects results: a task keeps them until it ends; the driver passes them to `tell` and keeps nothing."""
+    """Collects results. A task keeps them until it ends; the driver passes them to `tell` and keeps none."""
 
     def __init__(self, tell: Callable[[Any], Any] | None = None) -> None:
         self._tell = tell
@@ -94,7 +94,7 @@ def _work(
 
 
 def _await_end(context: SparkContext, group: str) -> None:
-    """Waits until no task runs, at most half a minute. The next run deletes any file that is written later."""
+    """Waits up to half a minute until no task is running. The next run deletes any file that is written later."""
     deadline = time.monotonic() + _END_SECONDS
     while _is_under_way(context, group) and time.monotonic() < deadline:
         time.sleep(_END_POLL_SECONDS)  # Spark has no event for Python

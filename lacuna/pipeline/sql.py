@@ -1,4 +1,4 @@
-"""SQL over topics, by DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
+"""SQL over topics, using DuckDB: each topic that a statement names is a table with the columns of `lacuna.read`."""
 
 import logging
 import re
@@ -48,11 +48,11 @@ _BARE_OFFSET: Final = re.compile(r'(?<!")\boffset\b(?!")', re.IGNORECASE)
 
 @contextmanager
 def answer(source: Source, statement: str, *, as_of: Time | None = None) -> Iterator[Any]:
-    """Runs a statement, and yields DuckDB's connection, which has its result. Objects are pinned until the end.
+    """Runs a statement, and yields DuckDB's connection, which has the result. Objects are pinned until the end.
 
-    All topics are read up to one cut, which splits no transaction: that of now, or of `as_of`. With metadata from the
-    bucket, a past time shows what consumers could see then, which may split transactions. Raises PipelineError, also
-    for what DuckDB rejects, and as `lacuna.read`.
+    All topics are read up to one cut, which splits no transaction: the current cut, or the one at `as_of`. With
+    metadata from the bucket, `as_of` shows what consumers could see at that time, which may split transactions. Raises
+    PipelineError, including for statements that DuckDB rejects, and the errors of `lacuna.read`.
     """
     duckdb = _duckdb()
     with ExitStack() as stack:
@@ -83,14 +83,14 @@ def _duckdb() -> Any:
 
 
 def _named_in(statement: str, topics: Iterable[str]) -> list[str]:
-    """The topics that a statement may name. Raises PipelineError if SQL cannot tell two of them apart."""
+    """The topics that a statement may name. Raises PipelineError if SQL cannot distinguish two of them."""
     found: dict[str, str] = {}
     for name in topics:
         if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", statement):
             other = found.setdefault(name.lower(), name)
             if other != name:
                 raise PipelineError(
-                    f"SQL does not tell the topics {other!r} and {name!r} apart, because the case of names does not "
+                    f"SQL cannot distinguish the topics {other!r} and {name!r}, because the case of names does not "
                     "matter there: read them with lacuna.read"
                 )
     return list(found.values())
@@ -105,8 +105,8 @@ def _tables(
     has_cut = as_of is None or source.metadata == CONTROL
     if not has_cut:
         _log.warning(
-            "as_of: reading what consumers could see then, which may split transactions: name the control plane to "
-            "read up to a cut"
+            "as_of: reading what consumers could see at that time, which may split transactions: name the control "
+            "plane to read up to a cut"
         )
     query = Query.of(topics, as_of=as_of, cut=TRANSACTIONS if has_cut else None)
     spans = spans_of(source, metadata, query)
@@ -120,9 +120,9 @@ def _tables(
 
 
 class _Table(ds.Dataset):  # type: ignore[misc]
-    """The records of a topic, as a dataset that DuckDB can read several times, and only the columns that it needs.
+    """The records of a topic, as a dataset of which DuckDB can read just the columns that it needs, several times.
 
-    DuckDB calls `schema` and `scanner` alone, and trusts the scanner to apply the filter.
+    DuckDB uses only `schema` and `scanner`, and relies on the scanner to apply the filter.
     """
 
     def __init__(self, store: ObjectStore, cluster_id: str, spans: Sequence[Span]) -> None:
@@ -148,7 +148,7 @@ class _Table(ds.Dataset):  # type: ignore[misc]
 
 
 def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> list[str]:
-    """The columns that a scan decodes: those that it returns, and those that its condition names."""
+    """The columns that a scan decodes: those that it returns, and those in its condition."""
     text = str(condition)
     wanted = COLUMNS.names if columns is None else set(columns)
     needed = [name for name in COLUMNS.names if name in wanted or name in text]
@@ -156,9 +156,9 @@ def _needed(columns: Iterable[str] | None, condition: ds.Expression | None) -> l
 
 
 def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Span]:
-    """The spans without records that cannot pass a condition, as far as it compares places and times with constants.
+    """The spans without records that cannot meet a condition, as far as it compares places and times with constants.
 
-    The condition is only known as text. Where it has anything but comparisons joined by "and", nothing is left out.
+    Only the text of the condition is known. If it has anything but comparisons joined by "and", nothing is left out.
     """
     text = _TEXT.sub("", str(condition))
     if _OTHER.search(text):
@@ -177,7 +177,7 @@ def narrowed(spans: Iterable[Span], condition: ds.Expression | None) -> list[Spa
 
 
 def _within(bounds: Bounds, name: str, comparison: str, constant: str) -> Bounds:
-    """The bounds that a comparison of the column leaves, or slightly wider ones."""
+    """The bounds narrowed by a comparison of the column `name`. They may be slightly wider than necessary."""
     is_time = name == "timestamp"
     number = (
         round(datetime.fromisoformat(constant).timestamp() * 1000) if is_time else int(constant)

@@ -1,4 +1,4 @@
-"""The object stores that this process has open, by URL; tasks of one Python worker share them."""
+"""The object stores that this process has open, by URL. The tasks of one Python worker share them."""
 
 import logging
 import threading
@@ -27,9 +27,11 @@ _open: "OrderedDict[str, ObjectStore]" = OrderedDict()
 
 
 def shared_store(url: str) -> ObjectStore:
-    """The store at `url`, opened on first use. At most eight stay open; the least recently used is closed.
+    """The store at `url`, opened on first use.
 
-    If `url` names no keys, this machine's environment may (`with_keys`).
+    Up to eight stores stay open; beyond that, the least recently used is closed.
+
+    If `url` names no encryption keys, this machine's environment may name them (`with_keys`).
 
     Sends no request to the store. Raises StoreMisconfiguredError for an invalid URL, and PipelineError for a folder
     that does not exist.
@@ -43,7 +45,10 @@ def shared_store(url: str) -> ObjectStore:
 
 
 def _open_existing(url: str) -> ObjectStore:
-    """Opens a store, but raises PipelineError for a missing folder: opening it would create it, which no job should."""
+    """Opens a store.
+
+    Raises PipelineError for a missing folder, since opening it would create it, which no job should do.
+    """
     folder = folder_of(url)
     if folder is not None and not Path(folder).is_dir():
         raise PipelineError(
@@ -54,7 +59,7 @@ def _open_existing(url: str) -> ObjectStore:
 
 
 def _close(url: str, store: ObjectStore) -> None:
-    """Closes a store. A failure is only logged, since the store that replaces it is not affected."""
+    """Closes a store. A failure is only logged, since it does not affect the store that replaces this one."""
     try:
         store.close()
     except ObjectStoreError as error:
@@ -64,8 +69,8 @@ def _close(url: str, store: ObjectStore) -> None:
 def check_store(url: str, cluster_id: str | None = None) -> str:
     """Checks that the store can be read and belongs to a cluster, and returns the cluster's id.
 
-    Raises ForeignStoreError if it does not belong to the cluster `cluster_id`, if given, and PipelineError if it cannot
-    be read or belongs to no cluster.
+    Raises ForeignStoreError if `cluster_id` is given and the store belongs to another cluster, and PipelineError if the
+    store cannot be read or belongs to no cluster.
     """
     try:
         marker = read_marker(shared_store(url))

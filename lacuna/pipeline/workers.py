@@ -1,4 +1,4 @@
-"""Runs the tasks of a job, in threads of this process or, if there is much to read, on Spark; and its progress."""
+"""Runs a job's tasks in threads of this process or, if there is much to read, on Spark, and reports its progress."""
 
 import os
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ OpenSpark: TypeAlias = Callable[[], "SparkSession"]
 """Returns the job's Spark session; the first call starts it."""
 
 SPARK_FROM_BYTES: Final = 1 << 30
-"""From how many stored bytes on a job starts Spark, if nothing else is asked for: below, the JVM costs more."""
+"""The default number of stored bytes from which a job uses Spark. With less to read, the JVM costs more."""
 
 #: The most tasks at once in this process, which bounds its memory.
 _MOST_THREADS: Final = 4
@@ -26,10 +26,10 @@ class Progress:
     """Receives a job's progress, in any thread. This base class shows nothing."""
 
     def stage(self, text: str) -> None:
-        """Describes the stage that begins now."""
+        """Shows the description of the stage that begins now."""
 
     def expect(self, amount: int) -> None:
-        """Adds `amount`, in bytes or tasks, to the work to do."""
+        """Adds `amount`, in bytes or tasks, to the total work."""
 
     def advance(self, amount: int) -> None:
         """Reports that `amount` more of the work is done."""
@@ -37,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Runs a job's tasks: on Spark from `spark_from_bytes` on, and otherwise, or without Spark, in this process."""
+    """Runs a job's tasks on Spark, if available, when they read `spark_from_bytes` or more, or else in this process."""
 
     open_spark: OpenSpark | None = None
     spark_from_bytes: int = 0
@@ -57,10 +57,11 @@ class Workers:
         size: int,
         what: str,
     ) -> None:
-        """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result as it ends.
+        """Runs `work(task, attempt)` for each task, and calls `tell` with its index and result when it ends.
 
-        No two attempts have the same number. If a task fails, its error is raised once no other task runs any more; on
-        Spark, Spark's error wraps it. `size` is the number of bytes that the tasks read, and `what` a description.
+        No two attempts have the same number. If a task fails, its error is raised once no other task is running. On
+        Spark, the error is wrapped in Spark's own. `size` is the number of bytes that the tasks read, and `what` a
+        description.
         """
         spark = self.spark_for(size)
         if spark is None:

@@ -181,7 +181,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     send(there, "orders", ["a", "b", "c"], **{"compression.type": "lz4"})
     commit(there, "billing", TopicPartition("orders", 0, 2))
     first = imported(there, target, "orders")
-    assert first.lines == ["orders: copied, and without effect here: flush.messages"]
+    assert first.lines == ["orders: copied, but without effect here: flush.messages"]
     send(there, "orders", ["d"], **{"enable.idempotence": True})
     second = imported(there, target, "orders")
     assert 0 < second.progress.counts.bytes_copied < first.progress.counts.bytes_copied
@@ -199,7 +199,7 @@ def test_records_groups_and_configs_arrive_and_producers_after_promotion(
     (difference,) = differences(there, here, "orders")
     assert difference.startswith("orders[0] read_committed: offset 4 has the timestamp")
     (line,) = imported(there, target, "orders").lines
-    assert line.startswith("orders exists here and is no mirror: it was promoted")
+    assert line.startswith("orders exists here but is not a mirror: it was promoted")
     send(here, "orders", ["only here"])
     commit(here, "billing", TopicPartition("orders", 0, 6))
     assert asyncio.run(reverse_offsets(Agents(there), Agents(here), ["orders"])) == [
@@ -306,7 +306,7 @@ def test_a_topic_is_promoted_at_a_named_offset(source: Cluster, target: Cluster)
         promote(3)
     with pytest.raises(UserError, match=r"an offset is given for busy\[1\], which is not among"):
         promote(2, partition=1)
-    assert promote(2) == ["promoted busy; 1 offsets that the source has are not here"]
+    assert promote(2) == ["promoted busy; 1 offsets of the source were not copied"]
 
 
 def test_a_promotion_waits_for_the_rest(source: Cluster, target: Cluster) -> None:
@@ -367,7 +367,7 @@ def test_what_is_open_at_the_source_is_not_here_until_it_is_decided(
     assert (transaction.transactional_id, transaction.state) == ("t", "Ongoing")
     assert (transaction.partitions, transaction.started_ms > 0) == ([("tx", 0)], True)
     assert read(here, "tx", 0, "read_uncommitted")[0] == 4, "aborted records are passed"
-    with pytest.raises(UserError, match=r"2 offsets are open at the source.* of 't';"):
+    with pytest.raises(UserError, match=r"2 offsets are undecided at the source.* of 't';"):
         asyncio.run(cut_over(Agents(there), Agents(here), Cutover(names=["tx"])))
     producer.commit_transaction()
     imported(there, target, "tx")
@@ -396,7 +396,7 @@ def test_a_log_that_begins_late_begins_as_late_here_and_a_gap_must_be_accepted(
     run = imported(there, target, "late")
     (line,) = run.lines
     assert line.startswith(
-        "late[0] ends at offset 3 here, but the source has deleted its records below 5 already: add --accept-gaps"
+        "late[0] ends at offset 3 here, but the source has already deleted its records below 5: add --accept-gaps"
     )
     imported(there, target, "late", accepts_gaps=True)
     assert read(here, "late", 0, "read_committed") == read(there, "late", 0, "read_committed")
@@ -416,7 +416,7 @@ def test_a_topic_that_was_created_again_is_not_copied_over_the_old_one(
     created(there, "again")
     send(there, "again", ["new", "newer"])
     (line,) = imported(there, target, "again").lines
-    assert line.startswith("again was deleted at the source and created again")
+    assert line.startswith("again was deleted and recreated at the source")
     _, rows = read(here, "again", 0, "read_committed")
     assert [row[3] for row in rows] == [b"old"]
 
@@ -529,7 +529,7 @@ def test_a_source_that_goes_and_comes_back_is_followed_further(target: Cluster) 
         created(source.bootstrap, "restarted")
         send(source.bootstrap, "restarted", ["before"])
         asyncio.run(run(source))
-        assert all(line.startswith("beginning again in 1 s: the source") for line in lines)
+        assert all(line.startswith("restarting in 1 s: the source") for line in lines)
         assert differences(source.bootstrap, target.bootstrap, "restarted") == []
         _, rows = read(target.bootstrap, "restarted", 0, "read_committed")
         assert [row[3] for row in rows] == [b"before", b"after"]

@@ -74,7 +74,7 @@ def test_a_jvm_that_does_not_start_is_one_line_of_ours() -> None:
     assert ran.returncode == 1
     assert ran.stderr.count("\n") == 1
     assert ran.stderr.startswith(
-        "lacuna: Spark's Java process ended while it started: Invalid maximum heap size: -Xmx1x;"
+        "lacuna: Spark's Java process ended during startup: Invalid maximum heap size: -Xmx1x;"
     )
 
 

@@ -11,7 +11,7 @@ _SHOWN_HITS: Final = 5
 
 
 class Kind(StrEnum):
-    """The kinds of findings. Those in NOTES are not errors: they are reported, but do not fail an audit."""
+    """The kinds of findings. The kinds in NOTES are not errors: they are reported, but do not fail an audit."""
 
     DAMAGE = "damaged bytes"
     TRUNCATED = "object too short"
@@ -40,7 +40,7 @@ _ADVICE: Final = {
     "compaction without moving the log start: delete the records below the end of these "
     "offsets (kafka-delete-records.sh, or DeleteRecords of any client), so that consumers "
     "learn of it as on Kafka. If not, keep the bucket and the journal as they are and report "
-    "this as a bug of Lacuna",
+    "this as a bug in Lacuna",
     Kind.OUTCOME: "keep the bucket and the journal as they are, and report this as a bug in Lacuna",
     Kind.KEYS: "compact the topic again; if the finding comes back, report it as a bug in Lacuna",
     Kind.MARKER: "restore this object with the text that names the cluster",
@@ -74,7 +74,7 @@ class Hit:
 class Finding:
     """One finding, about `size` bytes at `position` in the object `key`.
 
-    `key` is empty if it is about no object, and `position` is -1 if it is about no bytes of it.
+    `key` is empty if the finding is about no object, and `position` is -1 if it is about no particular bytes.
     """
 
     kind: Kind
@@ -107,7 +107,7 @@ class Finding:
 
 @dataclass(slots=True)
 class Findings:
-    """Collects errors and notes, at most `limit` of each; further ones are only counted."""
+    """Collects errors and notes, up to `limit` of each. Any others are only counted."""
 
     errors: list[Finding] = field(default_factory=list)
     notes: list[Finding] = field(default_factory=list)

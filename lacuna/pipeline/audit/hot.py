@@ -1,4 +1,4 @@
-"""The hot segments of an audit, which are checked like objects: copies in a temporary folder of this machine."""
+"""Copies of hot segments in a temporary folder on this machine, where an audit checks them like objects."""
 
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -16,9 +16,10 @@ from lacuna.pipeline.stores import has_object
 
 
 class HotCopies:
-    """Copies of the hot segments that are in the journal or in the bucket, as a context manager.
+    """Copies of the hot segments in the journal or in the bucket. A context manager.
 
-    `store` reads them, with the encryption of `bucket`. With `fills_bucket`, those of the journal are put there, too.
+    `store` reads the copies, with the encryption of `bucket`. With `fills_bucket`, hot segments in the journal are also
+    put into the bucket.
     """
 
     def __init__(self, bucket: ObjectStore, *, fills_bucket: bool = False) -> None:
@@ -43,8 +44,8 @@ class HotCopies:
     ) -> list[PartitionLog]:
         """Returns what `read` returns, with copies of all hot segments that it refers to.
 
-        A segment that a job has put into the bucket is copied from there, because jobs read it there. The journal
-        checks what it returns, so its bytes are read, too.
+        A segment that a job has put into the bucket is copied from the bucket, because jobs read it there. It is also
+        read from the journal, which checks the bytes that it returns.
         """
         logs = with_copies(control, self._put, read, hot_named_in)
         for lease_id, sequence in set(hot_named_in(logs)):

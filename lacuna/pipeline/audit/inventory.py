@@ -41,13 +41,13 @@ UNKNOWN_SIZE: Final = -1
 
 
 class Segments:
-    """A list of segments with their sizes in bytes, grouped by lease; it takes 16 bytes per segment."""
+    """A list of segments with their sizes in bytes, grouped by lease. The list takes 16 bytes per segment."""
 
     def __init__(self) -> None:
         self._leases: dict[int, tuple[array[int], array[int]]] = {}
 
     def add(self, segment: SegmentId, size: int) -> None:
-        """Adds a segment of `size` bytes. Those of one lease must come in the order of their sequences."""
+        """Adds a segment of `size` bytes. The segments of a lease must be added in the order of their sequences."""
         sequences, sizes = self._leases.setdefault(segment.lease_id, (array("q"), array("q")))
         sequences.append(segment.sequence)
         sizes.append(size)
@@ -75,7 +75,7 @@ _OTHER_KEYS: Final = (is_journal_key, is_encryption_key, is_probe_key)
 
 @dataclass(slots=True)
 class Inventory:
-    """The listing of a bucket, with the number and bytes of all its objects.
+    """The listing of a bucket, with the number and total size of all its objects.
 
     `metadata` has the keys of metadata snapshots.
     """
@@ -89,7 +89,7 @@ class Inventory:
 
 
 def take_inventory(store: ObjectStore, cluster_id: str) -> Inventory:
-    """Lists the whole bucket. Objects whose keys are not of this cluster become findings."""
+    """Lists the whole bucket. Objects whose keys do not belong to this cluster are reported as findings."""
     inventory = Inventory()
     for info in store.list():
         inventory.objects += 1
@@ -132,9 +132,9 @@ def _foreign(key: str, size: int) -> Finding:
 class Unreferenced(NamedTuple):
     """The number of segments without an extent, by their state in the control plane.
 
-    `garbage` segments were never committed and never will be; `garbage_bytes` is their size. `replaced` ones wait for
-    collection. Those `of_the_living` were written under a lease that has not ended: they are being written, were
-    replaced, or failed.
+    `garbage` segments were never committed and never will be; `garbage_bytes` is their total size. `replaced` segments
+    are waiting for collection. Segments `of_the_living` belong to a lease that has not ended: they are still being
+    written, were replaced, or could not be committed.
     """
 
     garbage: int = 0
@@ -165,8 +165,8 @@ def judge_unreferenced(
 ) -> Unreferenced:
     """Decides which unreferenced segments are garbage, replaced, or still being written, and counts them.
 
-    Adds findings for garbage and for segments later than the journal. Call it after the extents were read: the control
-    plane knows segments committed since then, so they do not count as garbage.
+    Adds findings for garbage and for segments later than the journal. Must be called after the extents were read: the
+    control plane knows the segments committed since then, so these do not count as garbage.
     """
     sizes = dict(left)
     unknown = sorted(_uncommitted(control, sizes))
@@ -199,7 +199,7 @@ def _uncommitted(control: JobClient, segments: Iterable[SegmentId]) -> Iterator[
 
 
 def _ended_leases(control: JobClient, lease_ids: Iterable[int]) -> set[int]:
-    """The leases among these that have ended, since the control plane reports unknown segments only for those."""
+    """The leases among these that have ended. The control plane reports unknown segments only for ended leases."""
     probes = (SegmentId(lease_id, MAX_SEQUENCE) for lease_id in lease_ids)
     return {found.lease_id for found in _uncommitted(control, probes)}
 
@@ -211,7 +211,7 @@ def _compare(
     cluster_id: str,
     findings: Findings,
 ) -> None:
-    """Adds findings for segments later than the journal, by their lease or by the position in their footer."""
+    """Adds findings for segments that, by their lease or the position in their footer, are later than the journal."""
     end = control.journal_end()
     found = [
         LaterSegment(

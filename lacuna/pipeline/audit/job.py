@@ -1,9 +1,10 @@
 """The audit of a bucket: the driver's part.
 
 A live cluster changes during an audit, so findings are valid only because of the order of the steps. The audit first
-takes a pin, which protects live objects from collection. Then it lists the bucket. Then it reads the logs: a listed
-object that no log refers to was unreferenced at the time of the listing, or has become so since. Finally, it asks the
-control plane about these objects. An object that a log names must exist, listed or not; otherwise, it is lost.
+takes a pin, which protects live objects from collection. Second, it lists the bucket. Third, it reads the logs: a
+listed object that no log refers to was already unreferenced when it was listed, or has become unreferenced since.
+Finally, it asks the control plane about these objects. An object that a log refers to must exist, whether or not it was
+listed; otherwise, it is lost.
 """
 
 import time
@@ -57,8 +58,8 @@ class AuditOptions:
 
     `metadata` is "control" (the control plane) or "bucket" (a metadata snapshot, which needs no server). Without
     `reads_records`, records are not decompressed and parsed; without `reads_objects`, no object is read. `counts_keys`
-    counts distinct keys, with Spark. If there are fewer than `spark_from_bytes` to read and no keys to count, this
-    process reads them without Spark. `task_bytes` is about how much a task reads.
+    counts distinct keys, with Spark. If there are fewer than `spark_from_bytes` bytes to read and no keys to count,
+    this process reads them without Spark. `task_bytes` is the approximate number of bytes that a task reads.
     """
 
     topics: tuple[str, ...] = ()
@@ -80,7 +81,7 @@ def audit(
     open_spark: OpenSpark | None,
     progress: Progress | None = None,
 ) -> Report:
-    """Audits a cluster's bucket. Without `open_spark`, this process reads all of it, and keys are not counted.
+    """Audits a cluster's bucket. Without `open_spark`, this process reads the whole bucket, and keys are not counted.
 
     Raises PipelineError, ControlPlaneUnavailable, StoreMisconfiguredError, ForeignStoreError.
     """
@@ -294,7 +295,7 @@ class _Audit:
             self._progress.advance(task.size)
 
     def _checker(self) -> Callable[[ObjectStore, ObjectTask], TaskResult]:
-        """The function that checks a task's objects, also in an executor."""
+        """The function that checks a task's objects, in this process or in an executor."""
         cluster_id, reads_records = self._source.cluster_id, self._options.reads_records
         return lambda store, task: check_objects(
             store, cluster_id, task, reads_records=reads_records
@@ -303,7 +304,7 @@ class _Audit:
     def _count_keys(
         self, spark: "SparkSession", logs: Sequence[PartitionLog]
     ) -> dict[int, KeyCounts]:
-        """Counts keys, unless an error was found: counting reads everything again and fails at the first damage."""
+        """Counts keys, unless an error was found. Counting reads everything again, and fails at the first damage."""
         if self._findings.errors:
             self._remarks.append(
                 "keys were not counted because the audit found errors: fix these first"

@@ -1,4 +1,4 @@
-"""Counts the distinct keys of partitions with Spark, exactly, through a shuffle.
+"""Counts the distinct keys of partitions exactly, using a Spark shuffle.
 
 For a topic that is compacted by key, the control plane knows the offset below which no key has two values. Below it,
 the number of records with a key must equal the number of distinct keys.
@@ -36,7 +36,7 @@ _TASK_BYTES: Final = 8 * BLOCK_BYTES
 
 
 class _KeyTask(NamedTuple):
-    """Pieces of one partition to read; below `compacted_to` no key has two values."""
+    """The pieces of one partition to read. Below the offset `compacted_to`, no key has two values."""
 
     partition: int
     compacted_to: int
@@ -52,7 +52,7 @@ def count_keys(
     logs: Sequence[PartitionLog],
     compacted: Mapping[PartitionKey, int],
 ) -> tuple[dict[int, KeyCounts], list[Finding]]:
-    """Counts the keys of committed records, by index of the log, and finds partitions that contradict `compacted`.
+    """Counts the keys of committed records, by index of their log, and finds partitions that contradict `compacted`.
 
     `compacted` gives, for some partitions, the offset below which no key has two values. Raises DamagedDataError and
     DataLossError if the bucket is damaged.
@@ -88,7 +88,10 @@ def count_keys(
 
 @contextmanager
 def _shuffled_in(spark: "SparkSession", tasks: Sequence[_KeyTask]) -> Iterator[None]:
-    """Sets the number of shuffle partitions by the bytes to read. Spark's default of 200 suits larger jobs."""
+    """Sets the number of shuffle partitions according to the bytes to read.
+
+    Spark's default of 200 suits larger jobs.
+    """
     size = sum(piece.size for task in tasks for piece in task.pieces)
     wanted = max(spark.sparkContext.defaultParallelism, size // _SHUFFLE_BYTES)
     before = spark.conf.get(_SHUFFLES)

@@ -1,9 +1,9 @@
 """Checks that the metadata of partitions is consistent in itself; pure.
 
-Lacuna stores no control records, so markers take no offsets, and offsets that were never rewritten have no holes. Below
-the last stable offset, compaction leaves holes: within an extent that it wrote, between two of them, and in place of a
-rewritten range without remaining records, which may lie between untouched extents. A hole at the front of the log is
-explained up to the offset below which, according to the control plane, nothing live was lost. At and above the last
+Lacuna stores no control records, so markers take no offsets, and ranges that were never rewritten have no holes. Below
+the last stable offset, compaction leaves holes: within an extent that it wrote, between two such extents, and in place
+of a rewritten range in which no record remains, which may lie between untouched extents. A hole at the front of the log
+is explained up to the offset below which, according to the control plane, nothing live was lost. At and above the last
 stable offset, nothing is ever rewritten, so a hole there is lost data.
 """
 
@@ -41,7 +41,10 @@ class Hole:
 
 
 def holes_of(log: PartitionLog) -> list[Hole]:
-    """The holes from the log start to the high watermark. One that spans the last stable offset is cut there."""
+    """The holes from the log start to the high watermark.
+
+    A hole that spans the last stable offset is cut at that offset.
+    """
     found = []
     first = log.log_start_offset
     ends = (*log.extents.base_offsets, log.high_watermark)
@@ -57,7 +60,7 @@ def holes_of(log: PartitionLog) -> list[Hole]:
 
 
 def check_log(log: PartitionLog) -> list[Finding]:
-    """Finds errors in the metadata of one partition by itself."""
+    """Finds errors in the metadata of one partition, without regard to other partitions."""
     rows = rows_of(log)
     checks = (_check_offsets, _check_front, _check_order, _check_identity, _check_dead)
     findings = [found for check in checks for found in check(log, rows)]
@@ -104,7 +107,7 @@ def _check_offsets(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
     """Checks that no live record was lost between the log start and the first extent.
 
-    Only aborted or superseded records may be removed there without moving the log start.
+    Compaction may remove only aborted or superseded records there, unless it moves the log start.
     """
     known_to = max(log.log_start_offset, log.vacated_to)
     front = log.extents.base_offsets[0] if len(rows) else log.high_watermark
@@ -116,7 +119,7 @@ def _check_front(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
             known_to,
             front,
             f"the log begins at {log.log_start_offset} but its first extent at {front}, and no "
-            "record shows that the offsets between were aborted or superseded",
+            "record shows that the offsets in between were aborted or superseded",
         )
 
 
@@ -137,7 +140,7 @@ def _check_order(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
 
 
 def _check_identity(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks each extent: a transactional one has a producer, a rewritten one has neither, and all flags are known."""
+    """Checks that only transactional extents have a producer, none of them is rewritten, and all flags are known."""
     for row in _some(filter(_contradicts_itself, rows)):
         shown = ("position", "size", "producer_id", "transaction", "flags")
         values = ", ".join(f"{name} {getattr(row, name)}" for name in shown)
@@ -158,7 +161,10 @@ def _contradicts_itself(row: ExtentRow) -> bool:
 
 
 def _check_dead(log: PartitionLog, rows: Rows) -> Iterator[Finding]:
-    """Checks that dead ranges are in order and consist of whole extents, of transactions or aborted at a source."""
+    """Checks that dead ranges are in order and consist of whole extents.
+
+    Each must belong to a transaction or have been aborted at a source.
+    """
     edge = 0
     disordered = []
     for first, end in zip(log.dead.firsts, log.dead.ends, strict=True):
@@ -209,7 +215,7 @@ def _some(wrong: Iterable[T]) -> Iterator[T]:
 def check_outcomes(logs: Sequence[PartitionLog], table: Rows) -> list[Finding]:
     """Finds transactions with different outcomes in different partitions (S1), or with several producers.
 
-    A transaction that was undecided when a partition was read contradicts nothing there.
+    If a transaction was undecided when a partition was read, its extents in that partition contradict no outcome.
     """
     dead: set[int] = set()
     committed: set[int] = set()

@@ -1,6 +1,6 @@
 """Compares the batches of an object with the control plane's extents; pure.
 
-Both come in the order of their positions, so a single pass suffices, which works on one extent at a time.
+Both are sorted by position, so a single pass, which handles one extent at a time, is enough.
 """
 
 from array import array
@@ -40,7 +40,7 @@ class Counts:
 
 
 class _Span(NamedTuple):
-    """An intact batch: its bytes in the object, its base offset as stored, and its number of offsets."""
+    """An intact batch: its place in the object, its base offset as stored, and its number of offsets."""
 
     position: int
     size: int
@@ -50,7 +50,7 @@ class _Span(NamedTuple):
 
 @dataclass(slots=True)
 class _Damaged:
-    """Damage, whether it lies among records, and the offsets that it may affect."""
+    """Damage, whether it is in a part that holds records, and the offsets that it may affect."""
 
     damage: Damage
     is_payload: bool
@@ -60,8 +60,8 @@ class _Damaged:
 class Matcher:
     """Compares one object with its extents, which are given as rows in order of position.
 
-    `sparse` gets four numbers for each sound extent with holes in it: the partition's index, the base offset, the next
-    offset, and the number of offsets without a record.
+    `sparse` receives four numbers for each intact extent that contains holes: the partition's index, the base offset,
+    the next offset, and the number of offsets without a record.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Matcher:
             )
 
     def _apart(self) -> None:
-        """Reports extents that share bytes with the previous one, and removes them."""
+        """Reports each extent that shares bytes with the previous one, and removes it."""
         kept: list[_Extent] = []
         for extent in self._extents:
             if kept and extent.row.position < kept[-1].row.end:
@@ -204,7 +204,7 @@ class _Extent:
 
     @property
     def holes(self) -> int:
-        """The number of offsets without a record, once all batches were taken."""
+        """The number of offsets without a record. Valid once `take` has received all batches."""
         return self.row.next_offset - self.row.base_offset - self.records
 
     def take(self, position: int, header: BatchHeader) -> str:
@@ -242,7 +242,10 @@ class _Extent:
         return ""
 
     def fault(self) -> str:
-        """The error in the extent, or "", once all its batches were taken and none of its bytes is damaged."""
+        """The error in the extent, or "".
+
+        Valid once `take` has received all its batches, if none of its bytes is damaged.
+        """
         if not self.spans:
             return "it contains no batch"
         edge = self.row.position

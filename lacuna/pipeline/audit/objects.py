@@ -1,4 +1,4 @@
-"""The work of a task: it reads whole objects, in ranges, and compares them with their extents."""
+"""The work of a task: it reads whole objects, one range at a time, and compares them with their extents."""
 
 import time
 from array import array
@@ -32,10 +32,10 @@ _MOST_AHEAD: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class ObjectTask:
-    """Segments to check, as (lease id, sequence, size in bytes), and the extents of each.
+    """The segments to check, as (lease id, sequence, size in bytes), and the extents in each segment.
 
-    The extents of segment i are rows[firsts[i]:firsts[i + 1]], in order of position; there are none if nothing refers
-    to it. `names` maps the partition indexes in the rows to partitions.
+    The extents of segment i are rows[firsts[i]:firsts[i + 1]], in order of position. A segment that nothing refers to
+    has no extents. `names` maps the partition indexes in the rows to partitions.
     """
 
     segments: Sequence[tuple[int, int, int]]
@@ -45,7 +45,7 @@ class ObjectTask:
 
     @property
     def size(self) -> int:
-        """The number of bytes to read, as far as known."""
+        """The number of bytes to read, as far as it is known."""
         return sum(max(size, 0) for _, _, size in self.segments)
 
     def rows_of(self, index: int) -> list[ExtentRow]:
@@ -54,7 +54,10 @@ class ObjectTask:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The findings of a task. `unreferenced_bytes` is the size of batches in no extent; `sparse` is as in `Matcher`."""
+    """The findings of a task. `unreferenced_bytes` is the size of the batches that no extent contains.
+
+    `sparse` has the same form as in `Matcher`.
+    """
 
     objects: int = 0
     bytes_read: int = 0
@@ -100,7 +103,7 @@ def check_objects(
             if rows:
                 result.findings.add(_missing(key, rows, task.names))
         except ShortReadError as error:
-            reason = f"only {error.available} of the bytes are there"
+            reason = f"only {error.available} of the bytes exist"
             result.findings.add(
                 Finding(
                     kind=Kind.TRUNCATED,
@@ -121,7 +124,7 @@ def check_objects(
 
 
 def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findings:
-    """Finds objects that are missing or too short, without reading any. Raises PipelineError if the store fails."""
+    """Finds objects that are missing or too short, without reading them. Raises PipelineError if the store fails."""
     findings = Findings()
     for index, (lease_id, sequence, listed) in enumerate(task.segments):
         rows = task.rows_of(index)
@@ -143,7 +146,7 @@ def check_listed(store: ObjectStore, cluster_id: str, task: ObjectTask) -> Findi
 def _read_ahead(
     store: ObjectStore, keys: Sequence[str], sizes: Sequence[int]
 ) -> Iterator[Future[bytearray] | None]:
-    """Yields, for each object, a future of its bytes, read while others are checked; None for a large object."""
+    """Yields a future for the bytes of each object, which are read while others are checked, or None if it is large."""
     at_once = max(1, min(store.reads_at_once, _MOST_AHEAD))
     coming: deque[Future[bytearray] | None] = deque()
     with ThreadPoolExecutor(at_once, thread_name_prefix="audit") as executor:
@@ -224,7 +227,10 @@ def _undecryptable(
     rows: Sequence[ExtentRow],
     names: Mapping[int, PartitionName],
 ) -> Iterator[Finding]:
-    """The findings for cells of an encrypted object that cannot be read. The others' contents are not checked."""
+    """The findings for cells of an encrypted object that cannot be read.
+
+    The contents of other cells are not checked.
+    """
     for position in range(0, max(size, 1), CELL_SIZE):
         length = max(min(CELL_SIZE, size - position), 1)
         try:

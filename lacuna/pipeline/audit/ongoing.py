@@ -1,4 +1,4 @@
-"""Checks that ongoing transactions, and nothing else, hold back the last stable offsets (S3)."""
+"""Checks that only ongoing transactions hold back the last stable offsets (S3)."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -21,10 +21,10 @@ _LOOKS: Final = 5
 def check_ongoing(
     control: JobClient, logs: Sequence[PartitionLog], table: Rows
 ) -> tuple[list[Finding], int]:
-    """Finds wrong last stable offsets, and returns the number of partitions whose offset never stood still.
+    """Finds wrong last stable offsets. Also returns the number of partitions whose offset kept moving.
 
-    A last stable offset only moves forward. If it is the same before and after the producers are described, it belongs
-    to that description.
+    A last stable offset only moves forward. If it is the same before and after the producers are described, it also had
+    that value when they were described.
     """
     findings: list[Finding] = []
     left = list(range(len(logs)))
@@ -69,8 +69,9 @@ def _check(
 ) -> list[Finding]:
     """Checks the last stable offset.
 
-    It must be where the oldest ongoing transaction begins, or the log start if that is later. Without such a
-    transaction, it must be the high watermark, which is read before and after since it may grow in between.
+    The last stable offset must be the start of the oldest ongoing transaction, or the log start if that is later.
+    Without an ongoing transaction, it must be the high watermark, which is read both before and after the producers are
+    described, since it may grow in the meantime.
     """
     starts = [
         each.current_txn_start_offset
@@ -91,7 +92,7 @@ def _check(
 
 
 def _split(table: Rows) -> tuple[set[int], Mapping[int, list[ExtentRow]]]:
-    """The transactions that some partition showed as decided, and the undecided extents of each partition."""
+    """The transactions that were decided in some partition, and the undecided extents of each partition."""
     decided: set[int] = set()
     undecided: defaultdict[int, list[ExtentRow]] = defaultdict(list)
     for row in table:
@@ -108,7 +109,7 @@ def _check_open(
     producers: PartitionProducers,
     decided: set[int],
 ) -> list[Finding]:
-    """Checks that a transaction that is still ongoing here was not read as decided in another partition."""
+    """Checks that a transaction that is ongoing in this partition was not read as decided in another one."""
     findings = []
     for each in producers.producers:
         if each.current_txn_start_offset < 0:
@@ -123,7 +124,7 @@ def _check_open(
             _finding(
                 log,
                 f"transaction {transaction} of producer {each.producer_id} is ongoing here but "
-                "has ended in another place",
+                "has ended in another partition",
                 each.current_txn_start_offset,
             )
             for transaction in sorted(own & decided)

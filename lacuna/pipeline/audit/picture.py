@@ -12,7 +12,7 @@ from lacuna.pipeline.extents import PartitionLog
 
 
 class Cell(StrEnum):
-    """The content of one place in the line. The letter is printed if there are no colours."""
+    """The content of one place in the line. Its letter is printed if there are no colours."""
 
     COMMITTED = "C"
     ABORTED = "A"
@@ -27,7 +27,7 @@ _CELLS: Final = (Cell.COMMITTED, Cell.ABORTED, Cell.COMPACTED, Cell.UNDECIDED)
 
 
 class Sparse(NamedTuple):
-    """A number of offsets, `held`, somewhere from `first_offset` to `end_offset` (exclusive)."""
+    """`held` offsets at unknown places in the range from `first_offset` to `end_offset` (exclusive)."""
 
     first_offset: int
     end_offset: int
@@ -50,11 +50,11 @@ def draw(
     width: int,
     sparse: Sequence[Sparse] = (),
 ) -> str:
-    """The line as letters of `Cell`: `width` of them, or one per offset if there are fewer offsets.
+    """The line as letters of `Cell`: `width` letters, or one per offset if there are fewer offsets.
 
     A place shows the kind of most of its offsets, but damage is always shown. `damaged` are ranges of offsets [first,
-    end). `sparse` are extents, in order, with the numbers of their missing offsets. Where in the extent these are is
-    unknown, so their share of the extent's places shows holes, evenly spread.
+    end). `sparse` are extents, in order, in which offsets are missing. It is unknown where in an extent they are
+    missing, so a matching share of the extent's places, evenly spread, is shown as holes.
     """
     offsets = log.high_watermark - log.log_start_offset
     width = min(width, max(offsets, 0))
@@ -80,7 +80,7 @@ def draw(
 
 
 def _thin(line: list[Cell], shares: Iterable[float]) -> None:
-    """Turns these shares of the compacted places into holes, spread evenly."""
+    """Turns the given shares of the compacted places into holes, spread evenly."""
     due = 0.0
     for index, share in enumerate(shares):
         if line[index] is Cell.COMPACTED:
@@ -91,7 +91,7 @@ def _thin(line: list[Cell], shares: Iterable[float]) -> None:
 
 
 def _covered(ranges: Sequence[Sparse], edges: Sequence[int]) -> list[float]:
-    """How many offsets of these ranges, which must be in order and disjoint, lie in each place between two edges."""
+    """How many offsets of the ranges lie in each place between two edges. The ranges must be in order and disjoint."""
     firsts = [each.first_offset for each in ranges]
     before = list(accumulate((each.held for each in ranges), initial=0))
     totals = []

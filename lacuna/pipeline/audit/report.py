@@ -17,7 +17,7 @@ PICTURE_WIDTH = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyCounts:
-    """Numbers for a partition: its committed records, the ones without a key, and its distinct keys."""
+    """The counts for a partition: its committed records, those of them without a key, and its distinct keys."""
 
     records: int
     null_keys: int
@@ -58,7 +58,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The whole report. `seconds` is the duration of the audit, `task_seconds` that of all tasks together.
+    """The whole report. `seconds` is the duration of the audit, and `task_seconds` the total duration of its tasks.
 
     Sizes are in bytes. `unsettled` is the number of partitions whose last stable offset could not be checked.
     """
@@ -91,7 +91,7 @@ class Report:
 
     @property
     def is_sound(self) -> bool:
-        """Whether there are no errors; notes do not count."""
+        """Whether there are no errors. Notes are ignored."""
         return not self.errors and not self.errors_left_out
 
     def as_json(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def partition_reports(
     findings: Sequence[Finding],
     keys: Mapping[int, KeyCounts],
 ) -> list[PartitionReport]:
-    """Makes a report for each log, in order; `keys` has its counts of keys by index, if they were counted."""
+    """Makes a report for each log, in order. `keys` has the key counts by index of the log, if keys were counted."""
     hits: dict[tuple[str, int], list[tuple[int, int]]] = {}
     for finding in findings:
         for hit in () if finding.is_note else finding.hits:
@@ -164,7 +164,7 @@ def _partition_report(
 
 
 def _offsets(log: PartitionLog) -> list[int]:
-    """The number of offsets with each `Outcome`, counted from the log start."""
+    """The number of offsets at or above the log start with each `Outcome`."""
     found = [0] * len(Outcome)
     for first, end, outcome in spans_of(log):
         found[outcome] += max(end - max(first, log.log_start_offset), 0)
@@ -173,7 +173,7 @@ def _offsets(log: PartitionLog) -> list[int]:
 
 @dataclass(slots=True)
 class Read:
-    """The results of listing and reading the objects: numbers for the report."""
+    """The results of listing and reading the objects, as numbers for the report."""
 
     inventory: Inventory
     unreferenced: Unreferenced = field(default_factory=Unreferenced)
@@ -183,4 +183,4 @@ class Read:
     task_seconds: float = 0.0
     counts: dict[int, Counts] | None = None
     sparse: dict[int, list[Sparse]] = field(default_factory=dict)
-    """By the index of the partition, in order: extents with holes in them, as many as they count."""
+    """The extents that contain holes, in order, by the index of their partition."""

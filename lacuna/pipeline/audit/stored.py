@@ -16,7 +16,7 @@ _MAX_MARKER_BYTES = 4096
 
 
 def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
-    """The finding if the marker is missing or differs from what was written for this cluster, otherwise None."""
+    """The finding if the marker is missing or differs from the marker written for this cluster, otherwise None."""
     expected = ClusterMarker(cluster_id).encode()
     try:
         size = store.size(CLUSTER_MARKER_KEY)
@@ -40,8 +40,8 @@ def check_marker_bytes(store: ObjectStore, cluster_id: str) -> Finding | None:
 def check_metadata(store: ObjectStore, keys: Iterable[str]) -> tuple[Findings, int]:
     """Checks every byte of the metadata snapshots with these keys; returns the findings and the number of bytes read.
 
-    An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because they are being
-    written or were left by a publisher that died, and are never read.
+    An expired snapshot may be deleted in the meantime. Parts without an index are not checked, because nothing reads
+    them: they are still being written, or were left behind by a publisher that died.
     """
     findings, bytes_read = Findings(), 0
     for key in keys:

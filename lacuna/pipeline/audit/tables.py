@@ -1,4 +1,4 @@
-"""The extents of all partitions in one table, so that those of an object are next to each other.
+"""The extents of all partitions in one table, in which the extents of an object are adjacent.
 
 It does not use numpy, because the audit must run with nothing but Lacuna itself installed.
 """
@@ -26,7 +26,7 @@ class Outcome(IntEnum):
 
 
 class ExtentRow(NamedTuple):
-    """An extent: its columns in the order of `COLUMNS`, then its partition and its outcome.
+    """An extent: its columns in the order of `COLUMNS`, followed by its partition and its outcome.
 
     `partition` is the index of a log in the list that the table was made from; `outcome` is an `Outcome`.
     """
@@ -82,12 +82,12 @@ class Rows:
         return Rows([column[some] for column in self._columns])
 
     def objects(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """Each run of adjacent rows in the same segment: its (lease id, sequence), and the number of rows."""
+        """The (lease id, sequence) and the number of rows for each run of adjacent rows in the same segment."""
         ids = zip(self._columns[_LEASE_IDS], self._columns[_SEQUENCES], strict=True)
         return ((segment, sum(1 for _ in same)) for segment, same in groupby(ids))
 
     def cut_at_hot(self) -> "tuple[Rows, Rows]":
-        """The rows of objects and those of hot segments, if the rows are ordered by object."""
+        """The rows of objects, and the rows of hot segments. The rows must be ordered by object."""
         first = bisect_left(self._columns[_LEASE_IDS], HOT)
         return self[:first], self[first:]
 
@@ -121,7 +121,7 @@ def table_of(logs: Sequence[PartitionLog]) -> Rows:
 
 
 def bounds_of(rows: Iterable[ExtentRow]) -> list[tuple[int, int, int]]:
-    """For each partition with extents in `rows`: its index, their first offset, and the offset after their last."""
+    """The index of each partition with extents in `rows`, their first offset, and the offset after their last."""
     found: dict[int, tuple[int, int]] = {}
     for row in rows:
         first, end = found.get(row.partition, (row.base_offset, row.next_offset))

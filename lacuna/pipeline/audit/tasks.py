@@ -23,7 +23,7 @@ def plan_tasks(
     names: dict[int, PartitionName],
     task_bytes: int = TASK_BYTES,
 ) -> Iterator[ObjectTask]:
-    """Yields tasks of about `task_bytes` each: first the segments with extents, then the unreferenced ones.
+    """Yields tasks of about `task_bytes` each: first for segments with extents, then for unreferenced ones.
 
     `unreferenced` has segments with their sizes in bytes; `names` maps the table's partition indexes to partitions.
     """

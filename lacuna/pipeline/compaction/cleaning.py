@@ -1,8 +1,8 @@
-"""Compaction by key, as one Spark job: it keeps the last record of each key.
+"""Compaction by key, as one Spark job, which keeps the last record of each key.
 
     scan      reads the keys and offsets of every task's records, without the values
-    shuffle   by (range, key): all but the last offset of a key are superseded
-    shuffle   by task: brings it its superseded offsets, in order
+    shuffle   by (range, key): all offsets of a key except the last one are superseded
+    shuffle   by task: brings each task its superseded offsets, in order
     rewrite   reads these offsets alongside the blocks, one batch of offsets at a time
 
 Both shuffles are Spark's own and spill to disk, so memory is bounded however many keys there are. The keys themselves
@@ -29,7 +29,7 @@ _FIRST: Final = -1
 
 
 def clean(spark: SparkSession, tasks: Sequence[RewriteTask], now_ms: int) -> list[TaskResult]:
-    """Rewrites the tasks of one unit without superseded records and without tombstones past their delete horizon.
+    """Rewrites the extents of one unit without superseded records and without tombstones past their delete horizon.
 
     Keys are compared across all tasks of a range. `now_ms` is the time of the plan. Raises Spark's error if a task
     fails.
@@ -72,7 +72,10 @@ def _scanner(now_ms: int) -> Any:
 
 
 def _rewrite_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rewrites one task; its first row is the task, the others are the offsets to drop, ordered by share."""
+    """Rewrites the extents of one task.
+
+    The first row holds the task; the others are the offsets to drop, ordered by share.
+    """
     context = TaskContext.get()
     if context is None:
         raise PipelineError("a rewrite must run in a Spark task")

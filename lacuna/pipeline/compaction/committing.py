@@ -1,4 +1,4 @@
-"""Makes the tasks of a unit, swaps in the extents that they rewrote, and reports the outcome of its ranges."""
+"""Makes the tasks of a unit, swaps in the extents that they wrote, and reports the outcome of its ranges."""
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +39,7 @@ _REASONS: Final[Mapping[int, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitOutcome:
-    """The outcome of a unit's ranges, and the work that it took.
+    """The outcome of a unit's ranges, and the work done for the unit.
 
     `refused` reports the ranges that the control plane rejected; a new plan may succeed for the `stale` ones among
     them. `failed` reports the ranges that failed; the `damaged` ones among them could not be read.
@@ -79,7 +79,7 @@ def commit(
         swapped=[found for found, code in by_code if code == ErrorCode.NONE],
         stale=[found for found, code in by_code if code == ErrorCode.PLAN_STALE],
         refused=troubles(
-            (found, _REASONS.get(code, f"the control plane answered error {code}"))
+            (found, _REASONS.get(code, f"the control plane returned error {code}"))
             for found, code in by_code
             if code != ErrorCode.NONE
         ),
@@ -90,12 +90,12 @@ def commit(
 
 
 def troubles(found: Iterable[tuple[PlannedRange, str]]) -> list[Trouble]:
-    """The Trouble to report for each (range, reason why the range was not changed)."""
+    """The Trouble to report for each range and the reason why it was not changed."""
     return [Trouble(each.topic, each.partition, reason) for each, reason in found]
 
 
 def _swap(control: JobClient, command: SwapExtents) -> Outcomes:
-    """Sends the swap, again if the answer is lost, since a repeated command gets the same answer."""
+    """Sends the swap, and sends it again if the reply is lost, since a repeated command gets the same reply."""
     give_up = time.monotonic() + _SWAP_AGAIN_SECONDS
     while True:
         try:
@@ -158,7 +158,10 @@ def failed(unit: Unit, error: BaseException) -> UnitOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PreparedSwap:
-    """The command that swaps `ranges`, in their order; `errors` has the reasons of failed ranges, by unit index."""
+    """The command that swaps `ranges`, in order.
+
+    `errors` has the reason for each failed range, by its index in the unit.
+    """
 
     command: SwapExtents
     ranges: Sequence[PlannedRange]

@@ -1,4 +1,4 @@
-"""The driver of a compaction: gets plans from the control plane, lets Spark rewrite, and swaps unit by unit."""
+"""The driver of a compaction: gets plans from the control plane, has Spark rewrite ranges, and swaps unit by unit."""
 
 import time
 from collections import Counter, deque
@@ -63,7 +63,7 @@ class RewritePlan:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the control plane found worth rewriting, before it is cut."""
+    """The ranges that the control plane found worth rewriting, before they are cut."""
 
     now_ms: int
     ranges: Sequence[FoundRange]
@@ -76,7 +76,7 @@ class Found:
 class Compaction:
     """Compacts partitions of one cluster; `run` may be called repeatedly.
 
-    `workers` runs the tasks: on Spark, once enough bytes were read for it to pay off, or in this process.
+    `workers` runs the tasks: on Spark, if there are enough bytes to read for Spark to pay off, or in this process.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Compaction:
         check_store(store_url, control.cluster_id)
 
     def plan(self, topics: Sequence[str] = ()) -> list[RewritePlan]:
-        """The plans that a run would start with. Changes nothing. Raises the errors of `run`."""
+        """The plans with which a run would start. Changes nothing. Raises the errors of `run`."""
         found: list[RewritePlan] = []
         waiting = deque(partitions_of(self._control, topics).items())
         while waiting:
@@ -108,7 +108,7 @@ class Compaction:
         return found
 
     def run(self, topics: Sequence[str] = ()) -> CompactionReport:
-        """Compacts the topics with these names or patterns, by default all, until nothing is left to compact.
+        """Compacts the topics that match these names or patterns (by default all) until nothing is left to compact.
 
         Raises PipelineError, ControlPlaneUnavailable, CommandRefused, and Spark's errors. Ranges that were already
         swapped stay swapped; the rest is unchanged.
@@ -137,9 +137,9 @@ class Compaction:
     def _rounds(self, partitions: Topics, before: Sizes, hold: JobHold) -> Iterator[UnitOutcome]:
         """Compacts the partitions group by group, and yields the outcome of each unit.
 
-        A partition is planned again while it has more to compact, or after it was rejected; rejections that are tried
-        again are omitted from the outcomes. Ranges that follow a damaged one are planned in this run too, unless they
-        are cleaned by key, since the older values in the damaged range would then count as cleaned.
+        A partition is planned again while it has more to compact, or after a swap of it was rejected. Rejections that
+        are retried are omitted from the outcomes. Ranges after a damaged range are also planned in this run, unless
+        they are cleaned by key, since the older values in the damaged range would then count as cleaned.
         """
         waiting = deque(partitions.items())
         reached: dict[PartitionKey, int] = {}
@@ -178,7 +178,7 @@ class Compaction:
     ) -> set[PartitionKey]:
         """The partitions that are planned again if they are rejected now.
 
-        If everything is rewritten, these are only partitions with a single range, where a rejection undoes all the
+        If everything is rewritten, these are only the partitions with a single range, in which a rejection discards all
         work.
         """
         settings = self._settings
@@ -191,7 +191,7 @@ class Compaction:
         }
 
     def _worth_it(self, ranges: Sequence[PlannedRange], before: Sizes) -> Iterator[PlannedRange]:
-        """The ranges of the partitions whose wasted share reaches the threshold."""
+        """The ranges of the partitions whose wasted share is at least the threshold."""
         settings = self._settings
         waste: dict[PartitionKey, float] = {}
         for found in ranges:
@@ -202,7 +202,7 @@ class Compaction:
                 yield found
 
     def _find(self, group: Topics, reached: Mapping[PartitionKey, int]) -> Found:
-        """Gets a plan for these partitions; `reached` has the offset from which to plan each."""
+        """Gets a plan for these partitions. `reached` has the offset from which to plan each partition."""
         settings = self._settings
         request = PlanCompaction(
             partitions=[
@@ -234,7 +234,7 @@ class Compaction:
     def _rewrite(
         self, units: Sequence[Unit], plan: RewritePlan, hold: JobHold
     ) -> Iterator[UnitOutcome]:
-        """Rewrites the units and yields their outcomes as they come. Units without live records have no tasks."""
+        """Rewrites the units, and yields each outcome as it is known. Units without live records have no tasks."""
         self._progress.expect(sum(unit.live_bytes for unit in units))
         for unit in units:
             if not unit.tasks:
@@ -278,9 +278,9 @@ class Compaction:
 
 
 def partitions_of(control: JobClient, topics: Sequence[str] = ()) -> dict[PartitionKey, str]:
-    """The partitions, with their topics' names, of the topics that match these names or shell patterns.
+    """The partitions of the topics that match these names or shell patterns, each with its topic's name.
 
-    Without `topics`, all partitions. Raises PipelineError for a name or pattern that matches nothing.
+    Without `topics`, returns all partitions. Raises PipelineError for a name or pattern that matches nothing.
     """
     known = control.topics()
     for wanted in topics:
@@ -313,9 +313,9 @@ def watch(
 ) -> Iterator[CompactionReport]:
     """Runs a compaction repeatedly and yields each report, with a pause of `interval` seconds between two runs.
 
-    If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage` gets
-    the message and the next run begins after the pause. Errors of the first run, and all others, are raised as by
-    `Compaction.run`.
+    If the control plane is unreachable in a later run, even for so long that the run loses its lease, `on_outage`
+    receives the message and the next run begins after the pause. Any error in the first run, and any other error in a
+    later one, is raised as by `Compaction.run`.
     """
     yield compaction.run(topics)
     while True:

@@ -1,7 +1,7 @@
 """Turns the control plane's plan into tasks; pure.
 
-A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is swapped in by one
-command: small ranges that share tasks, or one large range, whose shares have a task each.
+A **share** is the part of a range that one task rewrites: consecutive live extents. A **unit** is what one command
+swaps in: either small ranges that share tasks, or one large range with a task for each of its shares.
 """
 
 from array import array
@@ -32,10 +32,11 @@ MAX_TASKS: Final = 32
 class PlannedRange:
     """A range of one partition to rewrite: all its extents from `first_offset` to `end_offset` (exclusive).
 
-    The `live` extents are read; the others are aborted or expired. The swap moves the log start to `log_start_offset`
-    (0: keeps it). If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes` have not
-    been cleaned before. Tombstones without a delete horizon get `delete_horizon` (in ms, -1: none). Tombstones past
-    theirs are dropped if `drops_tombstones`, which says that no older record can remain.
+    The `live` extents are read; the others are aborted or expired. The swap moves the log start to `log_start_offset`;
+    0 leaves it unchanged. If `is_cleaned`, records are superseded by newer ones with the same key, and `dirty_bytes`
+    bytes have not been cleaned before. Tombstones without a delete horizon get `delete_horizon` (in ms, -1: none). If
+    `drops_tombstones`, tombstones past their delete horizon are dropped, since no older record with their key can
+    remain.
     """
 
     topic: str
@@ -64,7 +65,7 @@ class PlannedRange:
         return sum(self.live.sizes)
 
     def waste(self, size: int, extents: int, small_bytes: int) -> float:
-        """The wasted share, about 0 to 1, of a partition of `size` bytes and this many `extents`.
+        """The wasted share, about 0 to 1, of a partition with `size` bytes and `extents` extents.
 
         It is the largest of three shares: bytes that will be removed, bytes not yet cleaned, and extents smaller than
         `small_bytes`.
@@ -76,7 +77,7 @@ class PlannedRange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The extents of one partition that one task rewrites; `range_index` is the index of their range in the unit."""
+    """The extents of one partition that one task rewrites. `range_index` is the index of their range in the unit."""
 
     range_index: int
     topic_id: bytes
@@ -99,14 +100,17 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Ranges that are swapped together, and the shares of each task. Without tasks, no record of the ranges is live."""
+    """Ranges that are swapped together, and the shares of each task.
+
+    If there are no tasks, no record in the ranges is live.
+    """
 
     ranges: Sequence[PlannedRange]
     tasks: Sequence[Sequence[Share]]
 
     @property
     def is_cleaned(self) -> bool:
-        """Whether the ranges are cleaned by key: either all are, or none."""
+        """Whether the ranges are cleaned by key. Either all of them are, or none is."""
         return self.ranges[0].is_cleaned
 
     @property
@@ -141,8 +145,8 @@ class FoundRange:
     def pieces(self, task_bytes: int) -> Iterator[PlannedRange]:
         """Cuts the range into ranges with about `task_bytes` to read. A range that is cleaned by key stays whole.
 
-        Each has a separate fence and swap, so that if one end of a huge partition changes during its compaction, only
-        the work on that end is lost.
+        Each new range is fenced and swapped separately, so that if one end of a huge partition changes during its
+        compaction, only the work on that end is lost.
         """
         found, table = self._found, self._table
         is_compacted = "compact" in found.cleanup_policy.split(",")
@@ -159,7 +163,7 @@ class FoundRange:
             live_start = live_stop
 
     def _piece(self, start: int, stop: int, live: ExtentTable, *, is_cleaned: bool) -> PlannedRange:
-        """The range of the extents with indexes from `start` to `stop` (exclusive); `live` are the live ones."""
+        """The range of the extents with indexes from `start` to `stop` (exclusive). `live` has the live ones."""
         found, table = self._found, self._table
         is_first, is_last = not start, stop == len(table)
         # Everything before the first live extent belongs to the first piece.
@@ -186,16 +190,15 @@ class FoundRange:
 
 
 def fitting_task_bytes(live_bytes: int, most: int) -> int:
-    """The number of bytes that each task of a plan should read: few enough to occupy all cores, and at most `most`."""
+    """The number of bytes that each task of a plan should read: few enough to keep all cores busy, at most `most`."""
     return min(most, max(LEAST_TASK_BYTES, -(-live_bytes // WANTED_TASKS)))
 
 
 def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) -> int:
-    """The number of extents at the front that are older than retention.ms, so that the control plane will drop them
-    soon.
+    """The number of extents at the front that the control plane will soon drop, because they exceed retention.ms.
 
-    Only the front counts, as in Kafka, which deletes whole segments. An extent without a timestamp is left to the
-    control plane, which knows its age.
+    Only extents at the front are counted, since Kafka also deletes whole segments from the front. An extent without a
+    timestamp is left to the control plane, which knows its age.
     """
     if found.retention_ms < 0 or "delete" not in found.cleanup_policy.split(","):
         return 0
@@ -209,9 +212,9 @@ def _expired_extents(found: CompactionRange, table: ExtentTable, now_ms: int) ->
 
 
 def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
-    """Puts all ranges into units, the largest first; a task reads about `task_bytes`, or one larger extent.
+    """Divides all ranges into units, largest ranges first. A task reads about `task_bytes`, or one larger extent.
 
-    A range that is larger than that is cut into several tasks; smaller ones fill tasks together.
+    A larger range is divided among several tasks; smaller ranges share tasks.
     """
     units: list[Unit] = []
     empty: list[PlannedRange] = []
@@ -230,7 +233,7 @@ def make_units(ranges: Iterable[PlannedRange], task_bytes: int) -> list[Unit]:
 
 
 def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterator[Share]:
-    """Cuts a range into shares of about equal size, at most `task_bytes` unless one extent is larger.
+    """Cuts a range into shares of about equal size. Each has at most `task_bytes`, or is one larger extent.
 
     `range_index` is the index of the range in its unit.
     """
@@ -240,7 +243,10 @@ def cut_range(found: PlannedRange, range_index: int, task_bytes: int) -> Iterato
 
 
 def even_cuts(sizes: "array[int]", most: int) -> list[int]:
-    """Indexes at which to cut into about equal parts. Each part has at most `most` bytes, or is one extent."""
+    """The indexes at which to cut extents of these sizes into about equal parts.
+
+    Each part has at most `most` bytes, or is one extent.
+    """
     ends = array("q", accumulate(sizes))
     if not ends or ends[-1] <= most:
         return []
@@ -257,7 +263,7 @@ def even_cuts(sizes: "array[int]", most: int) -> list[int]:
 
 
 def _joined(ranges: Sequence[PlannedRange], task_bytes: int, max_tasks: int) -> Iterator[Unit]:
-    """Joins ranges that each fit into one task. A unit has each partition once, since a swap may name it only once."""
+    """Joins ranges that each fit into one task. A unit has at most one range of a partition, as a swap requires."""
     unit: list[PlannedRange] = []
     tasks: list[list[Share]] = []
     size = task_bytes + 1

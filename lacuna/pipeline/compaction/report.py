@@ -14,7 +14,7 @@ from lacuna.pipeline.extents import PartitionLog
 class Size:
     """The size of some partitions: bytes, objects, extents and dead ranges.
 
-    `metadata_bytes` is the size of their extents and dead ranges in the messages that the control plane sends to
+    `metadata_bytes` is the size of these extents and dead ranges in the messages that the control plane sends to
     readers.
     """
 
@@ -27,7 +27,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class TopicChange:
-    """A topic's size before and after; the name "" stands for all topics together."""
+    """A topic's size before and after the compaction. The name "" stands for all topics together."""
 
     topic: str
     before: Size
@@ -36,7 +36,7 @@ class TopicChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A partition that stays unchanged, completely or in part, and the reason."""
+    """A partition that was not changed, or only in part, and the reason."""
 
     topic: str
     partition: int
@@ -45,10 +45,11 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work of the tasks, in requests to the store and in stored bytes.
+    """The work done by the tasks, in requests to the store and in stored bytes.
 
-    `bytes_between` is the part of `bytes_read` between live extents: mostly aborted records, which are read too if that
-    costs less than another request. `aborted_bytes_not_read` is a lower bound for the remaining aborted bytes.
+    `bytes_between` is the part of `bytes_read` that is between live extents: mostly aborted records, which are read
+    along with the live ones if that costs less than another request. `aborted_bytes_not_read` is a lower bound for the
+    remaining aborted bytes.
     """
 
     partitions: int = 0
@@ -64,10 +65,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionReport:
-    """The changes of a run, and the work that it took.
+    """The changes made by a run, and the work that it did.
 
-    `refused` are partitions that changed or were deleted in the meantime; `failed` are those that need an operator's
-    attention.
+    `refused` has the partitions that changed or were deleted in the meantime, and `failed` those that need an
+    operator's attention.
     """
 
     topics: Sequence[TopicChange]
@@ -117,7 +118,7 @@ class Sizes:
         return self._partitions[key]
 
     def of(self, topic: str) -> Size:
-        """The size of a topic's partitions together, or of all partitions for ""."""
+        """The total size of a topic's partitions, or of all partitions for ""."""
         size, extents, dead_ranges, metadata = self._sizes.get(topic, (0, 0, 0, 0))
         return Size(size, len(self._objects.get(topic, ())), extents, dead_ranges, metadata)
 

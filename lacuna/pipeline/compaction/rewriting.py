@@ -1,7 +1,7 @@
-"""The work of an executor: it reads shares and writes segments, and only accesses the bucket.
+"""The work of an executor: it reads shares and writes segments, and accesses nothing but the bucket.
 
 Each attempt at a task writes under its own sequence numbers, so that repeated or concurrent attempts never collide.
-Segments that the driver does not swap in are garbage, which collection recognizes by their lease.
+Segments that the driver does not swap in are garbage, which collection recognizes by its lease.
 """
 
 from array import array
@@ -27,7 +27,7 @@ from lacuna.pipeline.loading import Block, load_blocks
 #: The low bits of a sequence number count the segments of one attempt.
 _SEGMENT_BITS: Final = 16
 MAX_ATTEMPTS: Final = MAX_SEQUENCE >> _SEGMENT_BITS
-"""How many attempts have sequence numbers of their own."""
+"""The number of attempts that have separate sequence numbers."""
 _NO_PRODUCER: Final = -1
 
 
@@ -44,7 +44,7 @@ class RewriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareResult:
-    """The outcome of a share: its new extents, or in `error` why it could not be read.
+    """The outcome of a share: its new extents or, in `error`, the reason why it could not be read.
 
     `tombstones_due_ms` is the earliest delete horizon of the tombstones that were kept, or 0 if there were none.
     """
@@ -80,7 +80,7 @@ class Dropped(Protocol):
 
 
 def first_sequence(attempt_id: int) -> int:
-    """The first of the sequence numbers that only this attempt uses. Raises PipelineError if there are no more."""
+    """The first of the sequence numbers that only this attempt uses. Raises PipelineError if none is left."""
     first = (attempt_id + 1) << _SEGMENT_BITS
     if first > MAX_SEQUENCE:
         raise PipelineError("this Spark application ran too many tasks: start it again")
@@ -92,7 +92,7 @@ def rewrite(
 ) -> TaskResult:
     """Reads, merges and writes the shares of a task, one block and one segment at a time.
 
-    Compaction that ignores keys gives no `dropped`. If a share is damaged, only its own result has an error.
+    `dropped` is None for compaction that ignores keys. If a share is damaged, only its own result has an error.
     `attempt_id` must be unique to this attempt. Raises PipelineError if the store fails.
     """
     metrics = store.metrics
@@ -190,7 +190,7 @@ def _earliest(due_ms: int, run: MergedRun) -> int:
 
 @dataclass(slots=True)
 class _Slice:
-    """The runs of one share that wait to be written, and the share's extents so far."""
+    """The runs of one share that are waiting to be written, and the share's extents so far."""
 
     share: Share
     extents: ExtentTable
@@ -198,7 +198,7 @@ class _Slice:
 
 
 class _SegmentWriter:
-    """Collects runs until a segment is full, then writes it; holds at most one segment in memory."""
+    """Collects runs until a segment is full, and then writes it. Holds at most one segment in memory."""
 
     def __init__(self, task: RewriteTask, store: ObjectStore, sequence: int) -> None:
         self.segments: list[tuple[int, int]] = []
@@ -210,13 +210,16 @@ class _SegmentWriter:
         self._slices: list[_Slice] = []
 
     def begin(self, share: Share) -> ExtentTable:
-        """Starts a share, to which the runs added next belong. Returns its table, which gets extents at each flush."""
+        """Starts a share, to which the runs added next belong. Returns its table, to which each flush adds extents."""
         extents = ExtentTable()
         self._slices.append(_Slice(share, extents))
         return extents
 
     def add(self, run: MergedRun) -> None:
-        """Adds a run of the current share; batches that lie in a block are copied, so that the block can be freed."""
+        """Adds a run of the current share.
+
+        Batches that are part of a block are copied, so that the block can be freed.
+        """
         if self._size and self._size + run.size > self._task.settings.segment_bytes:
             self.flush()
         batches = [part if isinstance(part, bytes) else bytes(part) for part in run.batches]
@@ -225,7 +228,7 @@ class _SegmentWriter:
         self._size += run.size
 
     def discard(self) -> None:
-        """Drops the runs of the current share that are not written yet."""
+        """Drops the runs of the current share that have not been written yet."""
         self._size -= sum(run.size for run in self._slices.pop().runs)
 
     def flush(self) -> None:

@@ -1,4 +1,4 @@
-"""Runs units on Spark from threads of the driver, and swaps each as soon as its tasks are done.
+"""Runs units on Spark from threads of the driver, and swaps each in as soon as its tasks are done.
 
 Units share Spark jobs, since starting a job costs more than a small task. Only a unit that is cleaned by key gets a
 separate job, for its shuffles. If a shared job fails, each of its unfinished units is run again as a separate job, so
@@ -45,8 +45,8 @@ class UnitRunner:
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Unit, UnitOutcome]]:
         """Runs the units and yields each with its outcome, as they finish.
 
-        If a unit's Spark job fails, the unit fails, for the reason that `explain_spark_error` gives. Raises as `commit`
-        does. If the caller stops early, the Spark jobs of this run are cancelled, and no others.
+        If a unit's Spark job fails, the unit fails, for the reason that `explain_spark_error` gives. Raises the errors
+        of `commit`. If the caller stops early, only the Spark jobs of this run are cancelled.
         """
         context = self._spark.sparkContext
         size = min(_MOST_JOBS, max(_LEAST_JOBS, 2 * context.defaultParallelism))
@@ -125,7 +125,7 @@ def _rewrite(numbered: tuple[int, RewriteTask], attempt_id: int) -> TaskResult:
 
 
 def _as_jobs(units: Sequence[Unit]) -> Iterator[_Units]:
-    """Groups units into jobs in their order; shared jobs come first, and small jobs fill the cores they leave idle."""
+    """Groups units into jobs, in order. Shared jobs come first, and small jobs use the cores that these leave idle."""
     numbered = list(enumerate(units))
     shared = [(number, unit) for number, unit in numbered if not unit.is_cleaned]
     for at in range(0, len(shared), _SHARED_UNITS):

@@ -16,9 +16,9 @@ LARGEST_BATCH_BYTES: Final = 1 << 20
 class RewriteSettings:
     """The settings that a task needs. Sizes are in bytes.
 
-    `segment_bytes` bounds an object, and so the memory of a task, which holds one object until it is written.
-    `batch_bytes` bounds a batch before compression, and `block_bytes` the bytes read at a time. With `codec` None,
-    batches keep their codec; with `level` None, the codec's default level is used.
+    `segment_bytes` bounds the size of an object, and thus the memory of a task, which holds one object until it is
+    written. `batch_bytes` bounds the size of a batch before compression, and `block_bytes` the bytes read at a time.
+    With `codec` None, batches keep their codec; with `level` None, the codec's default level is used.
     """
 
     segment_bytes: int = 64 << 20
@@ -32,11 +32,12 @@ class RewriteSettings:
 class CompactionSettings:
     """The settings of a compaction. Sizes are in bytes, times in milliseconds.
 
-    Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are rewritten
-    too, for example to change the codec. `task_bytes` is the most that a task reads; tasks of a small plan read less.
-    Offsets that became stable less than `min_age_ms` ago are left alone. `max_extents` bounds one plan (0: as many as
-    the control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see PlannedRange.waste) are
-    skipped. A partition that changes in the meantime is tried at most `attempts` times in all.
+    Neighbouring extents smaller than `small_bytes` are joined; with `rewrites_all`, large live extents are also
+    rewritten, for example to change the codec. `task_bytes` is the maximum that a task reads; tasks of a small plan
+    read less. Offsets that became stable less than `min_age_ms` ago are left alone. `max_extents` bounds the extents of
+    one plan (0: as many as the control plane allows). Partitions with a wasted share below `threshold` (0 to 1, see
+    PlannedRange.waste) are skipped. A partition that changes in the meantime is tried at most `attempts` times in
+    total.
     """
 
     rewrite: RewriteSettings = RewriteSettings()
@@ -49,12 +50,12 @@ class CompactionSettings:
     attempts: int = 3
 
     def __post_init__(self) -> None:
-        """Raises PipelineError for settings that cannot work."""
+        """Raises PipelineError if the settings cannot work."""
         rewrite = self.rewrite
         if not 1 << 10 <= rewrite.batch_bytes <= LARGEST_BATCH_BYTES:
             raise PipelineError(
                 f"batches of {rewrite.batch_bytes} bytes: choose a size from 1024 to "
-                f"{LARGEST_BATCH_BYTES}, the most that an agent reads at once"
+                f"{LARGEST_BATCH_BYTES}, the maximum that an agent reads at once"
             )
         if rewrite.segment_bytes < LARGEST_BATCH_BYTES:
             raise PipelineError(

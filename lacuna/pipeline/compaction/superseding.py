@@ -1,4 +1,4 @@
-"""Finds the superseded records of a unit: the scans of its tasks, and the offsets that a rewrite drops."""
+"""Finds the superseded records of a unit: scans the keys of its tasks, and reads the offsets that a rewrite drops."""
 
 from array import array
 from collections.abc import Iterator
@@ -35,10 +35,10 @@ DAMAGE: Final = -1
 
 
 def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.RecordBatch]:
-    """Yields the keys of all the task's shares, and a row with the reason for each damaged share.
+    """Yields the keys of all the task's shares, and a row with the reason for each share that is damaged.
 
-    The records that a damaged share's unread keys supersede are unknown, so its rewrite must fail even if its bytes can
-    be read by then.
+    It is unknown which records the unread keys of a damaged share supersede, so the share's rewrite must fail, even if
+    the share can be read by then.
     """
     store = shared_store(task.store_url)
     for index, share in enumerate(task.shares):
@@ -51,7 +51,10 @@ def scan_task(number: int, task: RewriteTask, now_ms: int) -> Iterator[pa.Record
 
 
 def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[RecordColumns]:
-    """The keys of one share. Raises as `load_blocks` does, and DamagedDataError for unparsable records."""
+    """The keys of one share.
+
+    Raises the errors of `load_blocks`, and DamagedDataError for records that cannot be parsed.
+    """
     blocks = load_blocks(
         store, task.cluster_id, share.pieces(), block_bytes=task.settings.block_bytes
     )
@@ -63,7 +66,7 @@ def _keys_of(store: ObjectStore, task: RewriteTask, share: Share) -> Iterator[Re
 
 
 def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDataError:
-    """The error for a block that cannot be scanned, with the damaged piece."""
+    """The error for a block that cannot be scanned. It names the damaged piece."""
     view = memoryview(block.data)
     for piece, start in zip(block.pieces, block.starts, strict=False):
         try:
@@ -77,7 +80,7 @@ def _damage_in(block: Block, cluster_id: str, error: RecordsError) -> DamagedDat
 def _key_batch(
     number: int, index: int, share: Share, columns: RecordColumns, now_ms: int
 ) -> pa.RecordBatch:
-    """Rows of the records that have a key. A record without one neither supersedes others nor is superseded."""
+    """The rows of the records that have a key. A record without a key neither supersedes others nor is superseded."""
     count = columns.count
     assert columns.keys is not None
     assert columns.tombstones is not None

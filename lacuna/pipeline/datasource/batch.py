@@ -1,4 +1,4 @@
-"""Reads a batch: the driver plans it, tasks read it."""
+"""Reads a batch: the driver plans it, and tasks read it."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -33,7 +33,10 @@ from lacuna.pipeline.metadata import MetadataSource, open_checked
 
 
 class BatchReader(DataSourceReader):
-    """Reads a batch of records, or of the plan's rows. Raises PipelineError for invalid options or schemas."""
+    """Reads a batch of records, or of the rows of the plan view.
+
+    Raises PipelineError for invalid options or schemas.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = read_options(options, is_streaming=False)
@@ -49,7 +52,7 @@ class BatchReader(DataSourceReader):
         return {name: each for name, each in vars(self).items() if name != "pushFilters"}
 
     def push(self, filters: list[Filter]) -> list[Filter]:
-        """Adds the filters that narrow what is read, and returns those that Spark must still apply."""
+        """Adds the filters that narrow the records to read, and returns those that Spark must still apply."""
         self._condition, left = push(self._condition, filters)
         return left
 
@@ -90,7 +93,7 @@ class BatchReader(DataSourceReader):
         return Hold(options.location.require_control(), metadata.cluster_id, brief, full)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Reads a partition, in a task. If there is nothing to read, Spark makes up its own partition."""
+        """Reads a partition in a task. If there is nothing to read, Spark passes an empty partition of its own."""
         if isinstance(partition, ReadTask):
             from lacuna.pipeline.datasource.reading import read_task
 
@@ -150,7 +153,7 @@ def _ranges(metadata: MetadataSource, options: ReadOptions, bucket: Bucket) -> l
 def _past_ends(
     logs: Logs, firsts: Mapping[TopicPartition, int], past: Mapping[PartitionKey, int]
 ) -> dict[TopicPartition, int]:
-    """The past ends. Nothing is read of a partition that begins later, as its records of that time are gone."""
+    """The past ends. Nothing is read from a partition that begins later, since its records from that time are gone."""
     found = {}
     for partition, log in logs.items():
         end = past.get(log.key)

@@ -27,14 +27,14 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AtEdge:
-    """A bound at the same edge, EARLIEST or LATEST, of every partition."""
+    """A bound at the same edge of every partition: EARLIEST or LATEST."""
 
     edge: int
 
 
 @dataclass(frozen=True, slots=True)
 class AtOffsets:
-    """A bound at a given offset, or edge, of each partition. It must name all partitions that are read.
+    """A bound at a given offset or edge of each partition. All partitions that are read must be given.
 
     If the offsets were taken from a stream, `topic_ids` has their topics' ids.
     """
@@ -56,7 +56,7 @@ class AtTimestamp:
 
 @dataclass(frozen=True, slots=True)
 class AtTimestamps:
-    """Like AtTimestamp, but with a time for each partition. It must name all partitions that are read."""
+    """Like AtTimestamp, but with a time for each partition. All partitions that are read must be given."""
 
     timestamps: Mapping[TopicPartition, int]
     is_latest_without: bool
@@ -66,10 +66,10 @@ Bound: TypeAlias = AtEdge | AtOffsets | AtTimestamp | AtTimestamps
 
 
 def bound_of(options: Options, side: str, default: int) -> Bound:
-    """The bound that the options give for `side`, "starting" or "ending"; the edge `default` if they give none.
+    """The bound that the options give for `side`, "starting" or "ending", or the edge `default` if they give none.
 
-    If there are several, one time for all partitions takes precedence over times for each, and times over offsets.
-    Raises OptionError.
+    If several are given, a single time takes precedence over a time for each partition, and times over offsets. Raises
+    OptionError.
     """
     is_latest_without = side == "ending" or (
         options.one_of("startingOffsetsByTimestampStrategy", ("error", "latest"), "error")
@@ -97,7 +97,7 @@ def bound_of(options: Options, side: str, default: int) -> Bound:
 
 
 def _split_ids(given: Any) -> tuple[Any, dict[str, str]]:
-    """Returns the offsets of a position of a stream without the topic ids, and these ids by topic."""
+    """Splits a stream's position into the offsets, without topic ids, and the topic ids by topic."""
     if not isinstance(given, dict) or not all(isinstance(each, dict) for each in given.values()):
         return given, {}
     ids = {topic: each[ID] for topic, each in given.items() if isinstance(each.get(ID), str)}
@@ -159,6 +159,6 @@ def check_order(first: Bound, end: Bound) -> None:
 
 
 def names_of(partitions: Any, most: int = 10) -> str:
-    """The names of partitions as text, at most `most` of them, and the number of the others."""
+    """Up to `most` names of partitions as text, and the number of the others."""
     names = [str(each) for each in sorted(partitions)]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if names[most:] else "")

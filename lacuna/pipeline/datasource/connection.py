@@ -1,4 +1,4 @@
-"""A source of metadata that lasts as long as a query, across restarts of the control plane."""
+"""A connection to a source of metadata that lasts as long as a query, across restarts of the control plane."""
 
 import logging
 import threading
@@ -21,7 +21,7 @@ _PAUSE: Final = 0.25
 
 
 class Connection:
-    """A connection to a source of metadata, opened at its first use and reopened when it is lost.
+    """A connection to a source of metadata. It is opened on first use, and reopened when it is lost.
 
     `find` is called at each attempt, because a restarted control plane may have another address. `kind` is "control" or
     "bucket"; `patience` is in seconds.
@@ -50,7 +50,10 @@ class Connection:
         return self._retry(work)
 
     def use_now(self, work: Callable[[MetadataSource], Result]) -> Result:
-        """Calls `work` once, without waiting. Raises ControlPlaneUnavailable, also if no connection is open."""
+        """Calls `work` once, without waiting.
+
+        Raises ControlPlaneUnavailable, in particular if no connection is open.
+        """
         if self._metadata is None:
             raise ControlPlaneUnavailable("the connection to the control plane was lost")
         return work(self._metadata)

@@ -1,4 +1,4 @@
-"""Makes Spark show only the message of Lacuna's own errors, without a traceback."""
+"""Makes Spark show only the messages of Lacuna's own errors, without tracebacks."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Decorates a method that Spark calls in a Python process. Only the message is shown of errors in EXPLAINED."""
+    """Decorates a method that Spark calls in a Python process. For errors in EXPLAINED, only the message is shown."""
 
     @wraps(function)
     def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -27,8 +27,8 @@ def one_message(function: Callable[Arguments, Result]) -> Callable[Arguments, Re
 def explained() -> Iterator[None]:
     """Makes Spark show only the message of errors in EXPLAINED that the block raises.
 
-    Spark shows the traceback unless an environment variable is set. It ends the process after any error, so setting the
-    variable when one is raised affects nothing else.
+    Spark shows the traceback unless an environment variable is set. Spark ends the process after any error, so setting
+    the variable when an error is raised affects nothing else.
     """
     try:
         yield

@@ -30,7 +30,7 @@ _TESTS: Final[Mapping[type[Filter], Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Condition(Bounds):
-    """What a record must meet to be read: the bounds, and the filters of topic and partition in `partitions`."""
+    """The conditions for a record to be read: the bounds, and the filters on topic and partition in `partitions`."""
 
     partitions: tuple[Filter, ...] = field(default=())
 
@@ -38,7 +38,7 @@ class Condition(Bounds):
         return all(_is_met(each, partition._asdict()) for each in self.partitions)
 
     def and_(self, given: Filter) -> tuple["Condition", bool]:
-        """The condition with one more filter, and whether it covers that completely: then Spark need not apply it."""
+        """The condition with one more filter, and whether it covers the filter so that Spark need not apply it."""
         if isinstance(given, kinds.IsNotNull):
             return self, given.attribute[0] in _NEVER_NULL
         column = _column_of(given)
@@ -91,7 +91,7 @@ def _is_met(given: Filter, row: Mapping[str, Any]) -> bool:
 
 
 def _range_of(given: Filter, scale: int) -> tuple[int, int, bool] | None:
-    """The range (least, greatest, whether it is exact) that a filter allows; None if it has no bounds.
+    """The range that a filter allows, as (least, greatest, whether it is exact), or None if it has no bounds.
 
     The column's values are `scale` times Lacuna's numbers.
     """

@@ -1,4 +1,4 @@
-"""Resolves the user's selection: the partitions to read, and their first and end offsets."""
+"""Resolves the user's selection to the partitions to read, and their first and end offsets."""
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
@@ -66,8 +66,9 @@ def _missing(partitions: Iterable[TopicPartition], topics: Iterable[str], whose:
 
 
 def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionKey, int]:
-    """The ends of the selected partitions that exist now, such that no transaction is split; empty without `cut`, or
-    for a past time.
+    """The ends of the selected partitions that exist now, such that no transaction is split.
+
+    The result is empty without the option `cut`, or for a past time.
     """
     if not options.is_cut or options.as_of_ms is not None:
         return {}
@@ -76,7 +77,10 @@ def cut_of(metadata: MetadataSource, options: ReadOptions) -> Mapping[PartitionK
 
 
 def ending_at(logs: Logs, cut: Mapping[PartitionKey, int]) -> Logs:
-    """The logs as if the last stable offsets were those of a cut, if there is one. A partition that is new has none."""
+    """The logs as if the last stable offsets were the ends in a cut, if there is one.
+
+    A new partition ends at its log start.
+    """
     if not cut:
         return logs
     return {
@@ -96,7 +100,7 @@ def selected_logs(
     """The logs of the selected partitions that exist now, limited to those in `among` if it is given.
 
     With `are_read`, the records that tasks will read are in the bucket on return. A topic that is deleted in the
-    meantime counts as deleted before. Raises the errors of `selected`.
+    meantime is treated as if it had been deleted before. Raises the errors of `selected`.
     """
     keys = _among(selected(metadata, options.selection, may_miss=may_miss), among)
     while True:
@@ -123,10 +127,11 @@ def _among(
 def ends_as_of(
     metadata: MetadataSource, selection: Selection, at_ms: int, *, is_cut: bool
 ) -> dict[PartitionKey, int]:
-    """The ends of the selected partitions for read_committed consumers at a time, or at the last known time before it,
-    or the ends in a cut of that time.
+    """The selected partitions' ends for read_committed consumers at a time or, with `is_cut`, in a cut of that time.
 
-    Raises PipelineError if that is not known, and as `selected` does.
+    If that time is unknown, the last known time before it is used.
+
+    Raises PipelineError if there is none, and the errors of `selected`.
     """
     keys = selected(metadata, selection)
     past = metadata.as_of(list(keys.values()), at_ms, is_cut=is_cut)
@@ -151,7 +156,7 @@ def report_loss(message: str, *, is_failing: bool) -> None:
 
 
 class Resolver:
-    """Resolves bounds to offsets of `logs`; reads records in the bucket if a bound is a time."""
+    """Resolves bounds to offsets in `logs`. If a bound is a time, reads records in the bucket."""
 
     def __init__(self, logs: Logs, bucket: Bucket, *, is_committed: bool) -> None:
         self._logs = logs
@@ -165,8 +170,8 @@ class Resolver:
     def offsets(self, bound: Bound) -> dict[TopicPartition, int]:
         """The offset of the bound in every partition.
 
-        Raises PipelineError if `bound` names other partitions than those that are read, or if it is a time after the
-        last record without a fallback.
+        Raises PipelineError if `bound` names partitions other than those that are read, or if it is a time after the
+        last record and has no fallback.
         """
         match bound:
             case AtEdge(edge):

@@ -1,4 +1,4 @@
-"""The options as Spark passes them: text by name, where the case of the name does not matter."""
+"""The options as Spark passes them: text by name. The case of names does not matter."""
 
 import json
 import os
@@ -69,7 +69,7 @@ class Options:
         return name.lower() in self._given
 
     def text(self, name: str) -> str | None:
-        """The value without surrounding spaces, or None if it was not given."""
+        """The value without surrounding spaces, or None if the option was not given."""
         value = self._given.get(name.lower())
         return None if value is None else value.strip()
 
@@ -95,7 +95,10 @@ class Options:
         return number
 
     def seconds(self, name: str, default: float) -> float:
-        """A duration in seconds, written as in Spark: 500ms, 30s, 15m, 1h, 2d; without a unit it is in seconds."""
+        """A duration in seconds, written as in Spark: 500ms, 30s, 15m, 1h or 2d.
+
+        A number without a unit is in seconds.
+        """
         value = self.text(name)
         if value is None:
             return default
@@ -125,9 +128,9 @@ class Options:
             raise OptionError(f"option {name}={value}: it is not valid JSON: {error}") from None
 
     def check_names(self, known: Collection[str], hints: Mapping[str, str] | None = None) -> None:
-        """Raises one OptionError for all given options that are neither `known` nor Spark's own.
+        """Raises one OptionError that lists all given options that are neither `known` nor Spark's own.
 
-        `hints` gives alternatives to some of them.
+        `hints` has alternatives to some of these options.
         """
         if _PROVIDER in self._given or any(name.startswith(_OF_TABLE) for name in self._given):
             raise OptionError(_TABLES_LOSE_OPTIONS)
@@ -160,7 +163,7 @@ class Options:
             raise PipelineError(f"{error}{self.where_none()}") from None
 
     def where_none(self) -> str:
-        """The end of a message about a missing option: a hint that Spark may have lost all options, otherwise ""."""
+        """The end of a message about a missing option: a hint that Spark may have lost all options, or ""."""
         return "" if self._given else f". In SQL, {_TABLES_LOSE_OPTIONS}"
 
 

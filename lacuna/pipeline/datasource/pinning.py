@@ -23,10 +23,10 @@ _MAX_KNOWN: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """The pins of a batch: `brief`, which its tasks extend, and `full`, for tasks that cannot.
+    """The pins of a batch: `brief`, which its tasks extend, and `full`, for tasks that cannot extend a pin.
 
-    Tasks that reach the control plane end the full one. So the batch holds objects until HOLD_SECONDS after its last
-    task, rather than for an hour if its driver was killed.
+    Tasks that can reach the control plane end the full pin. If the driver is killed, the batch therefore holds objects
+    until HOLD_SECONDS after its last task, rather than for an hour.
     """
 
     place: ControlPlace
@@ -35,7 +35,7 @@ class Hold:
     full: int
 
     def prolong(self) -> None:
-        """Extends the brief pin and, if that had not ended, ends the full one.
+        """Extends the brief pin and, if the brief pin had not ended, ends the full one.
 
         Raises ControlPlaneUnavailable, CommandRefused, UserError.
         """
@@ -51,8 +51,8 @@ class Hold:
 def pin(metadata: MetadataSource, seconds: float) -> int | None:
     """Keeps everything that is live now for this many seconds, and returns the pin's id, or None if there is no pin.
 
-    Call it before the logs are read. With metadata from the bucket, there is no pin, so replaced objects only stay for
-    the cluster's grace period.
+    Must be called before the logs are read. With metadata from the bucket, there is no pin, so replaced objects are
+    kept only for the cluster's grace period.
     """
     if not isinstance(metadata, JobClient) or seconds <= 0:
         return None
@@ -72,14 +72,14 @@ def prolong(metadata: MetadataSource, pin_id: int, seconds: float) -> bool:
 
 
 def unpin(metadata: MetadataSource, pin_id: int) -> None:
-    """Ends a pin. It may have expired already, or been ended by an earlier call whose answer was lost."""
+    """Ends a pin, which may already have expired, or have been ended by an earlier call whose reply was lost."""
     if isinstance(metadata, JobClient):
         metadata.call(Command(unpin_reads=UnpinReads(pin_id=pin_id)))
 
 
 @contextmanager
 def held(hold: Hold | None) -> Iterator[None]:
-    """Extends the pins of a batch while the block, one of its tasks, reads. The block does not wait for that.
+    """Extends the pins of a batch while the block, one of its tasks, reads. The block does not wait for the extension.
 
     A worker that reads short tasks one after another extends them as often as one that reads a single long task.
     """

@@ -1,4 +1,4 @@
-"""The view `plan`: the fates of ranges of offsets for a reader, and the missing ranges."""
+"""The view `plan`: the fates of ranges of offsets for a reader, including the ranges that are missing."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,10 +19,10 @@ _ROWS_A_BATCH: Final = 64 * 1024
 
 
 class PlanRow(NamedTuple):
-    """The offsets from `first_offset` to `end_offset` (exclusive) of a partition, and their extent, if any.
+    """The offsets of a partition from `first_offset` to `end_offset` (exclusive), and their extent, if they have one.
 
-    `what` is delivered; dropped (the transaction was aborted); hole (in no extent); or undecided (at or above the last
-    stable offset).
+    `what` is "delivered", "dropped" (the transaction was aborted), "hole" (in no extent), or "undecided" (at or above
+    the last stable offset).
     """
 
     topic: str

@@ -1,4 +1,4 @@
-"""Divides the pieces to read into tasks of about equal size, each within one partition; pure."""
+"""Divides the pieces to read into tasks of about equal size, each in one partition; pure."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ from lacuna.pipeline.decoding import Bounds
 from lacuna.pipeline.extents import PartitionLog
 
 TARGET_BYTES: Final = 64 << 20
-"""Stored bytes of a task where nothing else is asked for."""
+"""The default number of stored bytes that a task reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class PieceTable:
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """The bucket that tasks read. If `is_tolerant`, missing objects are skipped with a warning."""
+    """The bucket that tasks read. If `is_tolerant`, tasks skip missing objects with a warning."""
 
     store_url: str
     cluster_id: str
@@ -76,7 +76,7 @@ class Bucket:
 
 @dataclass(frozen=True)
 class ReadTask(InputPartition):
-    """One task: it reads the records of `pieces` that are within `bounds`."""
+    """One task, which reads the records of `pieces` that are within `bounds`."""
 
     bucket: Bucket
     topic: str
@@ -88,10 +88,10 @@ class ReadTask(InputPartition):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Division:
-    """How ranges become tasks.
+    """The rules for dividing ranges into tasks.
 
-    `min_partitions` (the least number of tasks) and `max_records` (the most offsets of a task) mean the same as in
-    Spark's Kafka source.
+    `min_partitions` (the minimum number of tasks) and `max_records` (the maximum number of offsets in a task) mean the
+    same as in Spark's Kafka source.
     """
 
     bucket: Bucket
@@ -114,7 +114,7 @@ def count_offsets(log: PartitionLog, first: int, end: int, *, is_committed: bool
 
 
 def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_committed: bool) -> int:
-    """The offset, at most `end`, after `count` offsets of extents that are read, and after any hole that follows."""
+    """The offset after `count` offsets in extents that are read, and after any hole that follows. At most `end`."""
     extents = log.extents
     for start, stop in log.slices(first, end, is_committed=is_committed):
         for index in range(start, stop):
@@ -128,7 +128,7 @@ def offset_after(log: PartitionLog, first: int, end: int, count: int, *, is_comm
 
 
 def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool) -> PieceTable:
-    """The pieces of a range that may hold records which meet the condition."""
+    """The pieces of a range that may hold records that meet the condition."""
     first = max(read_range.first_offset, condition.first_offset)
     end = min(read_range.end_offset, condition.end_offset)
     extents = read_range.log.extents
@@ -143,7 +143,7 @@ def pieces_of(read_range: ReadRange, condition: Condition, *, is_committed: bool
 def _recent_slices(
     extents: ExtentTable, start: int, stop: int, min_timestamp: int
 ) -> Iterator[tuple[int, int]]:
-    """Runs of extents whose largest timestamp is at least `min_timestamp`, as index ranges (start, stop)."""
+    """The runs of extents whose largest timestamp is at least `min_timestamp`, as index ranges (start, stop)."""
     if min_timestamp < 0:
         yield start, stop
         return
@@ -161,9 +161,9 @@ def _recent_slices(
 def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask]:
     """Makes tasks for the ranges. Those of one partition are in order of offset.
 
-    If no particular number is requested, tasks have at most about TARGET_BYTES and are cut between extents. Otherwise,
-    they are cut by offsets, as in Spark's Kafka source: those of a part are of equal size, and larger parts have more
-    of them. A range with nothing to read has no task.
+    If no particular number is requested, tasks have at most about TARGET_BYTES, and are cut between extents. Otherwise,
+    they are cut by offsets, as in Spark's Kafka source: the tasks of one part have equal size, and a larger part has
+    more tasks. A range with nothing to read has no task.
     """
     found = [
         (read_range, pieces_of(read_range, division.condition, is_committed=division.is_committed))
@@ -186,9 +186,10 @@ def plan_tasks(ranges: Iterable[ReadRange], division: Division) -> list[ReadTask
 
 
 def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> list[int]:
-    """The numbers of tasks for parts with these offset counts.
+    """The number of tasks for each part, given the numbers of offsets in the parts.
 
-    Each task has at most `most` offsets, and there are at least `least` tasks, or as many as there are offsets.
+    Each task has at most `most` offsets. There are at least `least` tasks, or one for each offset if there are fewer
+    offsets.
     """
     counts = [1 if most is None else -(-size // most) for size in sizes]
     if least is None or sum(counts) >= least:
@@ -214,7 +215,7 @@ def split_counts(sizes: Sequence[int], least: int | None, most: int | None) -> l
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Consecutive pieces of a range, and the offsets [first, end) of them that are read."""
+    """Consecutive pieces of a range, and the offsets [first, end) in these pieces that are read."""
 
     read_range: ReadRange
     pieces: PieceTable
@@ -223,7 +224,7 @@ class _Part:
 
     @property
     def count(self) -> int:
-        """The number of offsets of pieces that are read."""
+        """The number of the pieces' offsets that are read."""
         pieces = self.pieces
         total = sum(pieces.next_offsets) - sum(pieces.base_offsets)
         total -= max(0, self.first_offset - pieces.base_offsets[0])
@@ -236,7 +237,7 @@ def _bounds(read_range: ReadRange, pieces: PieceTable, condition: Condition) -> 
 
 
 def _cut_bytes(pieces: PieceTable, target: int) -> Iterator[PieceTable]:
-    """Cuts pieces into consecutive parts of about equal size, none much above `target` bytes."""
+    """Cuts pieces into consecutive parts of about equal size. None is much larger than `target` bytes."""
     ends = list(accumulate(pieces.sizes))
     if not ends:
         return
@@ -273,7 +274,7 @@ def _tasks(part: _Part, count: int, division: Division) -> Iterator[ReadTask]:
 
 
 def _cut_offsets(part: _Part, count: int) -> Iterator[tuple[int, int]]:
-    """Cuts a part into `count` ranges with equally many offsets of pieces each, or one more."""
+    """Cuts a part into `count` ranges. The numbers of offsets in their pieces differ by at most one."""
     pieces, total = part.pieces, part.count
     first, passed, cut = part.first_offset, 0, 1
     for base, next_ in zip(pieces.base_offsets, pieces.next_offsets, strict=True):

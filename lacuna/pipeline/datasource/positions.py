@@ -1,4 +1,4 @@
-"""The progress of a stream, as its checkpoint keeps it."""
+"""The progress of a stream, as stored in its checkpoint."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from lacuna.pipeline.extents import PartitionLog
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """The next offset to read of each partition, and the ids of their topics.
+    """The next offset to read in each partition, and the ids of the topics.
 
-    A topic that is deleted and created again has another id. A missing id, as in offsets written by a user, stands for
-    any topic of that name.
+    A topic that is deleted and recreated has a new id. A missing id, as in offsets written by a user, stands for any
+    topic of that name.
     """
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -43,7 +43,10 @@ class Position:
         )
 
     def as_json(self) -> dict[str, dict[str, Any]]:
-        """The position in that form, always in the same order, because Spark compares positions as text."""
+        """The position in the form that `of_json` takes.
+
+        The order is always the same, because Spark compares positions as text.
+        """
         found: dict[str, dict[str, Any]] = {}
         for (topic, partition), offset in sorted(self.offsets.items()):
             found.setdefault(topic, {})[str(partition)] = offset

@@ -1,4 +1,4 @@
-"""Computes from a streaming query's progress how far it is behind."""
+"""Computes how far a streaming query is behind from the progress that it reports."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """How many offsets a query is behind the latest ones, by partition and over all partitions.
+    """The number of offsets by which a query is behind the latest ones, for each partition and over all partitions.
 
     The last three fields are named after the metrics of Spark's Kafka source.
     """
@@ -25,7 +25,7 @@ class Lag:
 
 
 def lag(progress: Mapping[str, Any] | None, source: int = 0) -> Lag | None:
-    """The lag according to `query.lastProgress`; `source` is the index of a source that reads format("lacuna").
+    """The lag according to `query.lastProgress`. `source` is the index of a source that reads format("lacuna").
 
     Returns None if the query has made no progress yet. Raises PipelineError if Spark reports no latest offsets.
     """

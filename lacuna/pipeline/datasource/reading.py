@@ -21,7 +21,7 @@ from lacuna.pipeline.stores import shared_store
 _log = logging.getLogger("lacuna.datasource")
 
 BATCH_BYTES: Final = 2 << 20
-"""Bytes of a batch, about: they are still in the processor's cache when they are sent to the JVM."""
+"""The approximate bytes in a batch: few enough to be still in the CPU cache when they are sent to the JVM."""
 
 _MILLISECONDS: Final = pa.timestamp("ms", "UTC")
 
@@ -39,9 +39,9 @@ def read_task(task: ReadTask, schema: StructType) -> Iterator[pa.RecordBatch]:
 def arrow_batches(
     blocks: Iterable[Block], task: ReadTask, schema: StructType, skip: Skip | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """Yields the wanted records of the blocks, with only the columns of `schema`.
+    """Yields the records to read from the blocks, with only the columns of `schema`.
 
-    Raises DamagedDataError for a batch that cannot be decoded; `skip`, if given, receives the damage instead.
+    Raises DamagedDataError for a batch that cannot be decoded. If `skip` is given, it receives the damage instead.
     """
     shape = _SparkShape(task, arrow_schema(schema))
     builder = builder_of(schema.fieldNames(), BATCH_BYTES)
@@ -63,14 +63,14 @@ class _SparkShape(Shape):
         self._task = task
 
     def times(self, columns: RecordColumns, type_: pa.DataType) -> pa.Array:
-        """The timestamps, as Spark's Kafka source has them. Raises PipelineError if Spark cannot represent one."""
+        """The timestamps as in Spark's Kafka source. Raises PipelineError if Spark cannot represent one of them."""
         try:
             return fixed(_MILLISECONDS, columns.timestamps, columns.count).cast(type_)
         except pa.ArrowInvalid:
             offsets = columns.offsets
             raise PipelineError(
                 f"a record of {self._task.topic}-{self._task.partition} at one of the offsets "
-                f"{offsets[0]} to {offsets[-1]} has a timestamp that is out of Spark's range: leave "
+                f"{offsets[0]} to {offsets[-1]} has a timestamp outside Spark's range: leave "
                 "the column out with .schema(...)"
             ) from None
 

@@ -1,4 +1,4 @@
-"""The options of a reader: those of Spark's Kafka source, and Lacuna's."""
+"""The options of a reader: those of Spark's Kafka source, and Lacuna's own."""
 
 import logging
 import re
@@ -66,13 +66,16 @@ _MAX_TRIGGER_DELAY: Final = 900.0
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """Selects all partitions of the topics `names`, or of the topics whose name contains a match of `pattern`."""
+    """Selects all partitions of the topics `names`, or of the topics whose names contain a match of `pattern`."""
 
     names: frozenset[str] = frozenset()
     pattern: re.Pattern[str] | None = None
 
     def chosen(self, existing: Iterable[str]) -> list[str]:
-        """The names of the topics to read, sorted; with a pattern, those in `existing` that it matches."""
+        """The names of the topics to read, sorted.
+
+        With a pattern, these are the names in `existing` that it matches.
+        """
         if self.pattern is None:
             return sorted(self.names)
         return sorted(name for name in existing if self.pattern.search(name))
@@ -80,7 +83,7 @@ class Topics:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Selects these partitions only."""
+    """Selects only these partitions."""
 
     partitions: frozenset[TopicPartition]
 
@@ -93,9 +96,9 @@ class ReadOptions:
     """The checked options of a reader. `pin` and `max_trigger_delay` are in seconds; None means no limit.
 
     With `as_of_ms`, a batch shows the records that a read_committed consumer could see at that time. With `is_cut`, a
-    batch or micro-batch ends where no transaction is split, at that time or now.
+    batch or micro-batch ends where no transaction is split, as of that time or as of now.
 
-    With `pushdown`, the filters of a query narrow what is read.
+    With `pushdown`, a query's filters narrow the records to read.
     """
 
     location: ClusterLocation
@@ -120,7 +123,10 @@ class ReadOptions:
 
 
 def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadOptions:
-    """Checks the options of a batch or a stream; `is_streaming` is None while unknown. Raises PipelineError."""
+    """Checks the options of a batch or a stream.
+
+    `is_streaming` is None if that is not known yet. Raises PipelineError.
+    """
     options.check_names(READING_OPTIONS, _INSTEAD)
     metadata = options.one_of("metadata", (CONTROL, BUCKET), CONTROL)
     found = ReadOptions(
@@ -157,7 +163,7 @@ def read_options(options: Options, *, is_streaming: bool | None = None) -> ReadO
         _check_end(options, cut, (*_ENDING, "maxOffsetsPerTrigger"))
         if not found.is_committed:
             raise OptionError(
-                f"option {cut}: it ends before open transactions; leave out isolation"
+                f"option {cut}: a cut ends before open transactions; leave out isolation"
             )
     if is_streaming is not None:
         (_check_streaming if is_streaming else _check_batch)(options, found)

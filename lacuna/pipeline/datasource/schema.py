@@ -1,4 +1,4 @@
-"""The columns that can be read: those of Spark's Kafka source, and those of the plan view."""
+"""The columns that can be read: those of Spark's Kafka source and those of the plan view."""
 
 from typing import Final
 
@@ -60,7 +60,7 @@ def schema_of(options: ReadOptions) -> StructType:
 
 
 def check_schema(schema: StructType, options: ReadOptions) -> None:
-    """Raises OptionError if a user's schema is empty, or has an unknown column or one with another type."""
+    """Raises OptionError if a user's schema is empty, or if it has an unknown column or a column of the wrong type."""
     ours = {field.name: field.dataType for field in schema_of(options).fields}
     for field in schema.fields:
         if field.name not in ours:

@@ -34,7 +34,7 @@ class LacunaDataSource(DataSource):
 
     @one_message
     def reader(self, schema: StructType) -> "DataSourceReader":
-        """The reader of a batch. `schema` may have some of the columns, in any order; only those are decoded."""
+        """The reader of a batch. `schema` may list some of the columns, in any order; only these are decoded."""
         from lacuna.pipeline.datasource.batch import BatchReader
 
         return BatchReader(Options(self.options), schema)

@@ -1,6 +1,6 @@
-"""PySpark's data source API as of 4.2, for 4.0 and 4.1 too: this module has stand-ins for what a version lacks.
+"""PySpark's data source API as of 4.2, with stand-ins for the parts that 4.0 and 4.1 lack.
 
-No other module depends on the version. docs/spark.md lists the capabilities of each version.
+No other module depends on the version of PySpark. docs/spark.md lists the capabilities of each version.
 """
 
 import inspect
@@ -56,7 +56,7 @@ if TYPE_CHECKING or HAS_FILTERS:
 else:
 
     class Filter:
-        """Stands in for every filter. There are no instances of it."""
+        """Stands in for every filter class. It is never instantiated."""
 
     class filter_kinds:  # noqa: N801 - stands in for Spark's module
         EqualNullSafe = EqualTo = GreaterThan = GreaterThanOrEqual = In = IsNotNull = Filter
@@ -78,7 +78,7 @@ else:
         """The amount that a batch may read."""
 
     class ReadAllAvailable(ReadLimit):
-        """Everything: the only limit available here, because options that need others are rejected."""
+        """No limit. It is the only limit in this version, because options that need another one are rejected."""
 
     ReadMaxRows = ReadMinRows = type("NeverUsed", (ReadLimit,), {})
     SupportsTriggerAvailableNow = object
@@ -88,7 +88,7 @@ if TYPE_CHECKING or _HAS_STREAM_ARROW:
 else:
 
     class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
-        """A stream's writer of Arrow batches; 4.0 recognizes it by the class for batches."""
+        """A stream's writer of Arrow batches. PySpark 4.0 recognizes it by its base class, the writer for batches."""
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
@@ -105,22 +105,22 @@ def stream_reader(reader: DataSourceStreamReader) -> DataSourceStreamReader:
 
 @dataclass(frozen=True, slots=True)
 class UnlimitedReader(DataSourceStreamReader):
-    """A reader for 4.0 and 4.1, which request the latest offsets without the query's position.
+    """A reader for PySpark 4.0 and 4.1, which request the latest offsets without passing the query's position.
 
-    Checks against the start of a batch therefore happen when the batch is planned.
+    The start of a batch is therefore checked when the batch is planned.
     """
 
     reader: DataSourceStreamReader
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """The offsets at which a new query begins. Spark requests them after the latest ones."""
+        """The offsets at which a new query begins. Spark requests them after the latest offsets."""
         return self.reader.initialOffset()
 
     def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]  # noqa: N802
         return self.reader.latestOffset({}, ReadAllAvailable())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """The tasks of a batch. Raises the errors caused by the start of the batch."""
+        """The tasks of a batch. Raises an error if the start of the batch is not valid."""
         self.reader.latestOffset(start, ReadAllAvailable())
         return list(self.reader.partitions(start, end))
 

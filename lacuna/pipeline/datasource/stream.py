@@ -1,4 +1,4 @@
-"""Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read it."""
+"""Reads a stream: one process gets the offsets and plans each micro-batch, and tasks read the micro-batch."""
 
 import threading
 import time
@@ -62,7 +62,7 @@ _MAX_PINS: Final = 4
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream of records.
 
-    Its offsets are the next to read, with the id of each topic: {"topic": {"0": 12, "id": "gV0D…"}}.
+    The stream's offsets are the next ones to read, with the id of each topic: {"topic": {"0": 12, "id": "gV0D…"}}.
     """
 
     def __init__(self, options: Options, schema: StructType) -> None:
@@ -113,7 +113,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """The limit by maxOffsetsPerTrigger, or by minOffsetsPerTrigger, or none."""
+        """The limit set by maxOffsetsPerTrigger or minOffsetsPerTrigger, or no limit."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -137,11 +137,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position.in_logs(ends, logs.values()).as_json()
 
     def reportLatestOffset(self) -> Json | None:  # noqa: N802
-        """The latest offsets at the last trigger, for the query's progress."""
+        """The latest offsets at the time of the last trigger, for the query's progress."""
         return self._latest.as_json() or None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """Makes the query read up to the offsets that are the latest at its first batch, then end."""
+        """Makes the query read up to the offsets that are the latest at its first batch, and then end."""
         self._is_available_now = True
 
     @one_message
@@ -175,7 +175,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @one_message
     def commit(self, end: Json) -> None:  # noqa: ARG002
-        """Ends the pins, because the batch is done."""
+        """Ends the batch's pins, because the batch is done."""
         self._unpin(0)
 
     def prolong_pins(self) -> None:
@@ -196,8 +196,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _is_at_start(self) -> bool:
         """Whether the next batch is the first of a query whose start may move.
 
-        That batch is left empty, so that the checkpoint has the query's start before anything is read: after a restart,
-        a time or "latest" might resolve to another offset.
+        The first batch is left empty, so that the checkpoint records the query's start before anything is read. After a
+        restart, a time or "latest" might otherwise resolve to another offset.
         """
         return not self._has_begun and self._initial is not None and _moves(self._options)
 
@@ -215,9 +215,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._connection.use(look)
 
     def _continued(self, begin: Position, logs: Logs) -> Position:
-        """The position without topics that were recreated since, whose records are read from the beginning.
+        """The position without topics that have been recreated since then. Their records are read from the beginning.
 
-        Raises DataLossError if there are any, unless `failOnDataLoss=false`.
+        Raises DataLossError if there are such topics, unless `failOnDataLoss=false`.
         """
         anew = {log.topic for log in logs.values() if not begin.is_of(log)}
         for topic in sorted(anew):
@@ -225,9 +225,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return begin.without(anew)
 
     def _ends(self, begin: Position, logs: Logs, cut: Mapping[PartitionKey, int]) -> Position:
-        """The latest offset of each partition; with trigger(availableNow=True), that of the first batch.
+        """The latest offset of each partition.
 
-        With a cut, its end, or where the query is if it has passed that. Together these are a cut too.
+        With trigger(availableNow=True), it is the latest offset at the first batch.
+
+        With a cut, it is the partition's end in the cut, or the query's position if that is already past the end.
+        Together, these offsets also form a cut.
         """
         is_committed = self._options.is_committed
         latest = {each: log.end_offset(is_committed=is_committed) for each, log in logs.items()}
@@ -281,7 +284,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return found
 
     def _first(self, begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-        """The offset at which the batch begins. In a new partition, offsets already deleted count as data loss too."""
+        """The offset at which the batch begins. In a new partition, deleted offsets also count as data loss."""
         first = _first_of(begin, partition, end, log) if partition in begin else 0
         if first < log.log_start_offset:
             self._report(
@@ -320,15 +323,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _first_of(begin: Offsets, partition: TopicPartition, end: int, log: PartitionLog) -> int:
-    """The offset at which a batch that ends at `end` begins: the log start if the partition is new.
+    """The offset at which a batch that ends at `end` begins. For a new partition, this is the log start.
 
-    It is never above the end, which precedes the query's position if the cluster has lost its newest records.
+    The offset is never above `end`, which is below the query's position if the cluster has lost its newest records.
     """
     return min(begin.get(partition, log.log_start_offset), end)
 
 
 def _moves(options: ReadOptions) -> bool:
-    """Whether the start may resolve to another offset when it is resolved again."""
+    """Whether the start may resolve to a different offset if it is resolved again."""
     match options.starting:
         case AtEdge(edge):
             return edge != EARLIEST

@@ -1,7 +1,7 @@
 """A prefix of a bucket as a destination.
 
-State is written through our own object store (create-if-absent), data files through pyarrow. A bucket cannot rename, so
-a run is published by copying its files within the service, one by one.
+State is written through Lacuna's own object store (create-if-absent), and data files through pyarrow. A bucket cannot
+rename, so a run is published by copying its files within the service, one by one.
 """
 
 import threading
@@ -54,7 +54,7 @@ class BucketDestination:
 
     @property
     def files(self) -> pafs.FileSystem:
-        """pyarrow's view of the service. It is created on first use, and so after any fork of a worker."""
+        """pyarrow's view of the service. It is created on first use, and therefore after a worker has been forked."""
         if self._files is None:
             self._files = self._others.arrow(self._options)
         return self._files
@@ -120,9 +120,9 @@ class BucketDestination:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        """Holds a lock for the block. Takes it over from an export that has stopped renewing it.
+        """Holds a lock during the block. Takes the lock over from an export that has stopped renewing it.
 
-        If that export is still alive, the log of runs rejects it; this lock only keeps two exports from doing the same
+        If that export is still running, the log of runs rejects it. The lock only keeps two exports from doing the same
         work. Raises ExportRunningError if another export holds the lock.
         """
         self._wait_for_death(name)

@@ -1,7 +1,7 @@
-"""The cut on which a run is planned: an end for each partition of all its topics, so that no transaction is split.
+"""The cut for which a run is planned: an end for each partition of all its topics, so that no transaction is split.
 
-A cut is complete once the runs of all topics have reached it. Complete cuts are noted beside Parquet files as small
-objects (`CutLog`), and beside Iceberg tables in a table (`together.CutsTable`).
+A cut is complete once the runs of all topics have reached it. Complete cuts are recorded next to Parquet files as small
+objects (`CutLog`), and next to Iceberg tables in another table (`together.CutsTable`).
 """
 
 import json
@@ -28,7 +28,10 @@ _FOLDER: Final = "_lacuna/cuts"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """An open transaction that holds a cut back in some partitions, until its timeout at the latest. Times in ms."""
+    """An open transaction that holds a cut back in some partitions, until its timeout at the latest.
+
+    Times are in ms.
+    """
 
     transactional_id: str
     producer_id: int
@@ -39,7 +42,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunCut:
-    """The cut of the topics of a run, by name; those that do not exist are left out. `id` is unique to the run."""
+    """The cut of a run's topics, by name. Topics that do not exist are left out. `id` is unique to the run."""
 
     id: str
     at_ms: int
@@ -52,13 +55,13 @@ class RunCut:
         return {key[1]: self.ends[key] for key in keys if key in self.ends}
 
     def is_reached(self, topic: str, positions: Mapping[int, int]) -> bool:
-        """Whether the exports of a topic have come exactly to the cut."""
+        """Whether the exports of a topic end exactly at the cut."""
         known = self.topics.get(topic)
         return known is not None and self.ends_of(known) == positions
 
 
 def plan_cut(control: JobClient, names: Sequence[str]) -> RunCut:
-    """The cut of these topics now. Raises PipelineError if they have too many partitions for one."""
+    """The current cut of these topics. Raises PipelineError if they have too many partitions for one cut."""
     there = control.topics()
     topics = {name: there[name] for name in names if name in there}
     keys = [
@@ -111,7 +114,7 @@ class CutReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompleteCut:
-    """A complete cut. `states` has what readers of each topic must read: up to which run, or which snapshot."""
+    """A complete cut. `states` says up to which run, or from which snapshot, each topic must be read."""
 
     id: str
     at_ms: int
@@ -122,7 +125,7 @@ class CompleteCut:
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> Self:
-        """Parses a cut; `name` is that of its object, for errors. Raises DestinationError."""
+        """Parses a cut. `name` is the name of its object, for errors. Raises DestinationError."""
         try:
             return cls(**json.loads(data))
         except (ValueError, TypeError) as error:
@@ -130,13 +133,19 @@ class CompleteCut:
 
 
 class CutLog:
-    """The complete cuts of exports to Parquet files, one object each, named in the order of their times."""
+    """The complete cuts of exports to Parquet files, one object each.
+
+    The objects' names sort by the times of the cuts.
+    """
 
     def __init__(self, destination: Destination) -> None:
         self._destination = destination
 
     def note(self, cut: CompleteCut) -> None:
-        """Notes a cut, unless the newest one has the same states. Deletes the oldest beyond the bound."""
+        """Records a cut, unless the newest one has the same states.
+
+        Deletes the oldest cuts beyond the maximum number.
+        """
         names = self._destination.names(_FOLDER)
         newest = self._read(names[-1]) if names else None
         if newest is not None and newest.states == cut.states:

@@ -1,4 +1,4 @@
-"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out because of it."""
+"""Damage that `lacuna verify` has confirmed, and the data that a run leaves out because of the damage."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from lacuna.pipeline.errors import PipelineError
 
 
 class Hit(NamedTuple):
-    """Offsets [first, end) of a partition that a finding of `kind` affects."""
+    """The offsets [first, end) of a partition that a finding of `kind` affects."""
 
     topic: str
     partition: int
@@ -21,7 +21,7 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Offsets [first, end) that a run left out, of the object `key`; `kind` is verify's name for the damage."""
+    """The offsets [first, end) in the object `key` that a run left out. `kind` is verify's name for the damage."""
 
     partition: int
     first_offset: int
@@ -32,7 +32,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedDamage:
-    """The damage in a report of `lacuna verify`: the offsets that it affects, by the key of the object."""
+    """The damage in a report from `lacuna verify`: the affected offsets, by the key of the object."""
 
     cluster_id: str
     hits: Mapping[str, tuple[Hit, ...]]
@@ -56,7 +56,7 @@ class ConfirmedDamage:
             ) from error
 
     def kind_of(self, key: str, topic: str, partition: int, first: int, end: int) -> str | None:
-        """The kind of damage to these offsets [first, end) in an object; None if the report does not have it."""
+        """The kind of damage to the offsets [first, end) in an object, or None if the report has no such damage."""
         hits = sorted(
             hit
             for hit in self.hits.get(key, ())

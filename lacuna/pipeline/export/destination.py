@@ -1,4 +1,4 @@
-"""The interface of places that exported files go to: a directory or a prefix of a bucket.
+"""The interface of the places to which files are exported: a directory or a prefix in a bucket.
 
 Names are `/`-separated and relative to the destination. Spark, Hive, Trino and pyarrow ignore names that begin with
 `_`, so state is under `_lacuna/` and unfinished files are under `_staging/`.
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 
 class Move(NamedTuple):
-    """The renaming of a finished file of `size` bytes, from its hidden name to the name that readers see."""
+    """The renaming of a finished file with `size` bytes from its hidden name to the name that readers see."""
 
     staged: str
     final: str
@@ -29,7 +29,7 @@ class Destination(Protocol):
 
     @property
     def catalog(self) -> dict[str, str]:
-        """pyiceberg's properties for a catalog with the destination as its warehouse."""
+        """pyiceberg's properties for a catalog whose warehouse is the destination."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Destination(Protocol):
         ...
 
     def check(self) -> None:
-        """Checks that the destination can be written to; creates a missing folder."""
+        """Checks that the destination can be written to. Creates a missing folder."""
         ...
 
     def uri(self, name: str) -> str:
@@ -58,24 +58,25 @@ class Destination(Protocol):
         ...
 
     def create(self, name: str) -> AbstractContextManager[pa.NativeFile]:
-        """Opens a data file for writing. After the block it is complete and durable, unless the block fails."""
+        """Opens a data file for writing. After the block, the file is complete and durable, unless the block fails."""
         ...
 
     def publish(self, moves: Sequence[Move], staging: str, folder: str) -> None:
-        """Moves files of the folder `staging` to their names in `folder`, where readers see them.
+        """Moves files from the folder `staging` to their names in `folder`, where readers see them.
 
-        In a directory they all appear at once. After an interruption at any point, calling it again completes it.
+        In a directory, all files appear at once. If a call is interrupted at any point, another call completes the
+        move.
         """
         ...
 
     def delete(self, names: Iterable[str]) -> None:
-        """Deletes the objects with these names; missing ones are no error."""
+        """Deletes the objects with these names. Missing objects are not an error."""
         ...
 
     def delete_folder(self, prefix: str) -> None:
-        """Deletes everything below the folder `prefix`; it may be empty or missing."""
+        """Deletes everything below the folder `prefix`, which may be empty or missing."""
         ...
 
     def lock(self, name: str) -> AbstractContextManager[None]:
-        """Holds the lock `name` for the block. Raises ExportRunningError if another process holds it."""
+        """Holds the lock `name` during the block. Raises ExportRunningError if another process holds the lock."""
         ...

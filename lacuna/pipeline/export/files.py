@@ -1,4 +1,4 @@
-"""Writes rows to Parquet files, divided by time. Bounds the size of files and the total memory of open ones."""
+"""Writes rows to Parquet files, divided by time. Bounds the size of each file, and the total memory of open files."""
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -28,11 +28,11 @@ OPEN_FILES: Final = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileSettings:
-    """The place and form of a task's files.
+    """Where a task writes its files, and in which form.
 
-    `staged` is the folder of the unfinished files, `final` the folder in which readers will see them. `row_bytes`
-    bounds the rows waiting in memory, `file_bytes` roughly the size of a file. Rows that are written together are
-    sorted by the columns `sort_by`.
+    `staged` is the folder of the unfinished files, and `final` the folder in which readers will see them. `row_bytes`
+    bounds the rows that wait in memory. `file_bytes` is the approximate size limit of a file. Rows that are written
+    together are sorted by the columns `sort_by`.
     """
 
     staged: str
@@ -63,9 +63,9 @@ class _Open:
 
 
 class FileWriter:
-    """Writes the files of one slice of a partition. Its rows must come in the order of their offsets.
+    """Writes the files of one slice of a partition. Rows must be added in order of offset.
 
-    End it with `finish`, or with `abandon`, after which the staged files are useless.
+    The writer must be ended with `finish`, or with `abandon`, after which the staged files are useless.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class FileWriter:
         self._divider: Divider | None = None
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Adds rows to the files that they belong to. Raises DestinationError."""
+        """Adds rows to the files in which they belong. Raises DestinationError."""
         for folder, part in self._divided(rows):
             self._add(folder, part)
         while self._waiting_bytes > self._settings.row_bytes:
@@ -95,7 +95,7 @@ class FileWriter:
                 self._close(file)
 
     def finish(self) -> list[ExportedFile]:
-        """Finishes all files, and returns them. Raises DestinationError."""
+        """Finishes and returns all files. Raises DestinationError."""
         while self._open:
             self._close(next(iter(self._open.values())))
         return self._finished
@@ -171,7 +171,7 @@ class FileWriter:
 
 
 def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str]) -> None:
-    """Writes rows as a row group or, sorted by columns, as several smaller ones that readers can skip."""
+    """Writes rows as one row group or, if they are sorted by columns, as several smaller ones that readers can skip."""
     if sort_by:
         rows = rows.sort_by([(name, "ascending") for name in sort_by])
     parts = _SORTED_PARTS if sort_by else 1
@@ -179,7 +179,7 @@ def write_rows(writer: pq.ParquetWriter, rows: pa.Table, sort_by: Sequence[str])
 
 
 def _by_time(rows: pa.RecordBatch, partition_by: str) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Divides rows by the folder that they belong to, and keeps their order in each."""
+    """Divides rows by the folder in which they belong, and keeps their order within each folder."""
     if rows.num_rows == 0:
         return
     if partition_by == NONE:

@@ -1,4 +1,4 @@
-"""A directory as a destination: publishing a run is one rename."""
+"""A directory as a destination. A run is published with a single rename."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Exports to an Iceberg table: executors write data files, the driver adds them in one snapshot.
+"""Exports to an Iceberg table: executors write data files, and the driver adds them in one snapshot.
 
 | if an export dies | the table | the next run |
 |---|---|---|
@@ -45,7 +45,7 @@ from lacuna.pipeline.holding import ReadHold
 
 @dataclass(frozen=True, slots=True)
 class IcebergRun:
-    """A prepared run: its files are durable, but no snapshot has them. The lock of the topic is held."""
+    """A prepared run: its files are durable, but no snapshot contains them. The lock of the topic is held."""
 
     change: Change
     destination: Destination
@@ -53,7 +53,7 @@ class IcebergRun:
     report: TopicReport
 
     def finish(self, after: Table) -> TopicReport:
-        """Returns the report of the run, whose snapshot is in the table, and deletes what earlier ones left."""
+        """Returns the report of the run, whose snapshot is in the table, and deletes the leftovers of earlier runs."""
         started = time.monotonic()
         committed = self.change.run.committed()
         self._delete_unused(after)
@@ -68,7 +68,7 @@ class IcebergRun:
         return self.report.of_run(committed, run, snapshot, time.monotonic() - started)
 
     def _delete_unused(self, after: Table) -> None:
-        """Deletes the tombstones of a run, and the deletes of its attempts that another came before."""
+        """Deletes a run's tombstone files, and the delete files of its attempts that another commit preceded."""
         run, upserts = self.change.run, self.change.upserts
         if upserts is None:
             return
@@ -90,7 +90,7 @@ class IcebergTarget:
     log: RunLog
 
     def prepare(self, cut: RunCut) -> IcebergRun | TopicReport:
-        """Prepares an export up to a cut. If nothing is new, returns the report.
+        """Prepares an export up to a cut. If there is nothing new, returns the report.
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
@@ -135,7 +135,7 @@ class IcebergTarget:
 
 
 def open_iceberg(export: Export, topic: Topic, held: ExitStack) -> IcebergTarget:
-    """Opens the table of a topic, which is created if missing; `held` gets its lock. Raises PipelineError."""
+    """Opens the table of a topic, and creates it if it is missing. `held` receives its lock. Raises PipelineError."""
     settings = export.settings
     layout = settings.layout_of(topic.name)
     schema = layout.schema()
@@ -157,7 +157,10 @@ def _begin(
     logs: Sequence[PartitionLog],
     cut: RunCut,
 ) -> RunRecord:
-    """The record of the run to begin. Its start offsets come from the table, the rest from the log of earlier runs."""
+    """The record of the run to begin.
+
+    Its start offsets come from the table, and the rest from the log of earlier runs.
+    """
     positions, ends = offsets_of(table), cut.ends_of(topic)
     last = log.last()
     if last is not None:
@@ -173,7 +176,7 @@ def _begin(
 def _write(
     export: Export, destination: Destination, begun: RunRecord, logs: Sequence[PartitionLog]
 ) -> tuple[RunRecord, int]:
-    """Writes all data files, durably and to their final places, which no reader accesses before the snapshot.
+    """Writes all data files durably to their final places, which no reader accesses before the snapshot.
 
     Returns the record of the prepared run, and the number of records that did not match their schema.
     """
@@ -208,9 +211,9 @@ def _delete_lost_attempts(destination: Destination, token: str, known: set[str])
 
 
 def _delete_leftovers(destination: Destination, log: RunLog, table: Table, own: str) -> None:
-    """Deletes files of runs that died, unless a snapshot has them.
+    """Deletes the files of runs that died, unless a snapshot contains them.
 
-    Only safe once this run's snapshot (token `own`) exists, which rejects theirs.
+    This is safe only once the snapshot of this run (token `own`) exists, because it rejects theirs.
     """
     for token in {record.token for record in log.unfinished().values()} - {own}:
         folders, used = _folders(token), files_of(table, token)

@@ -1,4 +1,4 @@
-"""The columns of exported files, and the folders that the files are in."""
+"""The columns of exported files, and the folders of these files."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _FOLDERS: Final = ("topic", "run", "day", "hour")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How records become rows; can be pickled. Keys or values without a schema are bytes.
+    """The rules for turning records into rows. Can be pickled. Keys or values without a schema are bytes.
 
     With `is_flat`, each field of a typed key or value becomes a column. `sort_by` names the columns by which rows that
     are written together are sorted.
@@ -45,7 +45,7 @@ class Layout:
     is_flat: bool = False
 
     def schema(self) -> pa.Schema:
-        """The columns of the files. Raises DestinationError if two would have the same name."""
+        """The columns of the files. Raises DestinationError if two columns would have the same name."""
         fields = [
             *_FRONT,
             *self.fields("key", self.key),
@@ -61,7 +61,7 @@ class Layout:
         return pa.schema(fields)
 
     def check_sorting(self) -> None:
-        """Raises DestinationError if a column to sort by does not exist, or has values without an order."""
+        """Raises DestinationError if a column to sort by does not exist, or if its values have no order."""
         schema = self.schema()
         for name in self.sort_by:
             if name not in schema.names:
@@ -70,11 +70,11 @@ class Layout:
                 )
             if pa.types.is_nested(schema.field(name).type):
                 raise DestinationError(
-                    f"--sort-by: the values of the column {name!r} have no order: name another, or add --flatten"
+                    f"--sort-by: the values of the column {name!r} have no order: name another one, or add --flatten"
                 )
 
     def key_column(self) -> str:
-        """The one column of the key. Raises DestinationError if keys are structs, lists or maps."""
+        """The single column of the key. Raises DestinationError if keys are structs, lists or maps."""
         found = self.fields("key", self.key)
         if len(found) == 1 and not pa.types.is_nested(found[0].type):
             return str(found[0].name)
@@ -97,7 +97,8 @@ class Layout:
     def fields(self, name: str, schema: TypedSchema | None) -> list[pa.Field]:
         """The columns of a key or value; `name` is "key" or "value".
 
-        Flattened fields of a key are prefixed with `key_`, and those of a value with `value_` if their name is taken.
+        The names of a key's flattened fields begin with `key_`. Those of a value's begin with `value_` if the name is
+        taken.
         """
         if schema is None:
             return [pa.field(name, pa.binary())]
@@ -115,7 +116,7 @@ class Layout:
 
 
 def leaf_columns(schema: pa.Schema) -> dict[str, str]:
-    """The types of all columns and of the fields nested in them, by path."""
+    """The types of all columns, and of the fields nested in them, by path."""
     return dict(leaf for field in schema for leaf in _leaves(field.name, field.type))
 
 

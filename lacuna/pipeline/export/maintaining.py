@@ -1,4 +1,4 @@
-"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots with all that only they used."""
+"""Keeps Iceberg tables small: merges small data files, and deletes old snapshots and the files that only they used."""
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -60,10 +60,12 @@ _EXPIRED_SHARE: Final = 1 / 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maintenance:
-    """What to do to the table of a topic after a run. `expire_ms` is the least age of the snapshots to delete, if any.
+    """The maintenance of a topic's table after a run.
 
-    With `merges`, small files are merged to files of about `file_bytes`. The snapshots in `kept` are never deleted. The
-    lock of the topic must be held.
+    If set, `expire_ms` is the minimum age of the snapshots to delete.
+
+    With `merges`, small files are merged into files of about `file_bytes`. The snapshots in `kept` are never deleted.
+    The lock of the topic must be held.
     """
 
     into: TopicTable
@@ -87,7 +89,7 @@ class Maintenance:
                 expire_snapshots(table, self.expire_ms, self.kept)
 
     def _merge(self, table: Table) -> None:
-        """Merges, unless an earlier run of this process found nothing to merge in the same snapshot."""
+        """Merges small files, unless an earlier run in this process found nothing to merge in the same snapshot."""
         place = (table.location(), self.file_bytes)
         if (now := table.metadata.current_snapshot_id) is None or _nothing_in.get(place) == now:
             return
@@ -104,10 +106,12 @@ def merge_small_files(
     compression: str,
     sort_by: Sequence[str] = (),
 ) -> int:
-    """Writes small data files again as larger ones, and replaces them in one snapshot. Returns their number.
+    """Rewrites small data files as larger ones, and replaces them in one snapshot.
 
-    `table` then has the new snapshot. Rows with position deletes are left out of the new files. A commit of others that
-    comes first prevents the snapshot, and the next run tries again.
+    Returns the number of files replaced.
+
+    On return, `table` has the new snapshot. Rows with position deletes are left out of the new files. If another writer
+    commits first, the snapshot is not added, and the next run tries again.
     """
     snapshot = table.current_snapshot()
     if snapshot is None or not snapshot.manifests(table.io):
@@ -153,7 +157,10 @@ def merge_small_files(
 
 
 def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """The files to merge into one each, with their columns. Bounds the bytes and files of all."""
+    """The groups of files to merge into one file each, with their columns.
+
+    Bounds the total number of bytes and files.
+    """
     bytes_left, files_left = _MOST_BYTES, _MOST_FILES
     for group in _groups(table, file_bytes):
         files_left -= len(group)
@@ -167,15 +174,15 @@ def _chosen(table: Table, file_bytes: int) -> Iterator[tuple[pa.Schema, list[Fil
 
 
 def _is_worn(task: FileScanTask) -> bool:
-    """Whether so many rows of a file are deleted that it is written again, however large it is."""
+    """Whether so many rows of a file are deleted that the file is rewritten, however large it is."""
     deleted = sum(each.record_count for each in task.delete_files)
     return bool(deleted and deleted >= task.file.record_count * _WORN_SHARE)
 
 
 def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
-    """The files of each partition that are worth a merge, the smallest first, and at most `_MOST_FILES` of them.
+    """The files of each partition that are worth merging: at most `_MOST_FILES`, the smallest first.
 
-    A file is merged only with others that have together at least its size. A byte is therefore written again only into
+    A file is merged only with other files whose total size is at least its own. A byte is therefore rewritten only into
     a file of at least twice the size, however often files are added. Files with many deleted rows come first.
     """
     worn, small = dict[Any, list[FileScanTask]](), dict[Any, list[FileScanTask]]()
@@ -206,7 +213,7 @@ def _groups(table: Table, file_bytes: int) -> Iterator[list[FileScanTask]]:
 def _alike(
     table: Table, tasks: Sequence[FileScanTask], most_bytes: int
 ) -> Iterator[tuple[pa.Schema, list[FileScanTask]]]:
-    """Divides files by their columns and by size, in the order of their names, which is that of offsets."""
+    """Divides files by columns and size, in the order of their names, which is also the order of offsets."""
     by_schema: dict[bytes, tuple[pa.Schema, list[FileScanTask]]] = {}
     for task in sorted(tasks, key=lambda task: task.file.file_path.rpartition("/")[2]):
         with table.io.new_input(task.file.file_path).open() as source:
@@ -237,9 +244,9 @@ def _write(
     compression: str,
     sort_by: Sequence[str],
 ) -> None:
-    """Writes rows to one file. About `ROW_BYTES` of them are in memory, and are sorted together.
+    """Writes rows to one file. About `ROW_BYTES` of rows are in memory at a time, and are sorted together.
 
-    Files that are older than a column to sort by do not have it.
+    Files that are older than a column to sort by do not have that column.
     """
     order = [name for name in sort_by if name in schema.names]
     with pq.ParquetWriter(sink, schema, compression=compression, version="2.6") as writer:
@@ -255,7 +262,7 @@ def _write(
 
 
 def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Table]:
-    """The rows of the files with these paths, without those at the deleted positions."""
+    """The rows of the files with these paths, without the rows at the deleted positions."""
     for path, positions in deleted.items():
         begin = 0
         with table.io.new_input(path).open() as source:
@@ -267,11 +274,12 @@ def _row_groups(table: Table, deleted: Mapping[str, pa.Array]) -> Iterator[pa.Ta
 
 
 def _delete_orphans(table: Table, destination: Destination, current: int) -> None:
-    """Deletes the files of merges that died before their snapshot.
+    """Deletes the files of merges that died before they added their snapshot.
 
-    A commit may still be on its way, and takes effect only if the table has the snapshot on which the merge was based.
-    So the files of merges of the current snapshot stay for now. Once another snapshot follows the one on which a merge
-    was based, the merge has died. Only then are manifests read, since their number grows with that of the snapshots.
+    A commit may still be in flight, and takes effect only if the table's current snapshot is the one on which the merge
+    was based. The files of merges that are based on the current snapshot therefore stay for now. Once another snapshot
+    follows the one on which a merge was based, that merge cannot succeed any more. Manifests are read only in that
+    case, since their number grows with the number of snapshots.
     """
     snapshots = table.snapshots()
     done = {in_summary(each, _TOKEN) for each in snapshots}
@@ -288,10 +296,10 @@ def _delete_orphans(table: Table, destination: Destination, current: int) -> Non
 
 
 def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None:
-    """Deletes the snapshots that were too old at the table's last change, with the files that only they used.
+    """Deletes the snapshots that were too old at the table's last change, and the files that only they used.
 
-    They stay while they are less than `_EXPIRED_SHARE` of all. Snapshots in `kept`, and those of branches and tags,
-    stay however old they are.
+    Nothing is deleted while they make up less than `_EXPIRED_SHARE` of all snapshots. Snapshots in `kept`, and those of
+    branches and tags, stay however old they are.
     """
     stay = {*kept, *(each.snapshot_id for each in table.refs().values())}
     until_ms = table.metadata.last_updated_ms - expire_ms
@@ -323,7 +331,7 @@ def expire_snapshots(table: Table, expire_ms: int, kept: frozenset[int]) -> None
 
 
 def _has_removed(snapshot: Snapshot) -> bool:
-    """Whether a snapshot may have removed files. Otherwise all files of older ones are still in use."""
+    """Whether a snapshot may have removed files. If not, all files of older snapshots are still in use."""
     return snapshot.summary is None or snapshot.summary.operation != Operation.APPEND
 
 
@@ -333,7 +341,7 @@ def _manifests(table: Table, snapshots: Iterable[Snapshot]) -> Iterator[Manifest
 
 
 def _data_files(table: Table, manifests: "dict[str, ManifestFile]") -> set[str]:
-    """The files that the entries of manifests have, without those that they remove."""
+    """The files in the entries of the manifests, without the files that entries remove."""
     return {
         entry.data_file.file_path
         for each in manifests.values()

@@ -14,10 +14,10 @@ from lacuna.pipeline.export.folder import FolderDestination
 
 @lru_cache(maxsize=8)
 def open_destination(url: str) -> Destination:
-    """The destination that `url`, in one of the `EXPORT_FORMS` or the path of a folder, names.
+    """The destination at `url`, which has one of the `EXPORT_FORMS` or is the path of a folder.
 
-    A process uses the same object for the same URL. Credentials come from the environment. Does not access the
-    destination. Raises DestinationError for other forms.
+    Each process has one object per URL. Credentials come from the environment. Does not access the destination. Raises
+    DestinationError for other forms.
     """
     if url and "://" not in url:
         return FolderDestination(Path(url).resolve())

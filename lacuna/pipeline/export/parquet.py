@@ -41,7 +41,7 @@ class ParquetRun:
     report: TopicReport
 
     def publish(self) -> TopicReport:
-        """Shows the files to readers, and returns the report of the run."""
+        """Makes the files visible to readers, and returns the report of the run."""
         started = time.monotonic()
         committed = _publish(self.destination, self.log, self.prepared)
         seconds = time.monotonic() - started
@@ -58,7 +58,7 @@ class ParquetTarget:
     log: RunLog
 
     def prepare(self, cut: RunCut) -> ParquetRun | TopicReport:
-        """Prepares an export up to a cut; finishes an interrupted run first. If nothing is new, returns the report.
+        """Prepares an export up to a cut, after finishing any interrupted run. If nothing is new, returns the report.
 
         Raises PipelineError, ObjectStoreError, ControlPlaneUnavailable, and Spark's errors.
         """
@@ -92,7 +92,7 @@ class ParquetTarget:
 
 
 def open_parquet(export: Export, topic: Topic, held: ExitStack) -> ParquetTarget:
-    """Opens the place of a topic's files; `held` gets its lock. Raises PipelineError."""
+    """Opens the place of a topic's files. `held` receives its lock. Raises PipelineError."""
     export.settings.layout_of(topic.name).check_sorting()
     destination = open_destination(export.settings.to)
     destination.check()
@@ -116,7 +116,7 @@ def _prepare(
     begun: RunRecord,
     logs: Sequence[PartitionLog],
 ) -> tuple[RunRecord, int]:
-    """Writes all files of the run, durable but still hidden, and appends its `prepared` record.
+    """Writes all files of the run durably, but still hidden, and appends its `prepared` record.
 
     Returns that record, and the number of records that did not match their schema.
     """
@@ -141,7 +141,7 @@ def _prepare(
 
 
 def _publish(destination: Destination, log: RunLog, prepared: RunRecord) -> RunRecord:
-    """Makes the files of a prepared run visible, and appends and returns its `committed` record. May be repeated."""
+    """Makes the files of a prepared run visible. Appends and returns its `committed` record. May be repeated."""
     staging = staging_folder(prepared.topic, prepared.token)
     if prepared.files:
         moves = [file.move for file in prepared.files]

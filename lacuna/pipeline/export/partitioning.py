@@ -1,4 +1,4 @@
-"""Partitions of Iceberg tables: a list of transforms of columns, such as `bucket(16, key), day(timestamp)`.
+"""The partitioning of Iceberg tables: a list of column transforms, such as `bucket(16, key), day(timestamp)`.
 
 `day` and `hour` stand for the transforms of the timestamp. Each data file holds the rows of one partition.
 """
@@ -40,7 +40,7 @@ _NUMBERED: Final = ("bucket", "truncate")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A transform of a column, which may be a field within others: `value.customer.id`."""
+    """A column transform. The column may be a field nested in others, such as `value.customer.id`."""
 
     transform: str
     column: str
@@ -65,7 +65,7 @@ def terms_of(partition_by: str) -> tuple[Term, ...]:
         if match is None or (match["number"] is not None) != (match["name"] in _NUMBERED):
             raise PipelineError(
                 f"--partition-by {partition_by!r} is not known: write none, day or hour or, for Iceberg, a list such "
-                "as 'bucket(16, key), day(timestamp)', of identity, bucket, truncate, year, month, day and hour"
+                "as 'bucket(16, key), day(timestamp)', using identity, bucket, truncate, year, month, day and hour"
             )
         number = f"[{match['number']}]" if match["number"] else ""
         found.append(Term(match["name"] + number, match["column"]))
@@ -74,7 +74,7 @@ def terms_of(partition_by: str) -> tuple[Term, ...]:
 
 
 def check_partitions(partition_by: str, schema: pa.Schema) -> None:
-    """Raises PipelineError if a column does not exist, or has a type that its transform does not take."""
+    """Raises PipelineError if a column does not exist, or has a type that its transform does not support."""
     columns = _iceberg_schema(schema)
     for term in terms_of(partition_by):
         try:
@@ -85,12 +85,12 @@ def check_partitions(partition_by: str, schema: pa.Schema) -> None:
             ) from None
         if not kind.is_primitive or not term.apply().can_transform(kind):
             raise PipelineError(
-                f"--partition-by: the column {term.column!r} is of type {kind}, which {term.transform} does not take"
+                f"--partition-by: the column {term.column!r} is of type {kind}, which {term.transform} does not support"
             )
 
 
 def partition(transaction: Transaction, partition_by: str) -> None:
-    """Adds the partition fields to a table without any."""
+    """Adds the partition fields to a table that has none."""
     terms = terms_of(partition_by)
     if terms:
         with transaction.update_spec() as spec:
@@ -112,7 +112,7 @@ class Divider:
     def divide(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """Yields the rows of each partition, in their order, with the name of a folder for them.
 
-        Python's work grows with the number of different values, not with that of rows.
+        The work done in Python grows with the number of distinct values rather than with the number of rows.
         """
         codes, keys = pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows), [()]
         for path, change in self._terms:
@@ -130,7 +130,7 @@ class Divider:
 def _values(
     rows: pa.RecordBatch, path: Sequence[str], change: Callable[[Any], Any]
 ) -> tuple[pa.Array, list[Any]]:
-    """A number for each row, and the value of the partition field that each number stands for."""
+    """A number for each row, and the value of the partition field for which each number stands."""
     column = rows.column(path[0])
     for name in path[1:]:
         column = pc.struct_field(column, name)
@@ -147,14 +147,14 @@ def _values(
 def _refined(
     codes: pa.Array, keys: Sequence[tuple[Any, ...]], finer: pa.Array, values: Sequence[Any]
 ) -> tuple[pa.Array, list[tuple[Any, ...]]]:
-    """Divides groups of rows by the values of one more field. Returns a number for each row, and the key of each."""
+    """Divides groups of rows by the values of another field. Returns each row's group number, and each group's key."""
     found = pc.add(pc.multiply(codes, len(values)), finer).dictionary_encode()
     pairs = (divmod(each, len(values)) for each in found.dictionary.to_pylist())
     return found.indices.cast(pa.int64()), [(*keys[old], values[new]) for old, new in pairs]
 
 
 def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:
-    """The function from a column's value, which is not null, to that of the partition field."""
+    """The function that turns a column's value, which is not null, into the value of the partition field."""
     source = columns.find_field(term.column)
     field = PartitionField(source.field_id, 1000, term.apply(), term.field)
     apply = field.transform.transform(source.field_type)
@@ -162,10 +162,10 @@ def _to_value(term: Term, columns: Schema) -> Callable[[Any], Any]:
 
 
 def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
-    """The entry of a Parquet file whose rows are of one partition.
+    """The entry for a Parquet file whose rows belong to one partition.
 
-    pyiceberg's own function does this for transforms that preserve order only, since it looks at the least and the
-    greatest value. All values of the file have the same partition, so the least one is enough.
+    pyiceberg's own function supports only transforms that preserve order, since it looks at the smallest and the
+    largest value. All values in the file belong to the same partition, so the smallest one is enough.
     """
     source = io.new_input(path)
     with source.open() as stream:
@@ -203,7 +203,7 @@ def data_file_of(io: FileIO, metadata: TableMetadata, path: str) -> DataFile:
 
 
 def _first_value(io: FileIO, path: str, column: str) -> Any:
-    """The value of a column in the first row of a file; fields within others are divided by dots."""
+    """The value of a column in the first row of a file. In the path of a nested field, dots separate the names."""
     with io.new_input(path).open() as stream:
         found = pq.ParquetFile(stream).read_row_group(0, columns=[column]).column(0)
     for name in column.split(".")[1:]:

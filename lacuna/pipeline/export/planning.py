@@ -1,4 +1,4 @@
-"""Plans the offsets that a run exports, and divides them into tasks; pure."""
+"""Plans the offsets for a run to export, and divides them into tasks; pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -37,11 +37,11 @@ def plan_ranges(
     *,
     allow_loss: bool,
 ) -> dict[int, tuple[int, int]]:
-    """The offsets [first, end) to export, by partition, up to `ends`; empty if nothing is new.
+    """The offsets [first, end) to export, by partition, up to `ends`. Empty if there is nothing new.
 
-    `positions` are the next offsets after the last committed run. Before the first run they are empty, and each
-    partition begins at its log start; a partition added later begins at 0. Raises DataLossError if retention has
-    deleted offsets that were not exported, unless `allow_loss`.
+    `positions` are the next offsets after the last committed run. Before the first run, there are none, and each
+    partition begins at its log start. A partition that was added later begins at 0. Raises DataLossError if retention
+    has deleted offsets that were not exported, unless `allow_loss`.
     """
     ranges: dict[int, tuple[int, int]] = {}
     lost: list[str] = []
@@ -88,7 +88,7 @@ def plan_tasks(
 def _cut(
     log: PartitionLog, bounds: tuple[int, int], left: int, task_bytes: int
 ) -> Iterator[tuple[Slice, int, bool]]:
-    """The slices of a partition, each with its bytes and whether the partition continues after it."""
+    """The slices of a partition, each with its size in bytes and whether the partition continues after the slice."""
     pieces: list[Piece] = []
     size = 0
     for piece in log.pieces(*bounds):

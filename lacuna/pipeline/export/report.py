@@ -24,11 +24,11 @@ class TopicFailure:
 class TopicReport:
     """The results of one topic's run.
 
-    `run` is its number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of the
-    Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` counts records that did not
-    match their schema. `skipped` has the offsets with confirmed damage that could not be read. `recovered` says that an
-    interrupted run was finished first. After the run, the exports have come to `positions`, and readers see that in
-    `state`: all runs up to this number, or this snapshot.
+    `run` is the run's number (for Iceberg, the snapshot's id), or None if there was nothing new. `bytes` is the size of
+    the Parquet files; `offsets` has the exported offsets [from, to) by partition. `misfits` counts records that did not
+    match their schema. `skipped` has the offsets with confirmed damage that could not be read. `recovered` says whether
+    an interrupted run was finished first. After the run, the exports have reached `positions`. Readers see this in
+    `state`: all runs up to this number or, for Iceberg, the snapshot with this id.
     """
 
     topic: str
@@ -79,7 +79,7 @@ class TopicReport:
     def of_run(
         self, committed: RunRecord, run: int | str | None, state: int | None, seconds: float
     ) -> Self:
-        """The report of a run that is committed; `seconds` is how long that took."""
+        """The report of a committed run. `seconds` is the time that the commit took."""
         files = committed.files
         return replace(
             self,

@@ -1,4 +1,4 @@
-"""Turns the kernel's columns of records into Arrow's."""
+"""Turns the kernel's columns of records into Arrow columns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from lacuna.pipeline.export.typed.schema import Undecodable, decoder_of
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A record whose key or value (`part`) does not match its schema; `row` is its index among the columns' rows."""
+    """A record whose key or value (`part`) does not match its schema. `row` is its index among the columns' rows."""
 
     row: int
     offset: int
@@ -23,7 +23,7 @@ class Misfit:
 
 
 class RowMaker:
-    """Makes rows of `layout` from the records of one partition."""
+    """Makes rows in the form of `layout` from the records of one partition."""
 
     def __init__(self, layout: Layout, partition: int) -> None:
         self._schema = layout.schema()
@@ -62,7 +62,7 @@ class RowMaker:
 
 
 def raw_rows(columns: RecordColumns, misfits: Sequence[Misfit], partition: int) -> pa.RecordBatch:
-    """The rows for quarantine: the original records that do not match their schema, with the reason."""
+    """The rows for quarantine: the original records that do not match their schema, with the reasons."""
     by_row: dict[int, str] = {}
     for misfit in misfits:
         reason = f"{misfit.part}: {misfit.reason}"

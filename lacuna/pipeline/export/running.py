@@ -90,11 +90,11 @@ def export_topics(
     topics: Sequence[str],
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Exports the topics up to one cut, and returns a report for each.
+    """Exports the topics up to one cut, and returns a report for each topic.
 
-    All files are written before the first topic is published. A topic with faulty data, schema or destination has a
-    failure instead, and the others are exported. Raises PipelineError if nothing can be exported,
-    ControlPlaneUnavailable, JobInterrupted.
+    All files are written before the first topic is published. A topic with faulty data, schema or destination gets a
+    failure instead, and the other topics are exported. Raises PipelineError if nothing can be exported, and
+    ControlPlaneUnavailable and JobInterrupted.
     """
     check_settings(settings)
     with JobClient(location.require_control()) as control:
@@ -111,7 +111,7 @@ def export_topics(
 
 
 def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
-    """Exports these topics up to one cut, and notes the cut if all of several topics have reached it.
+    """Exports these topics up to one cut. If there are several and all of them have reached the cut, records it.
 
     Returns a report or failure for each topic. Raises the errors of `export_topics`.
     """
@@ -137,7 +137,7 @@ def run_export(export: Export, names: Sequence[str]) -> list[Outcome]:
 def _conclude(
     export: Export, cut: RunCut, names: Sequence[str], outcomes: Mapping[str, Outcome]
 ) -> list[Outcome]:
-    """Notes a cut that all topics have reached, and maintains their tables. Returns the outcomes, and new failures."""
+    """Records a cut that all topics have reached, and maintains their tables. Returns the outcomes and new failures."""
     reports = {name: each for name, each in outcomes.items() if isinstance(each, TopicReport)}
     is_complete = all(
         name in reports and cut.is_reached(name, reports[name].positions) for name in names
@@ -160,7 +160,7 @@ def _conclude(
 
 
 def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFailure]:
-    """Maintains the tables of these topics. Returns the failures, each of which costs one table only."""
+    """Maintains the tables of these topics. Returns the failures, each of which affects only one table."""
     from lacuna.pipeline.export.maintaining import Maintenance
     from lacuna.pipeline.export.tables import TopicTable
     from lacuna.pipeline.export.together import CutsTable
@@ -191,7 +191,7 @@ def _maintain(settings: ExportSettings, topics: Sequence[str]) -> list[TopicFail
 
 
 def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
-    """Does the work of one topic. Returns its failure if it fails alone."""
+    """Does the work for one topic. If only this topic is affected by an error, returns the error as a failure."""
     try:
         with job_errors():
             return work()
@@ -204,9 +204,9 @@ def _attempt(topic: str, work: Callable[[], Result]) -> Result | TopicFailure:
 def _open(
     export: Export, cut: RunCut, name: str, held: ExitStack
 ) -> "ParquetTarget | IcebergTarget":
-    """Opens the place of a topic. All places are locked before the first is written to.
+    """Opens the place of a topic. All places are locked before anything is written to the first one.
 
-    Otherwise, two exports of the same topics could each go on with some of them, again and again.
+    Otherwise, two exports of the same topics could repeatedly each lock only some of them.
     """
     topic = cut.topics.get(name) or find_topic(export.control, name)
     # After the cut, so that the newest schema is no older than those of its records.
@@ -224,7 +224,7 @@ def _open(
 
 
 def _publish(runs: "Mapping[str, ParquetRun | IcebergRun]") -> dict[str, Outcome]:
-    """Shows the prepared runs to readers, together if the catalog can."""
+    """Makes the prepared runs visible to readers, all at once if the catalog supports that."""
     tables = {name: run for name, run in runs.items() if not isinstance(run, ParquetRun)}
     outcomes: dict[str, Outcome] = {
         name: _attempt(name, run.publish)
@@ -258,7 +258,7 @@ def _note(export: Export, cut: CutReport, reports: Mapping[str, TopicReport]) ->
 
 
 def complete_cuts(settings: ExportSettings, most: int) -> list[tuple[CompleteCut, Collection[str]]]:
-    """The newest complete cuts, the last one at the end, each with the names whose state can still be read.
+    """The newest complete cuts, oldest first, each with the names whose state can still be read.
 
     Raises DestinationError, PipelineError.
     """
@@ -272,10 +272,10 @@ def complete_cuts(settings: ExportSettings, most: int) -> list[tuple[CompleteCut
 
 
 def check_report(settings: ExportSettings, cluster_id: str) -> None:
-    """Raises PipelineError if the report about damage belongs to another cluster."""
+    """Raises PipelineError if the damage report belongs to another cluster."""
     if settings.damage is not None and settings.damage.cluster_id != cluster_id:
         raise PipelineError(
-            f"--skip-damage has a report of the cluster {settings.damage.cluster_id}, but this is "
+            f"--skip-damage has a report about the cluster {settings.damage.cluster_id}, but this is "
             f"{cluster_id}: give a report of this one"
         )
 
@@ -294,7 +294,7 @@ def check_topics(location: ClusterLocation, topics: Sequence[str]) -> None:
 
 
 def chosen(control: JobClient, wanted: Sequence[str]) -> list[str]:
-    """The topics with these names or shell patterns, each once, in the order of `wanted`.
+    """The topics that match these names or shell patterns, each topic once, in the order of `wanted`.
 
     A name without a pattern is included even if no topic has it, so that its export fails.
     """

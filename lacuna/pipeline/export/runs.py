@@ -1,8 +1,8 @@
 """The log of a topic's exports to one destination: the exported offsets of each run.
 
 Records are numbered objects under `_lacuna/topic=TOPIC/log/`, each created only if absent and never changed. An export
-appends record n+1 only after it has read record n, so if two exports run at once, one fails. A run writes three
-records, of which only the last is kept:
+appends record n+1 only after it has read record n, so if two exports run at once, one of them fails. A run writes three
+records, of which only the last one is kept:
 
     begun       the positions before the run, its offset ranges, and the place of its unfinished files
     prepared    all its files are written and durable, so the run will be published from now on
@@ -51,7 +51,7 @@ class ExportedFile:
 class Identity:
     """The properties that must stay the same from run to run. `columns` has the types of all columns, by path.
 
-    `upserts` is the column of the key if a table has one row for each key, and otherwise "".
+    `upserts` is the column of the key if the table has one row for each key, and otherwise "".
     """
 
     cluster_id: str
@@ -66,8 +66,8 @@ class Identity:
 class RunRecord(Identity):
     """One record of the log.
 
-    `positions` are the next offsets to export after the last *committed* run, by partition; empty before the first.
-    `ranges` has the offsets [first, end) of this run by partition, of which `skipped` could not be read. `token` is
+    `positions` are the next offsets to export after the last *committed* run, by partition. Empty before the first run.
+    `ranges` has the offsets [first, end) of this run by partition; those in `skipped` could not be read. `token` is
     unique to the run.
     """
 
@@ -91,12 +91,12 @@ class RunRecord(Identity):
 
     @classmethod
     def decode(cls, name: str, data: bytes) -> "RunRecord":
-        """Parses a record; `name` is that of its object, for errors. Raises DestinationError."""
+        """Parses a record. `name` is the name of its object, for errors. Raises DestinationError."""
         try:
             raw: dict[str, Any] = json.loads(data)
             if raw.pop("format") != _FORMAT:
                 raise DestinationError(
-                    f"{name} was written by another version of Lacuna: export with that one, or to another place"
+                    f"{name} was written by another version of Lacuna: export with that version, or to another place"
                 )
             raw["positions"] = {int(key): end for key, end in raw["positions"].items()}
             raw["ranges"] = {int(key): (low, high) for key, (low, high) in raw["ranges"].items()}
@@ -134,7 +134,10 @@ class RunLog:
         return self._read(names[-1]) if names else None
 
     def last_committed(self) -> RunRecord | None:
-        """The newest committed record, or None. Later runs that died are ignored: they do not bind the next one."""
+        """The newest committed record, or None.
+
+        Later runs that died are ignored, since they do not bind the next run.
+        """
         for name in reversed(self._destination.names(self._folder)):
             record = self._read(name)
             if record.kind == "committed":
@@ -142,12 +145,15 @@ class RunLog:
         return None
 
     def committed(self) -> list[RunRecord]:
-        """The records of all committed runs, in order. Safe while an export prunes the log."""
+        """The records of all committed runs, in order. May be called while an export prunes the log."""
         records = map(self._find, self._destination.names(self._folder))
         return [record for record in records if record is not None and record.kind == "committed"]
 
     def unfinished(self) -> dict[str, RunRecord]:
-        """The records, by name, between the newest one and the committed one before: runs that were not finished."""
+        """The records, by name, between the newest one and the committed one before it.
+
+        They belong to unfinished runs.
+        """
         begun: dict[str, RunRecord] = {}
         for name in reversed(self._destination.names(self._folder)[:-1]):
             record = self._read(name)
@@ -174,7 +180,7 @@ class RunLog:
     def _overtaken(self) -> ExportRunningError:
         return ExportRunningError(
             f"another export of {self._topic} to {self._destination.uri('')} ran at the same time: "
-            "nothing of this run was published; run it again"
+            "nothing from this run was published; run it again"
         )
 
     def _read(self, name: str) -> RunRecord:
@@ -196,12 +202,12 @@ def run_folder(topic: str, run: int) -> str:
 
 
 def staging_folder(topic: str, token: str = "") -> str:
-    """The folder of a run's files until it is published; without `token`, the one with the files of all runs."""
+    """The folder of a run's files until the run is published. Without `token`, the parent folder of all runs."""
     return "/".join(filter(None, (f"_staging/topic={topic}", token)))
 
 
 def check_same(last: Identity, now: Identity, where: str) -> None:
-    """Raises DestinationError if an export `now` must not continue after `last`, because they do not match.
+    """Raises DestinationError if the export `now` must not continue after `last` because their properties do not match.
 
     `where` names the destination for the error.
     """
@@ -212,7 +218,7 @@ def check_same(last: Identity, now: Identity, where: str) -> None:
     if last.topic_id != now.topic_id:
         raise DestinationError(
             f"topic {last.topic} was deleted and recreated since the last export to {where}, so "
-            "its offsets started again at 0; export the new one to another place"
+            "its offsets started again at 0; export the new topic to another place"
         )
     if last.partition_by != now.partition_by:
         raise DestinationError(
@@ -246,7 +252,7 @@ def _within(inner: Iterable[str], outer: Iterable[str]) -> list[str]:
 def committed_files(url: str, topic: str) -> Sequence[str]:
     """The full names of all Parquet files of committed runs of a topic at the destination `url`.
 
-    A reader that lists a bucket while a run is being published could not distinguish these from the run's files.
+    A reader that lists a bucket while a run is being published could not tell these files from those of that run.
     """
     destination = open_destination(url)
     return [

@@ -1,7 +1,8 @@
-"""The Iceberg table of a topic: opens or creates it, reads what was exported, and adds snapshots.
+"""The Iceberg table of a topic: opens or creates the table, reads the exported offsets, and adds snapshots.
 
 The table's properties name the topic whose records it holds. The summary of each of Lacuna's snapshots has the offsets
-that the export has reached. They belong to the data, so a rollback of the table also rolls the export back.
+that the export has reached. These offsets are stored with the data, so a rollback of the table also rolls the export
+back.
 """
 
 import json
@@ -82,7 +83,7 @@ class TopicTable:
             return self.catalog.load_table(self.identifier)
 
     def reload(self) -> Table:
-        """The current state of the table, which was opened before. Raises DestinationError."""
+        """The current state of the table, which must have been opened before. Raises DestinationError."""
         try:
             return self.load()
         except NoSuchTableError as error:
@@ -91,7 +92,7 @@ class TopicTable:
             ) from error
 
     def open(self, identity: Identity, schema: pa.Schema) -> Table:
-        """The table, which is created if missing. Raises DestinationError if it does not match this export."""
+        """The table, which is created if it is missing. Raises DestinationError if it does not match this export."""
         with iceberg_errors(f"the table {self.name}"):
             try:
                 return self._check(self.load(), identity, schema)
@@ -100,7 +101,7 @@ class TopicTable:
             return self._check(self.load(), identity, schema)
 
     def find(self, run: RunRecord) -> tuple[Table, bool]:
-        """The current state of the table, and whether it has the snapshot of the run.
+        """The current state of the table, and whether the table has the snapshot of the run.
 
         Raises ExportRunningError if another export has continued from the same offsets, DestinationError.
         """
@@ -109,7 +110,7 @@ class TopicTable:
             return table, True
         if offsets_of(table) != run.positions:
             raise ExportRunningError(
-                f"another export ran at the same time in the table {self.name}: nothing of this run "
+                f"another export ran at the same time in the table {self.name}: nothing from this run "
                 "was added; run it again"
             )
         return table, False
@@ -146,7 +147,7 @@ class TopicTable:
         if found[_TOPIC_ID] != identity.topic_id:
             raise DestinationError(
                 f"topic {identity.topic} was deleted and recreated since the last export to the "
-                f"table {self.name}, so its offsets started again at 0; export the new one to "
+                f"table {self.name}, so its offsets started again at 0; export the new topic to "
                 "another --namespace"
             )
         if found[_PARTITION_BY] != identity.partition_by:
@@ -170,7 +171,7 @@ class TopicTable:
 
 
 def _difference(old: str, new: str) -> str:
-    """What a table has a row for, and how to continue; `old` and `new` are its column of the key, or ""."""
+    """What a table has a row for, and how to continue. `old` and `new` are the column of the key, or ""."""
     if not old:
         return "record: leave out --upsert"
     if not new:
@@ -192,7 +193,7 @@ def _properties_of(identity: Identity) -> dict[str, str]:
 
 
 def _has_runs(table: Table) -> bool:
-    """Whether anything was ever committed to the table. The empty one of a failed first run may be adapted."""
+    """Whether anything was ever committed to the table. The empty table of a failed first run may be adapted."""
     return OFFSETS in table.properties or bool(table.snapshots())
 
 
@@ -225,9 +226,9 @@ def _is_of(column: NestedField, table: Table, schema: pa.Schema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The snapshot that a run adds to the table of its topic: the files at `paths`, and the offsets that they reach.
+    """The snapshot that a run adds to its topic's table: the files at `paths`, and the offsets that the run reached.
 
-    With `upserts`, it also deletes the rows that the run replaces.
+    With `upserts`, the snapshot also deletes the rows that the run replaces.
     """
 
     into: TopicTable
@@ -238,17 +239,17 @@ class Change:
     upserts: Upserts | None = None
 
     def commit(self) -> Table:
-        """Adds the snapshot, on top of concurrent changes, and returns the table.
+        """Adds the snapshot on top of any concurrent changes, and returns the table.
 
-        Raises ExportRunningError if another export has continued from the same offsets, DestinationError if the
-        snapshot could not be added or that is unknown.
+        Raises ExportRunningError if another export has continued from the same offsets, and DestinationError if the
+        snapshot could not be added or if it is not known whether it was.
         """
         return until_committed(
             f"the table {self.into.name}", lambda: self.into.find(self.run), self.append
         )
 
     def look_up(self) -> None:
-        """Finds the rows that the run replaces, which the commit then need not do unless the table changes.
+        """Finds the rows that the run replaces, so that the commit need not do so, unless the table changes.
 
         Raises ExportRunningError, DestinationError.
         """
@@ -260,7 +261,10 @@ class Change:
                 _begin(table, self)
 
     def append(self, table: Table) -> None:
-        """Makes one attempt. Raises CommitFailedException, CommitStateUnknownException, DestinationError."""
+        """Makes one attempt to add the snapshot.
+
+        Raises CommitFailedException, CommitStateUnknownException, DestinationError.
+        """
         _append(table, self)
 
     def summary(self) -> dict[str, str]:
@@ -281,7 +285,8 @@ def until_committed(
 ) -> Table:
     """Calls `attempt` until `find` finds its snapshot in the table, and returns the table.
 
-    `what` names the table for errors. Raises DestinationError if the snapshot could not be added or that is unknown.
+    `what` names the table for errors. Raises DestinationError if the snapshot could not be added or if it is not known
+    whether it was.
     """
     is_unknown = False
     for number in range(ATTEMPTS + 1):
@@ -352,7 +357,7 @@ def catalog_of(settings: ExportSettings) -> Catalog:
 
 
 def open_catalog(name: str, properties: Mapping[str, str]) -> Catalog:
-    """The catalog `name` with these pyiceberg properties, which stays open for later runs. Raises DestinationError."""
+    """The catalog `name` with these pyiceberg properties. It stays open for later runs. Raises DestinationError."""
     where = properties.get("uri") or properties.get("type") or name
     with iceberg_errors(f"the catalog {where}"):
         return _catalog(name, frozenset(properties.items()))
@@ -366,8 +371,8 @@ def _catalog(name: str, properties: frozenset[tuple[str, str]]) -> Catalog:
 def offsets_of(table: Table) -> Mapping[int, int]:
     """The next offsets to export, by partition, according to the newest snapshot of an export in the table's history.
 
-    If maintenance has expired that snapshot, the offsets come from the table's properties. Empty before the first run,
-    and if the table was rolled back to before it.
+    If maintenance has expired that snapshot, the offsets come from the table's properties. There are none before the
+    first run, or after a rollback of the table to before that run.
     """
     remembered = table.properties.get(OFFSETS, "{}")
     snapshot = table.current_snapshot()
@@ -383,7 +388,7 @@ def offsets_of(table: Table) -> Mapping[int, int]:
 
 
 def offsets_summary(table: Table) -> dict[str, str]:
-    """The summary of a snapshot that changes no rows: the offsets stay as they are."""
+    """The summary of a snapshot that changes no rows, with unchanged offsets."""
     return {OFFSETS: json.dumps(dict(offsets_of(table)))}
 
 
@@ -403,9 +408,10 @@ def snapshot_of(table: Table, token: str) -> int | None:
 
 
 def files_of(table: Table, token: str) -> set[str]:
-    """The data and delete files of the run with this token that any remaining snapshot has.
+    """The data and delete files of the run with this token that any remaining snapshot contains.
 
-    Their names are relative to the run's folder. They may be there although the snapshot of the run has expired.
+    The names are relative to the run's folder. A later snapshot may contain the files after the run's snapshot has
+    expired.
     """
     if not any(snapshot.manifests(table.io) for snapshot in table.snapshots()):
         return set()  # every run was empty, and pyiceberg fails to list no files
@@ -415,7 +421,7 @@ def files_of(table: Table, token: str) -> set[str]:
 
 
 def destination_of(table: Table) -> Destination:
-    """The destination for the table's files. Raises DestinationError if they are in no bucket or folder."""
+    """The destination for the table's files. Raises DestinationError if they are not in a bucket or folder."""
     location = table.location()
     kind = KINDS.get(urlsplit(location).scheme or DIRECTORY.scheme)
     if kind is None or not kind.takes_exports:
@@ -429,7 +435,7 @@ def destination_of(table: Table) -> Destination:
 
 
 def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
-    """pyiceberg's properties of the catalog: the given ones, and those that follow from `to`, the warehouse's URL.
+    """pyiceberg's properties for the catalog: the given ones, and those derived from `to`, the warehouse's URL.
 
     If no catalog is given, a warehouse in a folder gets one in SQLite, the file `catalog.db` in that folder. Raises
     PipelineError if no catalog is given for a warehouse in a bucket.
@@ -451,9 +457,9 @@ def catalog_properties(to: str, given: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def iceberg_errors(what: str) -> Iterator[None]:
-    """Turns errors of catalogs in the block into a DestinationError of one line that begins with `what`.
+    """Turns catalog errors in the block into a one-line DestinationError that begins with `what`.
 
-    NoSuchTableError, CommitFailedException and CommitStateUnknownException, which callers handle, pass unchanged.
+    NoSuchTableError, CommitFailedException and CommitStateUnknownException pass unchanged, since callers handle them.
     """
     import requests
     import sqlalchemy.exc

@@ -1,4 +1,4 @@
-"""The work of one task: it reads its slices from the bucket, makes rows, and writes Parquet files."""
+"""The work of one task, which reads its slices from the bucket, makes rows, and writes Parquet files."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -34,9 +34,9 @@ ON_ERROR: Final = (FAIL, NULL, QUARANTINE)
 class TaskSettings:
     """The settings that all tasks of a run share; can be pickled.
 
-    `store` and `destination` are URLs; `aside` is the place for records that do not match their schema, and
-    `tombstones`, if given, that for records without a value. `damage` has the data that may be left out if it cannot be
-    read.
+    `store` and `destination` are URLs. `aside` is the place for records that do not match their schema, and
+    `tombstones`, if given, the place for records without a value. `damage` has the data that may be left out if it
+    cannot be read.
     """
 
     store: str
@@ -53,7 +53,7 @@ class TaskSettings:
 
 @dataclass(slots=True)
 class TaskResult:
-    """The files that a task wrote, and the offsets left out because they cannot be read.
+    """The files that a task wrote, and the offsets that it left out because they cannot be read.
 
     `misfits` counts the records that did not match their schema.
     """
@@ -119,7 +119,7 @@ def _failure(topic: str, partition: int, misfit: Misfit) -> UndecodableRecordErr
     reason = " ".join(misfit.reason.split())
     return UndecodableRecordError(
         f"topic {topic}, partition {partition}, offset {misfit.offset}: the {misfit.part} does not "
-        f"match its schema: {reason}; nothing of this run is visible: correct the schema, or continue "
+        f"match its schema: {reason}; nothing from this run is visible: correct the schema, or continue "
         "with --on-error null or --on-error quarantine"
     )
 
@@ -132,7 +132,7 @@ def _records(settings: TaskSettings, part: Slice, skip: Skip) -> Iterator[Record
 
 
 def _skip(settings: TaskSettings, part: Slice, result: TaskResult, lost: Lost) -> None:
-    """Records offsets that are left out. Raises an error of the same class if their damage is not confirmed."""
+    """Records offsets that are left out. Raises an error of the same class if the damage to them is not confirmed."""
     first = max(lost.first_offset, part.first_offset)
     end = min(lost.end_offset, part.end_offset)
     if first >= end:

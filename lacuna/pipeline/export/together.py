@@ -1,6 +1,6 @@
 """Makes the snapshots of several tables visible together, and keeps the table of complete cuts.
 
-A REST catalog can commit several tables in one step. Other catalogs commit them one after another. Readers then take
+A REST catalog can commit several tables in one step. Other catalogs commit them one after another; their readers take
 the snapshots of the newest complete cut from the table of cuts, which is written last.
 """
 
@@ -60,13 +60,14 @@ _Result = TypeVar("_Result")
 
 
 class _CannotCommitTogether(Exception):
-    """The catalog has no transactions over several tables; nothing was committed."""
+    """The catalog has no transactions over several tables. Nothing was committed."""
 
 
 def commit_all(changes: Mapping[str, Change]) -> dict[str, Committed]:
-    """Commits the changes, by topic, and returns the table of each or the error of its commit.
+    """Commits the changes, and returns by topic either the table or the error of its commit.
 
-    Together if the catalog can, and otherwise one after another. What takes long is then done before the first commit.
+    The changes are committed together if the catalog supports that, and otherwise one after another. In the latter
+    case, slow work is done before the first commit.
     """
     catalogs = [change.into.catalog for change in changes.values()]
     catalog = catalogs[0] if len(catalogs) > 1 else None
@@ -94,7 +95,7 @@ def _outcome(step: Callable[[], _Result]) -> _Result | PipelineError:
 
 
 def _commit_together(catalog: RestCatalog, changes: Mapping[str, Change]) -> dict[str, Committed]:
-    """Repeats the commit until all tables have their snapshots, without those that cannot get theirs."""
+    """Repeats the commit until all tables have their snapshots, leaving out tables that cannot get theirs."""
     found: dict[str, Committed] = {}
     is_unknown = False
     for number in range(ATTEMPTS + 1):
@@ -132,10 +133,10 @@ class _Staged(Exception):
 
 
 class _Staging:
-    """Stands for the catalog of a table whose commit is not sent yet."""
+    """Stands in for the catalog of a table whose commit has not been sent yet."""
 
     def supports_server_side_planning(self) -> bool:
-        """False: the table's files are found by its manifests, as in other catalogs."""
+        """False, because the table's files are found through its manifests, as in other catalogs."""
         return False
 
     def commit_table(
@@ -165,8 +166,8 @@ def _staged(change: Change, table: Table) -> CommitTableRequest:
 def _post(catalog: RestCatalog, requests_: Iterable[CommitTableRequest]) -> None:
     """Commits several tables in one step.
 
-    Raises CommitFailedException if a table has changed, CommitStateUnknownException without a clear answer,
-    _CannotCommitTogether, DestinationError.
+    Raises CommitFailedException if a table has changed, CommitStateUnknownException if there is no clear response,
+    _CannotCommitTogether, and DestinationError.
     """
     body = f'{{"table-changes":[{",".join(each.model_dump_json() for each in requests_)}]}}'
     try:
@@ -210,19 +211,19 @@ _MOST_FILES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class CutsTable:
-    """The table of complete cuts in a namespace, and the names of the tables of topics."""
+    """The table of complete cuts in a namespace, and the names of the topics' tables."""
 
     catalog: Catalog
     settings: ExportSettings
 
     @classmethod
     def of(cls, settings: ExportSettings) -> Self:
-        """The table beside the tables of an export. Raises DestinationError, PipelineError."""
+        """The table of cuts next to the tables of an export. Raises DestinationError, PipelineError."""
         return cls(catalog_of(settings), settings)
 
     @classmethod
     def with_newest(cls, settings: ExportSettings) -> tuple[Self, Mapping[str, int]]:
-        """The table, and the snapshots of its newest cut by table. Raises DestinationError, PipelineError."""
+        """The table of cuts, and the snapshots in its newest cut by table. Raises DestinationError, PipelineError."""
         cuts = cls.of(settings)
         found = cuts._read(newest=True)
         return cuts, found[-1].states if found else {}
@@ -260,7 +261,7 @@ class CutsTable:
         until_committed(f"the table {self.name}", find, attempt)
 
     def complete(self) -> list[CompleteCut]:
-        """The complete cuts, oldest first, with the states by the names of tables. Raises DestinationError."""
+        """The complete cuts, oldest first, with their states by table name. Raises DestinationError."""
         return self._read(newest=False)
 
     def _read(self, *, newest: bool) -> list[CompleteCut]:
@@ -281,7 +282,7 @@ class CutsTable:
         ]
 
     def readable(self, cut: CompleteCut) -> set[str]:
-        """The tables of a cut that still have its snapshot. Raises DestinationError."""
+        """The tables of a cut that still have the cut's snapshot. Raises DestinationError."""
         found = set()
         for name, state in cut.states.items():
             with suppress(NoSuchTableError):
@@ -308,7 +309,7 @@ class CutsTable:
 
 
 def _add(table: Table, rows: pa.Table, summary: Mapping[str, str]) -> None:
-    """Adds rows, together with the newest of the others once these are in many files."""
+    """Adds rows. Once the table has many files, overwrites it with its newest cuts and these rows."""
     with table.transaction() as transaction:
         if int(in_summary(table.current_snapshot(), "total-data-files") or 0) < _MOST_FILES:
             transaction.append(rows, snapshot_properties=dict(summary))

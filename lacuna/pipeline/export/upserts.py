@@ -1,8 +1,8 @@
 """Keeps one row of each key in an Iceberg table (`--upsert`): the newest one, unless that was a tombstone.
 
-A run adds its rows as they are, and position deletes for the rows that they replace, in one snapshot. Position deletes
-are small files that readers apply; maintenance writes data files again without the deleted rows. To find what a run
-replaces, the columns `partition`, `offset` and the key of the table are read, in parts of bounded size.
+In one snapshot, a run adds its rows unchanged, and position deletes for the rows that they replace. Position deletes
+are small files that readers apply; maintenance rewrites data files without the deleted rows. To find the rows that a
+run replaces, the table's columns `partition`, `offset` and the key are read in parts of bounded size.
 """
 
 import uuid
@@ -61,10 +61,10 @@ _Newest = Mapping[int, tuple[pa.Array, pa.Array]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Upserts:
-    """What a run replaces by key: the files of its rows and of its tombstones, and the column of the key.
+    """The rows that a run replaces by key: the files with its rows and its tombstones, and the column of the key.
 
-    `folder` gets the position deletes. `found` has those that were written, by the snapshot and the partitioning of the
-    table that they are for.
+    `folder` receives the position deletes. `found` has the position deletes that were written, by the table's snapshot
+    and partitioning to which they apply.
     """
 
     key: str
@@ -77,7 +77,7 @@ class Upserts:
     def deletes(self, table: Table, metadata: TableMetadata, rows: Sequence[DataFile]) -> "Deletes":
         """Writes position deletes for all rows that the run replaces, in the table and among its own rows.
 
-        `rows` are the entries of the files of the run. Writes nothing if these deletes were found before. Raises
+        `rows` are the entries for the run's files. Writes nothing if these deletes were found before. Raises
         DestinationError, OSError.
         """
         state = (metadata.current_snapshot_id, metadata.default_spec_id)
@@ -100,7 +100,7 @@ class Upserts:
         return found
 
     def _newest(self, io: FileIO) -> Iterator[_Newest]:
-        """The newest records of the run by key, in parts of bounded size. A key may be in several parts."""
+        """The newest record of the run for each key, in parts of bounded size. A key may be in several parts."""
         waiting = list[pa.Table]()
         for path in (*self.rows, *self.tombstones):
             for rows in self._rows(io, path):
@@ -119,7 +119,7 @@ class Upserts:
         return newest.rename_columns({"offset_max": "offset"}).select(self._columns)
 
     def _replaced(self, io: FileIO, file: DataFile, newest: _Newest) -> pa.Array:
-        """The positions in a file of the rows that have a newer record of their key."""
+        """The positions in a file of the rows for whose key there is a newer record."""
         found, begin = [pa.array([], pa.int64())], 0
         for rows in self._rows(io, file.file_path):
             partitions, offsets_here = (
@@ -141,7 +141,10 @@ class Upserts:
         return pa.concat_arrays(found)
 
     def _rows(self, io: FileIO, path: str) -> Iterator[pa.Table]:
-        """The rows of a file in tables of bounded size. Each lookup indexes all keys again, so they are not small."""
+        """The rows of a file in tables of bounded size.
+
+        The tables are not small, since each lookup indexes all keys again.
+        """
         with io.new_input(path).open() as source:
             file = pq.ParquetFile(source)
             waiting = list[pa.Table]()
@@ -179,7 +182,7 @@ def _by_partition(rows: pa.Table, key: str) -> _Newest:
 
 
 def _partitions(file: DataFile, metadata: TableMetadata) -> range:
-    """The partitions of the topic whose rows a file may have, by its statistics."""
+    """The topic's partitions whose rows a file may contain, according to its statistics."""
     column = metadata.schema().find_field("partition")
     lower, upper = (
         (each or {}).get(column.field_id) for each in (file.lower_bounds, file.upper_bounds)
@@ -191,10 +194,11 @@ def _partitions(file: DataFile, metadata: TableMetadata) -> range:
 
 @dataclass(slots=True)
 class Deletes:
-    """The delete files of the next snapshot: those in the manifests of the current one without `removed`, by path, and
-    `added`, by the path of the data file.
+    """The delete files of the next snapshot: those in the current snapshot's manifests except `removed`, and `added`.
 
-    A data file has at most one file of position deletes that is about it alone, as some readers require.
+    `removed` maps the paths of delete files, and `added` the paths of data files.
+
+    A data file has at most one file of position deletes that applies to it alone, as some readers require.
     """
 
     manifests: list[tuple[ManifestFile, list[ManifestEntry]]] = field(default_factory=list)
@@ -205,7 +209,7 @@ class Deletes:
 
     @classmethod
     def of(cls, table: Table, snapshot_id: int | None = None) -> "Deletes":
-        """Those of the current snapshot or another one, which all stay."""
+        """The delete files of the current snapshot, or of the given one. All of them stay."""
         snapshot = (
             table.current_snapshot() if snapshot_id is None else table.snapshot_by_id(snapshot_id)
         )
@@ -225,7 +229,7 @@ class Deletes:
         return [file.file_path for file in files]
 
     def left(self, entries: Iterable[ManifestEntry]) -> list[ManifestEntry]:
-        """The entries of a manifest whose files stay."""
+        """The manifest entries whose files stay."""
         return [entry for entry in entries if entry.data_file.file_path not in self.removed]
 
     def add(
@@ -236,7 +240,7 @@ class Deletes:
         file: DataFile,
         positions: pa.Array,
     ) -> None:
-        """Deletes rows of a data file, unless they are deleted already. Raises DestinationError, OSError."""
+        """Deletes rows of a data file, unless they are already deleted. Raises DestinationError, OSError."""
         known = self._about(file)
         before = positions_in(table.io, file, known)
         positions = pa.concat_arrays([before, positions]).unique()
@@ -247,7 +251,7 @@ class Deletes:
         self.added[file.file_path] = _write(table, destination, name, file, positions)
 
     def drop(self, file: DataFile) -> None:
-        """Leaves out the deletes that are about this data file alone."""
+        """Leaves out the deletes that apply to this data file alone."""
         self.removed |= {each.file_path: each for each in self._about_one.pop(file.file_path, ())}
         self.added.pop(file.file_path, None)
 
@@ -257,7 +261,7 @@ class Deletes:
 
 
 def _subject_of(delete_file: DataFile) -> str | None:
-    """The path of the data file that position deletes are about, or None if they may be about several."""
+    """The path of the data file to which position deletes apply, or None if they may apply to several files."""
     lower, upper = (
         (each or {}).get(_PATH_ID) for each in (delete_file.lower_bounds, delete_file.upper_bounds)
     )
@@ -265,7 +269,7 @@ def _subject_of(delete_file: DataFile) -> str | None:
 
 
 def positions_in(io: FileIO, file: DataFile, delete_files: Iterable[DataFile]) -> pa.Array:
-    """The positions of the rows of a data file that files of position deletes name, each once."""
+    """The positions of the rows of a data file that are listed in files of position deletes, each once."""
     found = [pa.array([], pa.int64())]
     for each in delete_files:
         with io.new_input(each.file_path).open() as source:
@@ -299,13 +303,13 @@ def _write(
 
 
 def can_apply(delete_file: DataFile) -> bool:
-    """Whether a file has position deletes in Parquet. Other deletes are left to the tools that made them."""
+    """Whether a file has position deletes in Parquet. Other deletes are left to the tools that wrote them."""
     is_position = delete_file.content == DataFileContent.POSITION_DELETES
     return is_position and delete_file.file_format == FileFormat.PARQUET
 
 
 def without_deleted(rows: pa.Table, begin: int, deleted: pa.Array) -> pa.Table:
-    """Rows of a file, of which the first is at position `begin`, without the deleted ones."""
+    """The given rows of a file, without the deleted ones. The first row is at position `begin`."""
     if not len(deleted) or not rows.num_rows:
         return rows
     ones = pa.repeat(pa.scalar(1, pa.int64()), rows.num_rows)
@@ -326,7 +330,10 @@ class _DeleteManifestWriter(ManifestWriterV2):
 
 
 def _delete_manifests(producer: "_SnapshotProducer[Any]", deletes: Deletes) -> list[ManifestFile]:
-    """The manifests of delete files: new ones, and earlier ones whose files all stay, unless there are many."""
+    """The manifests of delete files: new ones, and earlier ones whose files all stay.
+
+    If there are many of these, all manifests are written anew.
+    """
     found = [
         manifest
         for manifest, entries in deletes.manifests

@@ -1,4 +1,4 @@
-"""The metadata that a reader of logs needs, from the control plane or from a snapshot in the bucket."""
+"""The metadata that a reader of logs needs, from the control plane or a snapshot in the bucket."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
@@ -26,7 +26,7 @@ class MetadataSource(Protocol):
 
     @property
     def whose(self) -> str:
-        """An addition to the error "there is no topic", if ACLs may hide some."""
+        """A suffix for the error "there is no topic" if ACLs may hide some topics."""
         ...
 
     def topics(self) -> Mapping[str, Topic]:
@@ -40,22 +40,24 @@ class MetadataSource(Protocol):
     def readable_logs(
         self, keys: Iterable[PartitionKey], store_url: str, *, is_committed: bool = True
     ) -> list[PartitionLog]:
-        """The same, once the records are in the bucket.
+        """The same as `partition_logs`, once the records are in the bucket.
 
-        With `is_committed`, only those that read_committed readers get.
+        With `is_committed`, only the records that read_committed readers get need to be in the bucket.
         """
         ...
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
-        """The ends of these partitions for read_committed consumers at a time, or at the last known time before it, or
-        the ends in a cut of that time. Raises PipelineError if the source knows no past cuts.
+        """The ends of these partitions for read_committed consumers at a time or, with `is_cut`, in a cut of that time.
+
+        If that time is unknown, the last known time before it is used. Raises PipelineError if the source has no past
+        cuts.
         """
         ...
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """The largest ends of these partitions that split no transaction. Logs that are read later reach as far.
+        """The largest ends of these partitions that split no transaction. Logs that are read later reach these ends.
 
-        Raises PipelineError for more partitions than one cut can have.
+        Raises PipelineError if there are more partitions than one cut can have.
         """
         ...
 
@@ -79,7 +81,10 @@ def open_metadata(location: ClusterLocation, kind: str = CONTROL) -> MetadataSou
 
 
 def open_checked(location: ClusterLocation, kind: str) -> MetadataSource:
-    """The same, of a cluster that the store belongs to. Also raises the errors of `check_store`."""
+    """The same as `open_metadata`, after checking that the store belongs to the cluster.
+
+    It also raises the errors of `check_store`.
+    """
     metadata = open_metadata(location, kind)
     try:
         check_store(location.store, metadata.cluster_id)

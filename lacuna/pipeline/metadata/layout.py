@@ -48,7 +48,7 @@ def encode_partition(log: PartitionLog) -> bytes:
 
 
 def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -> StoredPartition:
-    """The index entry of a partition; `data` is its encoding, at byte `position` of the part with number `part`."""
+    """The index entry of a partition. `data` is its encoding, at byte `position` of the part with number `part`."""
     return StoredPartition(
         partition=TopicPartition(topic_id=log.topic_id, partition=log.partition),
         part=part,
@@ -59,7 +59,7 @@ def stored_partition(log: PartitionLog, part: int, position: int, data: bytes) -
 
 
 def decode_partition(key: str, topic: str, stored: StoredPartition, data: bytes) -> PartitionLog:
-    """Decodes a partition of the topic named `topic`; `key` names the part, for errors. Raises DamagedDataError."""
+    """Decodes a partition of the topic named `topic`. `key` names the part, for errors. Raises DamagedDataError."""
     if crc32c(data) != stored.crc:
         raise _damaged(key, stored.position, len(data), "the checksum does not match")
     raw = decompress(Codec.ZSTD, data, MAX_PARTITION_BYTES)
@@ -86,7 +86,7 @@ def encode_index(index: MetadataIndex) -> bytes:
 
 
 def decode_index(key: str, data: bytes) -> MetadataIndex:
-    """Decodes an index from its object; `key` names that, for errors. Raises DamagedDataError."""
+    """Decodes an index from its object. `key` names the object, for errors. Raises DamagedDataError."""
     start = len(_MAGIC) + _CRC.size
     body = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _CRC.pack(crc32c(body)):

@@ -23,13 +23,13 @@ from lacuna.pipeline.metadata.stored import snapshot_objects
 log = logging.getLogger(__name__)
 
 PART_BYTES: Final = 64 << 20
-"""Bytes of an object of partitions, and so what publishing holds in memory at a time."""
+"""The bytes in an object with partitions, which publishing holds in memory all at once."""
 _PARTITIONS_AT_ONCE: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A published snapshot: its partitions, its bytes, and how many expired snapshots were `removed`."""
+    """A published snapshot: its numbers of partitions and bytes, and the number of expired snapshots `removed`."""
 
     name: MetadataName
     partitions: int
@@ -68,10 +68,10 @@ class _Parts:
 def publish_metadata(
     control: JobClient, store: ObjectStore, *, keep_ms: int, now_ms: int
 ) -> Published:
-    """Publishes a snapshot of all topics, valid for `keep_ms`, during which nothing it refers to is collected.
+    """Publishes a snapshot of all topics, valid for `keep_ms`. Nothing that it refers to is collected during that time.
 
-    It refers to the bucket only, so hot segments are copied there. Also deletes expired snapshots. A topic that is
-    deleted in the meantime is omitted. Raises the errors of `with_copies`, `control` and `store`.
+    The snapshot refers only to the bucket, so hot segments are copied there. Also deletes expired snapshots. A topic
+    that is deleted in the meantime is omitted. Raises the errors of `with_copies`, `control` and `store`.
     """
     cluster_id = control.cluster_id
     # The pin precedes the metadata, so that it protects everything that is read.
@@ -103,7 +103,7 @@ def publish_metadata(
 
 
 def _cut(control: JobClient, topics: Collection[Topic]) -> Mapping[PartitionKey, int]:
-    """The cut of all topics, or nothing if they have too many partitions for one."""
+    """The cut of all topics, or nothing if they have too many partitions for one cut."""
     keys = [(each.topic_id, number) for each in topics for number in range(each.partition_count)]
     if len(keys) > MOST_AT_ONCE:
         return {}
@@ -127,7 +127,7 @@ def _logs(
 
 
 def _remove_old(store: ObjectStore, cluster_id: str, now_ms: int) -> int:
-    """Deletes expired snapshots, indexes first, even unfinished ones; returns the number of indexes deleted."""
+    """Deletes expired snapshots, including unfinished ones, indexes first. Returns the number of indexes deleted."""
     old: list[tuple[bool, str]] = []
     removed = 0
     for key, name, is_index in snapshot_objects(store, cluster_id):

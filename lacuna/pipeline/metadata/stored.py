@@ -28,7 +28,7 @@ from lacuna.pipeline.stores import check_store, shared_store
 
 
 class StoredMetadata:
-    """A MetadataSource that reads snapshots. Each call looks for a newer one, so that a stream makes progress.
+    """A MetadataSource that reads snapshots. Each call looks for a newer snapshot, so that a stream makes progress.
 
     The constructor and the calls raise PipelineError if there is no valid snapshot.
     """
@@ -61,14 +61,14 @@ class StoredMetadata:
         *,
         is_committed: bool = True,  # noqa: ARG002
     ) -> list[PartitionLog]:
-        """The same: publishing has put all that a snapshot refers to into the bucket."""
+        """The same as `partition_logs`, since everything that a snapshot refers to is in the bucket."""
         return self.partition_logs(keys)
 
     def as_of(self, keys: Sequence[PartitionKey], at_ms: int, *, is_cut: bool = False) -> AsOf:
         if is_cut:
             raise PipelineError(
-                "a metadata snapshot has the cut of its own time only, and none of a past time: ask the control plane "
-                "(metadata=control), or leave the time or the cut out"
+                "a metadata snapshot has only the cut at its own time, not at a past time: ask the control plane "
+                "(metadata=control), or leave out the time or the cut"
             )
         logs = self.partition_logs(keys)
         histories = [log.history for log in logs if log.history is not None]
@@ -87,7 +87,7 @@ class StoredMetadata:
         return AsOf(second * 1000, known * 1000, found)
 
     def cut(self, keys: Sequence[PartitionKey]) -> Cut:
-        """The cut of all topics at the time of the snapshot, which may be lower than that of these alone."""
+        """The cut of all topics at the time of the snapshot. It may be lower than a cut of these partitions alone."""
         ends: dict[PartitionKey, PartitionCut] = {}
         for log in self.partition_logs(keys):
             if log.cut is None:
@@ -126,10 +126,10 @@ class StoredMetadata:
     def _newest(
         self, known: MetadataName | None = None, index: MetadataIndex | None = None
     ) -> tuple[MetadataName, MetadataIndex]:
-        """The newest snapshot, which is read unless it is the `known` one, whose index is `index`.
+        """The newest snapshot. Its index is read, unless the snapshot is the `known` one, whose index is `index`.
 
-        If it has expired, an older one is not used instead, because a reader that has seen the newer one would go back
-        in time.
+        If the newest snapshot has expired, no older one is used instead, because a reader that has seen the newer one
+        would go back in time.
         """
         names = published(self._store, self.cluster_id)
         name = max(names, default=None)

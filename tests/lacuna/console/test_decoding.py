@@ -188,7 +188,7 @@ TEXTS = {
     4: ["Protobuf, schema 4", '"product": "tea"', '"cents": "995"', '"at": "1970-01-01T00:00:01Z"'],
     9: ["schema 9: its type THRIFT is not known"],
     10: ["schema 10: the Avro schema is not valid"],
-    11: ["schema 11: the registry answers 404"],
+    11: ["schema 11: the registry returned 404"],
 }
 
 
@@ -229,7 +229,7 @@ async def test_a_registry_that_is_away_is_asked_again_later(registry: Registry) 
     data = with_id(2, b"{}")
     answer = registry.answers.pop("/schemas/ids/2")
     await decoding.prepare([2])
-    assert decoding.why_not(data) == "schema 2: the registry answers 404 for /schemas/ids/2"
+    assert decoding.why_not(data) == "schema 2: the registry returned 404 for /schemas/ids/2"
     registry.answers["/schemas/ids/2"] = answer
     await decoding.prepare([2])
     assert decoding.decode(data) is None

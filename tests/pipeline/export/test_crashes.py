@@ -99,7 +99,7 @@ def test_who_lost_the_lock_publishes_nothing(lake: Lake, place: Any, monkeypatch
         return results
 
     monkeypatch.setattr(Export, "run", overtaken)
-    with pytest.raises(ExportRunningError, match="nothing of this run was published"):
+    with pytest.raises(ExportRunningError, match="nothing from this run was published"):
         lake.export(name, to=place.url)
     assert len(place.rows(name)) == 31
     assert len(committed_files(place.url, name)) == 1
@@ -146,5 +146,5 @@ def test_the_log_keeps_a_record_of_each_run(lake: Lake, place: Any) -> None:
         assert len(place.names(f"_lacuna/topic={name}/log")) == count
     last = log.last()
     assert last is not None
-    with pytest.raises(ExportRunningError, match="nothing of this run was published"):
+    with pytest.raises(ExportRunningError, match="nothing from this run was published"):
         log.append(replace(last, sequence=last.sequence - 1, kind="prepared"))

@@ -287,7 +287,7 @@ def test_transforms_of_columns_partition_a_table(
     assert buckets == {None, 0, 1, 2, 3}
     with pytest.raises(PipelineError, match="there is no column 'region'"):
         lake.export(name, **{**to, "layout": Layout(partition_by="identity(region)")})
-    with pytest.raises(PipelineError, match="which hour does not take"):
+    with pytest.raises(PipelineError, match="which hour does not support"):
         lake.export(name, **{**to, "layout": Layout(partition_by="hour(key)")})
     with pytest.raises(DestinationError, match="is partitioned by bucket"):
         lake.export(name, **{**to, "layout": Layout(partition_by="day")})

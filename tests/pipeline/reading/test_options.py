@@ -53,7 +53,7 @@ WRONG = [
     ),
     (
         "cut=transactions;isolation=read_uncommitted",
-        "option cut=transactions: it ends before open transactions",
+        "option cut=transactions: a cut ends before open transactions",
     ),
     ("startingOffsets={", "option startingOffsets={: it is not valid JSON"),
     ('startingOffsets={"a":{"0":-3}}', 'write a value like {"topicA":{"0":23,"1":-1}'),

@@ -16,9 +16,9 @@ __all__ = ["batch_writer", "stream_writer"]
 
 
 def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> BatchWriter:
-    """The writer of one `df.write`. It checks the bucket and the topic at once.
+    """The writer of one `df.write`. It checks the bucket and the topic immediately.
 
-    Raises PipelineError for invalid options, columns or topics, ControlPlaneUnavailable.
+    Raises PipelineError for invalid options, columns or topics, and ControlPlaneUnavailable.
     """
     if overwrite:
         raise OptionError(
@@ -36,7 +36,7 @@ def stream_writer(
     schema: StructType,
     overwrite: bool,  # noqa: ARG001 - complete mode: every result is added, as by Spark's Kafka sink
 ) -> StreamWriter:
-    """The writer of one micro-batch of `df.writeStream`. It does not contact the control plane or the bucket yet.
+    """The writer of one micro-batch of `df.writeStream`. Creating it does not contact the control plane or the bucket.
 
     Raises PipelineError for invalid options or columns.
     """
@@ -46,7 +46,7 @@ def stream_writer(
 
 
 def _check_target(options: SinkOptions) -> None:
-    """Raises the error that every task would fail with, once, before there are tasks."""
+    """Raises the error with which every task would fail, once and before the tasks start."""
     with JobClient(options.location.require_control()) as control:
         check_store(options.location.store, control.cluster_id)
         if options.topic is not None:

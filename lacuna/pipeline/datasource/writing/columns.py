@@ -42,7 +42,7 @@ def _offsets(offsets: pa.Buffer | None, found: pa.Array) -> "Buffer":
 
 
 def _validity(found: pa.Array) -> "Buffer | None":
-    """The validity bitmap, whose first bit is that of the first row; None if there are no nulls."""
+    """The validity bitmap, whose first bit belongs to the first row, or None if there are no nulls."""
     if not found.null_count:
         return None
     validity = found.buffers()[0]

@@ -1,4 +1,4 @@
-"""The client of the control plane for writes: repeats commands whose reply was lost, for a limited time."""
+"""The client of the control plane for writes. For a limited time, it repeats commands whose reply was lost."""
 
 import asyncio
 import time
@@ -16,7 +16,10 @@ _LONGEST_PAUSE: Final = 1.0
 
 
 class RetryingJobClient(JobClient):
-    """A JobClient with `ask` and `ask_all`, which may send a command more than once: it must tolerate this."""
+    """A JobClient with `ask` and `ask_all`, which may send a command more than once.
+
+    Commands must tolerate repetition.
+    """
 
     def __init__(self, place: ControlPlace) -> None:
         super().__init__(place, SessionLimits(give_up_after=RETRY_SECONDS))
@@ -32,9 +35,9 @@ class RetryingJobClient(JobClient):
     def ask_all(
         self, commands: Sequence[Command], retry_seconds: float = RETRY_SECONDS
     ) -> list[Reply]:
-        """Sends commands together, which are executed in their order, and returns their replies.
+        """Sends commands together, and returns their replies. The commands are executed in order.
 
-        If one reply is lost, all are sent again, for `retry_seconds`. Raises the errors of `ask`.
+        If a reply is lost, all commands are sent again, for up to `retry_seconds`. Raises the errors of `ask`.
         """
         deadline = time.monotonic() + retry_seconds
         pause = _FIRST_PAUSE

@@ -37,7 +37,7 @@ class EncodedBatch(NamedTuple):
 
 
 class Encoder:
-    """Encodes selected rows of `rows` (schema ROWS); `codec` is for topics that set none (compression.type)."""
+    """Encodes selected rows of `rows` (schema ROWS). `codec` applies to topics that set none (compression.type)."""
 
     def __init__(self, rows: pa.RecordBatch, codec: Codec) -> None:
         self._compression = Compression(codec)
@@ -49,9 +49,9 @@ class Encoder:
     def encode(
         self, chosen: "NDArray[np.int64]", target: Target, now_ms: int
     ) -> list[EncodedBatch]:
-        """Encodes the rows with the indexes `chosen`, in that order, as batches of one partition of `target`.
+        """Encodes the rows at the indexes `chosen`, in that order, as batches for one partition of `target`.
 
-        Each batch is within the topic's max.message.bytes. `now_ms` is the timestamp for LogAppendTime. Raises
+        No batch exceeds the topic's max.message.bytes. `now_ms` is the timestamp for LogAppendTime. Raises
         PipelineError for a record that is too large or cannot be written.
         """
         compression = target.compression or self._compression
@@ -88,7 +88,7 @@ def _describe(batch: bytes) -> EncodedBatch:
 
 
 def row_sizes(rows: pa.RecordBatch) -> "NDArray[np.int64]":
-    """For each row (schema ROWS), the most bytes that it takes, uncompressed."""
+    """The maximum number of bytes that each row (schema ROWS) takes, uncompressed."""
     sizes = np.full(rows.num_rows, _RECORD_OVERHEAD, np.int64)
     for name in ("key", "value"):
         sizes += _lengths(rows.column(name))

@@ -20,7 +20,9 @@ LEASE_SECONDS: Final = 24 * 3600
 
 
 class JobLease:
-    """The lease of one task attempt, opened by the constructor. No two attempts share a lease, and so a segment id.
+    """The lease of one task attempt, opened by the constructor.
+
+    No two attempts share a lease, so none share a segment id.
 
     If the reply to opening it is lost, another lease is opened and the first one expires. `clock` returns monotonic
     seconds. Raises PipelineError, ControlPlaneUnavailable, CommandRefused.
@@ -51,7 +53,10 @@ class JobLease:
         self._renewed_at = self._clock()
 
     def release(self) -> None:
-        """Ends the lease: everything written under it is garbage. If that fails, the lease expires by itself."""
+        """Ends the lease, so that everything written under it is garbage.
+
+        If that fails, the lease expires by itself.
+        """
         try:
             self._control.call(Command(release_lease=ReleaseLease(lease_id=self.lease_id)))
         except (ControlPlaneUnavailable, CommandRefused) as error:

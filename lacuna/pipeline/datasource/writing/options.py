@@ -1,4 +1,4 @@
-"""The options of the sink, and their checks."""
+"""The options of the sink, and the checks on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,9 +26,9 @@ _LONGEST_ID: Final = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkOptions:
-    """The checked options of a write. Tasks get them too, so they contain addresses, not data folders.
+    """The checked options of a write. They are also sent to tasks, so they contain addresses rather than data folders.
 
-    `topic` is the topic of all rows, or None if each row names its own. `codec` is for topics that do not set one.
+    `topic` is the topic of all rows, or None if each row names its own. `codec` applies to topics that do not set one.
     `transactional_id` and `batch_id` are None if they were not given; a batch write with both is committed only once,
     however often it is repeated.
     """
@@ -41,7 +41,7 @@ class SinkOptions:
 
 
 def read_options(given: Mapping[str, str], *, is_streaming: bool) -> SinkOptions:
-    """Reads and checks the options of a write; the case of their names does not matter. Raises PipelineError."""
+    """Reads and checks the options of a write. The case of option names does not matter. Raises PipelineError."""
     options = Options(given)
     options.check_names(_KNOWN, _HINTS)
     for name in ("topic", "transactionalId"):

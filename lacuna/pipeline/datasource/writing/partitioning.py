@@ -1,4 +1,4 @@
-"""Chooses the partition of each row: the one it names, the one of its key (hashed as in the Java client), or any."""
+"""Chooses the partition of each row: the one it names, the one for its key (hashed as in the Java client), or any."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,8 @@ _ROW_BYTES: Final = 16
 class Partitioner:
     """Assigns slots to rows; `topic` is the topic of all rows, or None if each row names its own.
 
-    `random(n)` returns a whole number from 0 up to n (exclusive): the partition at which rows without a key begin.
+    `random(n)` returns a whole number from 0 up to n (exclusive). It chooses the first partition for rows without a
+    key.
     """
 
     def __init__(self, targets: Targets, topic: str | None, random: Callable[[int], int]) -> None:
@@ -75,7 +76,7 @@ class Partitioner:
         return partitions + np.int32(target.first_slot)
 
     def _stick(self, target: Target, rows: pa.RecordBatch) -> "NDArray[np.int64]":
-        """Partitions for rows without a key."""
+        """The partitions for rows without a key."""
         begun = self._stuck.get(target.topic_id)
         if begun is None:
             begun = self._random(target.partition_count) * STICKY_BYTES

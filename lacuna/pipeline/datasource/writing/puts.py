@@ -1,4 +1,4 @@
-"""Writes segments to the bucket, one while the next one is filled, and describes them to the driver."""
+"""Writes segments to the bucket, each while the next one is being filled, and describes them to the driver."""
 
 from array import array
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from lacuna.pipeline.datasource.writing.topics import Targets
 
 @dataclass(frozen=True, slots=True)
 class WrittenPartition:
-    """The batches of one partition in a segment, back to back from byte `position`.
+    """The batches of one partition in a segment, stored back to back from byte `position` on.
 
     `sizes` (in bytes), `record_counts` and `max_timestamps` (in ms) have one entry per batch.
     """
@@ -44,7 +44,7 @@ class WrittenObject:
 class TaskMessage(WriterCommitMessage):
     """The work of one task attempt. If it had no rows, it has no lease (0) and no segments.
 
-    `topics` maps topic ids to names; `query_id` is that of the streaming query, or None in a batch write.
+    `topics` maps topic ids to names. `query_id` is the id of the streaming query, or None in a batch write.
     """
 
     lease_id: int = 0
@@ -71,13 +71,19 @@ class SegmentPuts:
         self._executor.shutdown()
 
     def put(self, batches: dict[int, list[EncodedBatch]]) -> None:
-        """Starts writing the batches, given by slot, as one segment. Raises the error of a failed previous PUT."""
+        """Starts writing the batches, given by slot, as one segment.
+
+        Raises the error of the previous PUT if that failed.
+        """
         self._await()
         self._lease.renew()
         self._under_way = self._executor.submit(self._put, batches)
 
     def finish(self) -> tuple[WrittenObject, ...]:
-        """Waits for the last PUT and returns all segments, which are then in the bucket. Raises its error."""
+        """Waits for the last PUT, and returns all segments, which are then in the bucket.
+
+        Raises an error if the PUT failed.
+        """
         self._await()
         return tuple(self._written)
 

@@ -1,4 +1,4 @@
-"""The columns that the sink accepts, and the conversion of rows to the schema that its tasks use.
+"""The columns that the sink accepts, and the conversion of rows to the schema that tasks use.
 
 | column | type | |
 |---|---|---|
@@ -9,7 +9,7 @@
 | partition | int | if null, the key decides |
 | timestamp | timestamp | if null or missing, the current time |
 
-Other columns are ignored, as by Spark's Kafka sink.
+Other columns are ignored, as in Spark's Kafka sink.
 """
 
 from typing import Final
@@ -41,7 +41,7 @@ ROWS: Final = pa.schema(
         ("timestamp", pa.int64()),
     ]
 )
-"""Rows as the tasks work on them; `timestamp` in ms since 1970. What is not there is null."""
+"""The rows in the form that tasks use. `timestamp` is in ms since 1970. Missing values are null."""
 
 _MICROSECONDS: Final = 1000
 
@@ -97,7 +97,7 @@ def _are_headers(found: DataType) -> bool:
 def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.RecordBatch:
     """The rows of `batch` with the schema ROWS; only headers and timestamps are copied.
 
-    If the option `topic` is set, the column topic is null. `now_ms` is the timestamp of rows without one.
+    If the option `topic` is set, the column topic is null. `now_ms` is the timestamp for rows that have none.
     """
     names = batch.schema.names
     columns: list[pa.Array] = []
@@ -115,7 +115,7 @@ def normalize(batch: pa.RecordBatch, topic: str | None, now_ms: int) -> pa.Recor
 
 
 def _milliseconds(column: pa.Array) -> pa.Array:
-    """Spark's timestamps (in microseconds) in milliseconds, rounded down as in Spark's own conversions."""
+    """Converts Spark's timestamps from microseconds to milliseconds, rounding down as Spark's own conversions do."""
     micros = column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     remainder = pc.subtract(micros, pc.multiply(pc.divide(micros, _MICROSECONDS), _MICROSECONDS))
     floored = pc.subtract(micros, pc.if_else(pc.less(remainder, 0), _MICROSECONDS, 0))

@@ -18,10 +18,10 @@ from lacuna.pipeline.errors import PipelineError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A topic that is written to, and the requirements of its configs (S11). Sizes are in bytes, times in ms.
+    """A topic that is written to, and the requirements that its configs set (S11). Sizes are in bytes, times in ms.
 
-    `first_slot` is the slot of partition 0; those of the other partitions follow. `compression` is the topic's own, or
-    None if the writer chooses.
+    `first_slot` is the slot of partition 0, and the slots of the other partitions follow. `compression` is the topic's
+    own codec, or None if the writer chooses one.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Target:
 
 
 class Targets:
-    """The topics that a task has written to so far; `topics` has all topics of the cluster, by name.
+    """The topics that a task has written to so far. `topics` has all topics of the cluster, by name.
 
-    `whose` is an addition to errors that names the owner of the topics.
+    `whose` is appended to errors, and names the owner of the topics.
     """
 
     def __init__(self, topics: Mapping[str, Topic], whose: str = "") -> None:
@@ -88,7 +88,7 @@ class Targets:
 
 
 def check_timestamps(timestamps: pa.Array, target: Target, now_ms: int) -> None:
-    """Raises PipelineError if a timestamp (in ms) is one that the topic `target` does not accept at `now_ms`."""
+    """Raises PipelineError if the topic `target` does not accept one of the timestamps (in ms) at `now_ms`."""
     bounds = pc.min_max(timestamps).as_py()
     smallest, largest = bounds["min"], bounds["max"]
     if smallest is None:
@@ -112,6 +112,6 @@ def _outside(
 ) -> PipelineError:
     return PipelineError(
         f"a row's timestamp {timestamp} is {distance_ms} ms {word} the time of writing, more than topic "
-        f"{target.name!r} accepts (message.timestamp.{bound}.max.ms): raise that, or drop the column "
+        f"{target.name!r} accepts (message.timestamp.{bound}.max.ms): raise that limit, or drop the column "
         "'timestamp'"
     )

@@ -6,9 +6,9 @@
     TxnOffsetCommit            stores the progress of the query, within the transaction
     EndTxn                     makes everything visible in one step
 
-Each of these may be sent again if its reply is lost, but the whole sequence must not be repeated, because segments that
-were committed in an aborted transaction stay aborted. Such a write fails, and Spark's next attempt writes its own
-segments.
+Each request may be sent again if its reply is lost, but the whole sequence must not be repeated, because segments that
+were committed in an aborted transaction stay aborted. A write whose transaction is aborted fails, and Spark's next
+attempt writes new segments.
 """
 
 import json
@@ -68,7 +68,10 @@ _FENCED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryProgress:
-    """The progress of a query: it has written batch `batch_id`. It is stored as offsets of the group `group_id`."""
+    """The progress of a query, which has written batch `batch_id`.
+
+    The progress is stored as offsets of the group `group_id`.
+    """
 
     group_id: str
     query_id: str
@@ -81,10 +84,12 @@ def commit_write(
     tasks: Sequence[TaskMessage],
     progress: QueryProgress | None,
 ) -> bool:
-    """Commits what the tasks wrote, all or nothing. Returns False if the batch of `progress` was written before.
+    """Commits everything that the tasks wrote, or nothing.
 
-    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. Nothing was
-    committed in these cases, except possibly after OutcomeUnknownError.
+    Returns False if the batch of `progress` was already written.
+
+    Raises WriterFencedError, OutcomeUnknownError, PipelineError, ControlPlaneUnavailable, CommandRefused. In these
+    cases, nothing was committed, except possibly after OutcomeUnknownError.
     """
     if not any(task.segments for task in tasks):
         return True
@@ -127,7 +132,7 @@ def _query_of(metadata: str) -> object:
 
 
 class WriteTransaction:
-    """The steps of one transaction; call the methods in their order."""
+    """The steps of one transaction. The methods must be called in the order in which they are defined."""
 
     def __init__(self, control: RetryingJobClient, transactional_id: str) -> None:
         self._control = control
@@ -138,7 +143,10 @@ class WriteTransaction:
         self._sequences: dict[tuple[bytes, int], int] = {}
 
     def begin(self, segments: int) -> None:
-        """Fences all earlier drivers, so that they can commit nothing more. `segments` is the number to commit."""
+        """Fences all earlier drivers, so that they can commit nothing more.
+
+        `segments` is the number of segments to commit.
+        """
         timeout_ms = _SHORTEST_TIMEOUT_MS + _TIMEOUT_MS_PER_SEGMENT * segments
         init = InitProducerId(
             transactional_id=self._transactional_id,
@@ -186,7 +194,7 @@ class WriteTransaction:
             self._check(code, f"storing the progress as group {progress.group_id}")
 
     def end(self) -> None:
-        """Commits the transaction, which makes everything visible. Raises OutcomeUnknownError if the reply is lost."""
+        """Commits the transaction, which makes everything visible. Raises OutcomeUnknownError if no reply arrives."""
         try:
             reply = self._end(committed=True)
         except ControlPlaneUnavailable as error:
@@ -232,7 +240,7 @@ class WriteTransaction:
         return Command(commit_segment=commit)
 
     def _rows(self, written: WrittenPartition) -> Iterator[bytes]:
-        """The commit's entry for each batch (see controlplane/shared/batches.py)."""
+        """The entry of each batch in the commit (see controlplane/shared/batches.py)."""
         key = (written.topic_id, written.partition)
         sequence = self._sequences.get(key, 0)
         position = written.position

@@ -33,7 +33,10 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """The writer of `df.write`: one transaction. With a batch id, it is committed once, however often it runs."""
+    """The writer of `df.write`: one transaction.
+
+    With a batch id, the write is committed once, however often it runs.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -61,14 +64,17 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """The writer of `df.writeStream`: one transaction for each micro-batch. Spark creates a new one for every call."""
+    """The writer of `df.writeStream`: one transaction for each micro-batch.
+
+    Spark creates a new writer for every call.
+    """
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
 
     @one_message
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Writes the rows of a task, in an executor, where Spark names the query."""
+        """Writes the rows of a task. Runs in an executor, where Spark provides the id of the query."""
         return write_task(self._options, iterator, query_id())
 
     @one_message
@@ -104,7 +110,7 @@ def query_id() -> str | None:
 
 
 def query_of(tasks: Sequence[TaskMessage]) -> str | None:
-    """The query that all tasks name, or None if they do not name the same one."""
+    """The query that all tasks name, or None if they do not all name the same query."""
     found = {task.query_id for task in tasks}
     return found.pop() if len(found) == 1 else None
 
@@ -132,7 +138,7 @@ def commit(
 def abort(options: SinkOptions, tasks: Sequence[TaskMessage]) -> None:
     """Releases the leases of the tasks, so that their segments may be deleted at once.
 
-    There is no transaction to abort, because a commit ends its own.
+    There is no transaction to abort, because a commit always ends its own transaction.
     """
     if not any(task.segments for task in tasks):
         return

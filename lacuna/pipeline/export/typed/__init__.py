@@ -1,1 +1,1 @@
-"""Keys and values as typed columns, according to a JSON Schema, an Avro schema or a Protobuf message."""
+"""Decodes keys and values into typed columns, according to a JSON Schema, an Avro schema or a Protobuf message."""

@@ -64,16 +64,17 @@ _LOGICAL: Final = {
 
 
 def avro_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder of an Avro schema. Raises PipelineError for an invalid one, or if its values are unbounded."""
+    """Makes the decoder for an Avro schema. Raises PipelineError if it is invalid or its values are unbounded."""
     parsed, names = _parse(schema.document)
     decode = avro_reader(schema.document)
     return Decoder(_node_of(parsed, names, ()), decode, has_prefix=schema.has_prefix)
 
 
 def avro_reader(document: bytes, resolved: bytes | None = None) -> Convert:
-    """Returns the function that reads values of a schema, or those of another schema, to which they are resolved.
+    """Returns the function that reads values of a schema and, if another schema is given, resolves them to that.
 
-    It raises NotOfSchemaError. Raises PipelineError for an invalid schema, or if its values are unbounded.
+    The function raises NotOfSchemaError. `avro_reader` raises PipelineError if the schema is invalid or its values are
+    unbounded.
     """
     parsed, names = _parse(document)
     wanted = None if resolved is None else _parse(resolved)[0]
@@ -115,7 +116,7 @@ def _parse(document: bytes) -> tuple[Any, dict[str, Any]]:
 
 
 def _types(schema: Any) -> Iterator[Any]:
-    """A type and all types in it. Those that are used by name are only named."""
+    """A type and all types in it. Types that are used by name appear only as their names."""
     left = [schema]
     while left:
         each = left.pop()
@@ -124,7 +125,7 @@ def _types(schema: Any) -> Iterator[Any]:
 
 
 def _inner(schema: Any) -> list[Any]:
-    """The types that a type consists of."""
+    """The types of which a type consists."""
     if isinstance(schema, list):
         return schema
     if isinstance(schema, str):
@@ -135,7 +136,10 @@ def _inner(schema: Any) -> list[Any]:
 
 
 def _is_recursive(schema: Any) -> bool:
-    """Whether a type contains itself: then a record is named within itself, as names are defined before their use."""
+    """Whether a type contains itself.
+
+    If so, a record is named within itself, since names are defined before they are used.
+    """
     left: list[tuple[Any, frozenset[str]]] = [(schema, frozenset())]
     while left:
         each, enclosing = left.pop()
@@ -148,7 +152,7 @@ def _is_recursive(schema: Any) -> bool:
 
 
 def _check_sizes(parsed: Any, names: dict[str, Any]) -> None:
-    """Raises PipelineError if a value of a few bytes may be of any size, since fastavro would build it."""
+    """Raises PipelineError if a few bytes may encode a value of any size, since fastavro would build that value."""
     known: dict[str, bool] = {}
     for each in _types(parsed):
         kind = each["type"] if isinstance(each, dict) else ""
@@ -167,7 +171,7 @@ def _is_weightless(
 ) -> bool:
     """Whether values of this type take no bytes. `path` has the names of the enclosing records.
 
-    `known` collects the answers for records: it would take forever to look into each wherever it is named.
+    `known` caches the results for records, since examining a record wherever it is named could take forever.
     """
     if isinstance(schema, list):
         return False  # the index of the branch takes a byte
@@ -196,7 +200,7 @@ def _is_weightless(
 
 
 def _node_of(schema: Any, names: dict[str, Any], path: tuple[str, ...]) -> Node:
-    """The column of a type. `names` maps names to types; `path` has the names of the enclosing records."""
+    """The column for a type. `names` maps names to types; `path` has the names of the enclosing records."""
     if isinstance(schema, list):
         some = [each for each in schema if each != "null"]
         return _node_of(some[0], names, path) if len(some) == 1 else JSON_TEXT
@@ -235,7 +239,7 @@ def _plain_node(schema: Any, kind: Any, names: dict[str, Any], path: tuple[str, 
 
 
 def check_depth(data: bytes, schema: Any, names: Mapping[str, Any]) -> None:
-    """Raises NotOfSchemaError if a value nests too deeply, ValueError or IndexError if it has no end within `data`.
+    """Raises NotOfSchemaError if a value nests too deeply, ValueError or IndexError if it does not end within `data`.
 
     `names` has the named types of the parsed schema.
     """
@@ -249,7 +253,7 @@ class _Walk:
         self._at = 0
 
     def value(self, schema: Any, levels: int) -> None:
-        """Skips a value of this type, which may have this many levels."""
+        """Skips a value of this type, which may have up to `levels` levels."""
         if not levels:
             raise NotOfSchemaError("it nests too deeply")
         if isinstance(schema, list):

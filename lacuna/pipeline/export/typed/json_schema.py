@@ -37,7 +37,7 @@ _MAX_DEPTH = 100
 
 
 def json_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder of a JSON Schema. Raises PipelineError for an invalid one."""
+    """Makes the decoder for a JSON Schema. Raises PipelineError if the schema is invalid."""
     document = _parse(schema.document)
     kind = jsonschema.validators.validator_for(document, jsonschema.Draft202012Validator)
     try:
@@ -64,7 +64,7 @@ def json_decoder(schema: TypedSchema) -> Decoder:
 
 
 def node_of(schema: Any, document: Any, path: tuple[str, ...]) -> Node:
-    """The column of a schema within `document`; `path` has the references that were followed to reach it."""
+    """The column for a schema within `document`. `path` has the references that were followed to reach the schema."""
     if not isinstance(schema, Mapping) or len(path) > _MAX_DEPTH:
         return JSON_TEXT
     if "$ref" in schema:
@@ -128,7 +128,10 @@ def _json_type(value: Any) -> str:
 
 
 def _merge(schema: Any, document: Any) -> Any:
-    """Merges a schema with its `allOf` parts: the properties of all; of other keywords, the first one found."""
+    """Merges a schema with its `allOf` parts.
+
+    Combines all their properties; of any other keyword, the first one is kept.
+    """
     parts: list[Mapping[str, Any]] = [
         {key: value for key, value in schema.items() if key != "allOf"}
     ]

@@ -1,4 +1,4 @@
-"""Loads the schema in a file that a user names."""
+"""Loads the schema from a file that the user names."""
 
 from pathlib import Path
 
@@ -14,10 +14,10 @@ _FORMS = (
 
 
 def load_schema(path: Path, message: str | None = None, *, has_prefix: bool = False) -> TypedSchema:
-    """Loads and checks the schema in a file, whose kind is derived from its file extension.
+    """Loads and checks the schema in a file. The file extension decides the kind of the schema.
 
-    `message` names the Protobuf message; it is needed if the file has several. `has_prefix` says that values have
-    Confluent's prefix. Raises PipelineError for a file or schema that cannot be used.
+    `message` names the Protobuf message, which is required if the file has several. `has_prefix` says whether values
+    have Confluent's prefix. Raises PipelineError for a file or schema that cannot be used.
     """
     try:
         document = path.read_bytes()

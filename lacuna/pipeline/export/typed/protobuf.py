@@ -49,7 +49,7 @@ _WELL_KNOWN: Final = "google.protobuf."
 
 
 def protobuf_decoder(schema: TypedSchema) -> Decoder:
-    """Makes the decoder of a Protobuf message. Raises PipelineError for invalid descriptors or a missing message."""
+    """Makes the decoder for a Protobuf message. Raises PipelineError for invalid descriptors or a missing message."""
     pool = descriptor_pool.DescriptorPool()
     try:
         files = descriptor_pb2.FileDescriptorSet.FromString(schema.document)
@@ -192,7 +192,8 @@ def _text(message: Any) -> str:
 def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[str, bytes]:
     """The full name of a message that follows Confluent's schema id, and its bytes.
 
-    They begin with the index of the message in its file, then in that message, and so on. Raises NotOfSchemaError.
+    The name is encoded as the index of a message in its file, then of a message nested in that one, and so on. Raises
+    NotOfSchemaError.
     """
     indexes, start = _indexes(data)
     names, inside = [file.package] if file.package else [], file.message_type
@@ -205,7 +206,7 @@ def message_at(file: descriptor_pb2.FileDescriptorProto, data: bytes) -> tuple[s
 
 
 def _indexes(data: bytes) -> tuple[list[int], int]:
-    """The indexes before a message, and its start. No index stands for the first message."""
+    """The indexes before a message, and the position at which it starts. No index stands for the first message."""
     count, at = _varint(data, 0)
     if not 0 <= count <= len(data):
         raise NotOfSchemaError("the indexes of the message are not valid")

@@ -1,6 +1,7 @@
-"""Schemas of a registry with Confluent's interface, each complete: with all that it refers to.
+"""Fetches schemas from a registry with Confluent's interface, each with all the schemas that it refers to.
 
-Bytes begin with a 0, and with the id of their schema in four bytes. A schema never changes, so it is fetched once.
+Encoded values begin with a 0 byte, followed by the id of their schema in four bytes. A schema never changes, so it is
+fetched only once.
 """
 
 import base64
@@ -38,16 +39,16 @@ _KINDS: "Final[Mapping[str, SchemaKind]]" = {"AVRO": "avro", "PROTOBUF": "protob
 
 
 class NoSchema(PipelineError):
-    """A schema is unknown to the registry, or cannot be used. The message has the reason."""
+    """A schema is unknown to the registry or cannot be used. The message gives the reason."""
 
 
 class RegistryUnavailable(NoSchema):
-    """The registry did not answer, or rejected the request. Another attempt may succeed."""
+    """The registry did not respond, or rejected the request. Another attempt may succeed."""
 
 
 @contextmanager
 def _checked() -> Iterator[None]:
-    """Raises NoSchema if an answer lacks a field, has one of another type, or nests too deeply."""
+    """Raises NoSchema if a response lacks a field, has a field of the wrong type, or nests too deeply."""
     try:
         yield
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
@@ -55,19 +56,19 @@ def _checked() -> Iterator[None]:
 
 
 def schema_id_of(data: bytes | None) -> int | None:
-    """Return the schema id with which bytes begin, or None."""
+    """Return the schema id at the beginning of an encoded value, or None."""
     if data is None or len(data) < PREFIX or data[0] != _MAGIC:
         return None
     return int.from_bytes(data[1:PREFIX], "big")
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects, and sends the login to no other server."""
+    """Follows redirects, but does not send the login to another server."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> Request | None:
-        """The next request; without the login unless scheme, host and port stay the same."""
+        """The next request, without the login unless scheme, host and port stay the same."""
         following = super().redirect_request(req, fp, code, msg, headers, newurl)
         if following is not None and _server_of(newurl) != _server_of(req.full_url):
             following.remove_header("Authorization")
@@ -84,7 +85,7 @@ _opener: Final = build_opener(_Redirects)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A schema: the JSON text of Avro or JSON Schema, or serialized descriptors, whose last file is its own."""
+    """A schema: the JSON text of an Avro or JSON Schema, or serialized descriptors with its own file last."""
 
     kind: "SchemaKind"
     document: bytes
@@ -92,7 +93,7 @@ class Registered:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """A registry's address, and USER:PASSWORD if it needs a login; can be pickled. Raises UserError for other URLs."""
+    """A registry's address, with USER:PASSWORD if it needs a login. Can be pickled. Raises UserError for other URLs."""
 
     url: str
     credentials: bytes | None = field(default=None, repr=False)
@@ -133,7 +134,10 @@ class Registry:
     def _references(
         self, answer: Mapping[str, Any], query: str, known: dict[str, str] | None = None
     ) -> dict[str, str]:
-        """The schemas that a schema refers to, by name, those that others need first. They are added to `known`."""
+        """The schemas that a schema refers to, by name.
+
+        Schemas that others need come first. The schemas are added to `known`.
+        """
         named = {} if known is None else known
         for each in answer.get("references") or ():
             name = str(each["name"])
@@ -152,7 +156,7 @@ class Registry:
         return named
 
     def _get(self, path: str) -> Mapping[str, Any]:
-        """The registry's answer. Raises NoSchema, RegistryUnavailable."""
+        """The registry's response. Raises NoSchema, RegistryUnavailable."""
         headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if self.credentials:
             token = base64.b64encode(self.credentials.strip()).decode()
@@ -165,7 +169,7 @@ class Registry:
             with error:
                 is_missing = error.code in (HTTPStatus.NOT_FOUND, HTTPStatus.UNPROCESSABLE_ENTITY)
                 kind = NoSchema if is_missing else RegistryUnavailable
-                raise kind(f"the registry answers {error.code} for {path}") from error
+                raise kind(f"the registry returned {error.code} for {path}") from error
         except (URLError, OSError, ValueError, HTTPException) as error:
             reason = getattr(error, "reason", error)
             raise RegistryUnavailable(f"the registry does not answer: {reason}") from error
@@ -182,11 +186,11 @@ class Registry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subjects:
-    """The subjects of a registry that have the schemas of topics.
+    """The subjects in a registry that contain the schemas of topics.
 
     `keys` and `values` map topics, patterns, or "" for all topics, to a subject, in which `{topic}` stands for the
-    topic's name. `messages` maps them likewise to Protobuf messages of values, and `key_messages` to those of keys; the
-    first message of a file is the default.
+    topic's name. Likewise, `messages` maps these to the Protobuf messages of values, and `key_messages` to those of
+    keys. The first message in a file is the default.
     """
 
     registry: Registry
@@ -227,7 +231,7 @@ class Subjects:
 
 
 def _of_topic(named: Mapping[str, str], topic: str) -> str | None:
-    """What a topic has: by its name, by the first pattern that matches, or like all topics."""
+    """The entry for a topic: the one for its name, for the first pattern that matches, or for all topics."""
     if topic in named:
         return named[topic]
     patterns = (
@@ -258,7 +262,7 @@ def _whole_avro(text: str, named: Mapping[str, str]) -> bytes:
 
 
 def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) -> Any:
-    """An Avro schema in which the first use of each name from another schema is its definition."""
+    """An Avro schema in which the first use of each name from another schema is replaced by its definition."""
     if isinstance(schema, list):
         return [_with_definitions(each, definitions, namespace) for each in schema]
     if isinstance(schema, str):
@@ -281,7 +285,7 @@ def _with_definitions(schema: Any, definitions: dict[str, Any], namespace: str) 
 
 
 def _whole_json(text: str, named: Mapping[str, str]) -> bytes:
-    """A JSON Schema that has the schemas it refers to among its `$defs`, so that all references are within it."""
+    """A JSON Schema with the schemas that it refers to added to its `$defs`, so that all references are internal."""
     if not named:
         return text.encode()
     try:
@@ -315,7 +319,7 @@ def _id_of(schema: Any) -> str:
 
 
 def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> Any:
-    """A schema with references that hold in the document that has it at `place`, and the others at `places`."""
+    """A schema whose references are valid in a document with this schema at `place` and the others at `places`."""
     if isinstance(schema, list):
         return [_pointing(each, place, base, places) for each in schema]
     if not isinstance(schema, dict):
@@ -331,9 +335,9 @@ def _pointing(schema: Any, place: str, base: str, places: Mapping[str, str]) -> 
 
 
 def _descriptors(main: str, named: Mapping[str, str]) -> descriptor_pb2.FileDescriptorSet:
-    """The descriptors of a schema, the last file, and of the schemas that it refers to.
+    """The descriptors of a schema and of the schemas that it refers to. The last file is the schema's own.
 
-    A registry answers with serialized descriptors in base64, or with the source, which is then compiled.
+    A registry returns either serialized descriptors in base64, or the source, which is then compiled.
     """
     try:
         parsed = {name: _serialized(text) for name, text in named.items()}
@@ -354,7 +358,7 @@ def _well_known(
     own: descriptor_pb2.FileDescriptorProto,
     parsed: Mapping[str, descriptor_pb2.FileDescriptorProto],
 ) -> list[descriptor_pb2.FileDescriptorProto]:
-    """The files of Protobuf itself that schemas import, which a registry does not have."""
+    """The imported files that belong to Protobuf itself, which a registry does not have."""
     from google.protobuf import descriptor_pool
 
     found: dict[str, descriptor_pb2.FileDescriptorProto] = {}

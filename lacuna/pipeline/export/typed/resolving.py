@@ -37,7 +37,10 @@ _MOST: Final = 1_000
 
 
 def resolving_decoder(schema: TypedSchema, registry: Registry) -> Decoder:
-    """Makes the decoder of a column. It raises RegistryUnavailable, and NotOfSchemaError for an unusable schema."""
+    """Makes the decoder for a column.
+
+    The decoder raises RegistryUnavailable, and NotOfSchemaError for an unusable schema.
+    """
     column = replace(schema, registry=None, has_prefix=False)
     own = decoder_of(column)
 
@@ -60,7 +63,10 @@ def resolving_decoder(schema: TypedSchema, registry: Registry) -> Decoder:
 
 
 def _fitting(convert: Convert) -> Convert:
-    """The conversion to the column's type of values that match their own schema only. It raises NotOfSchemaError."""
+    """The conversion for values that match only their own schema.
+
+    It raises NotOfSchemaError if the column's type does not fit.
+    """
 
     def fit(value: Any) -> Any:
         try:
@@ -81,7 +87,7 @@ def _always(reason: str) -> Convert:
 
 
 def _reader(found: Registered, column: TypedSchema, own: Decoder) -> Convert:
-    """The function that reads values of a schema as those of the column."""
+    """The function that reads values of a schema as values of the column."""
     if found.kind != column.kind:
         raise NoSchema(f"its kind is {found.kind}, and that of the newest schema is {column.kind}")
     if found.kind == "protobuf":

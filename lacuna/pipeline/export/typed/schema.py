@@ -1,8 +1,8 @@
-"""A schema given by a user, and the decoding of byte strings by it.
+"""A schema given by a user, and the decoding of byte strings according to it.
 
-A `Node` describes what a value of the schema becomes: an Arrow type, and a function that converts a decoded value to
-one that pyarrow accepts for that type (None: no conversion is needed). A value that fits no Arrow type becomes JSON
-text.
+A `Node` describes what a value of the schema becomes: it has an Arrow type, and a function that converts a decoded
+value to one that pyarrow accepts for that type, or None if no conversion is needed. A value that fits no Arrow type
+becomes JSON text.
 """
 
 import base64
@@ -24,30 +24,30 @@ Convert: TypeAlias = Callable[[Any], Any]
 
 
 class Node(NamedTuple):
-    """An Arrow type, and the function that converts a value for it; `convert` is never called with None."""
+    """An Arrow type, and the function that converts a value to it. `convert` is never called with None."""
 
     type: pa.DataType
     convert: Convert | None = None
 
 
 class Undecodable(NamedTuple):
-    """A byte string that does not match the schema; `row` is its index in the column."""
+    """A byte string that does not match the schema. `row` is its index in the column."""
 
     row: int
     reason: str
 
 
 class NotOfSchemaError(ValueError):
-    """A byte string does not match the schema; the message gives the reason."""
+    """A byte string does not match the schema. The message gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class TypedSchema:
-    """A schema; can be pickled.
+    """A schema. Can be pickled.
 
     `document` is its JSON text or, for Protobuf, a serialized FileDescriptorSet; `message` is then the message's name.
-    With `has_prefix`, each value begins with Confluent's five bytes. With `registry`, they name the schema by which the
-    value was written, and this schema has the columns.
+    With `has_prefix`, each value begins with Confluent's five bytes. With `registry`, these bytes name the schema with
+    which the value was written, while this schema determines the columns.
     """
 
     kind: SchemaKind
@@ -67,7 +67,10 @@ class Decoder:
         self._has_prefix = has_prefix
 
     def decode_all(self, column: pa.Array) -> tuple[pa.Array, list[Undecodable]]:
-        """Decodes a column to one value per row, and lists the rows that do not match. These and nulls become null."""
+        """Decodes a column to one value per row, and lists the rows that do not match.
+
+        These rows and nulls become null.
+        """
         values: list[Any] = []
         failures: list[Undecodable] = []
         for row, data in enumerate(column.to_pylist()):
@@ -105,7 +108,9 @@ class Decoder:
 
 @lru_cache(maxsize=128)
 def decoder_of(schema: TypedSchema) -> Decoder:
-    """The decoder of a schema, kept for later calls in this process. Imports only the library for its kind.
+    """The decoder for a schema, cached for later calls in this process.
+
+    Imports only the library for its kind of schema.
 
     Raises PipelineError for an invalid schema.
     """
@@ -127,7 +132,10 @@ def decoder_of(schema: TypedSchema) -> Decoder:
 
 
 def json_text(value: Any) -> str:
-    """A value as JSON text, with bytes in base64 and times in ISO 8601. Raises NotOfSchemaError if that fails."""
+    """A value as JSON text, with bytes in base64 and times in ISO 8601.
+
+    Raises NotOfSchemaError if it cannot be converted.
+    """
     try:
         return json.dumps(value, default=_jsonable, ensure_ascii=False, separators=(",", ":"))
     except RecursionError as error:
@@ -149,7 +157,7 @@ def list_node(item: Node) -> Node:
 
 
 def map_node(item: Node) -> Node:
-    """The node of a map from strings to `item`; its values are dicts."""
+    """The node for a map from strings to `item`. Its values are dicts."""
     convert = optional(item.convert) if item.convert else lambda value: value
     return Node(
         pa.map_(pa.string(), item.type),
@@ -158,7 +166,10 @@ def map_node(item: Node) -> Node:
 
 
 def struct_node(fields: dict[str, Node]) -> Node:
-    """The node of a struct; its values are dicts, whose other keys are ignored. Without fields, JSON text."""
+    """The node for a struct.
+
+    Its values are dicts, in which other keys are ignored. Without fields, the node is JSON text.
+    """
     if not fields:
         return JSON_TEXT
     kind = pa.struct([pa.field(name, node.type) for name, node in fields.items()])

@@ -18,9 +18,9 @@ import org.apache.kafka.common.serialization.StringSerializer;
 /**
  * Turns orders into invoices exactly once.
  *
- * <p>It reads {@code orders}, whose keys are order numbers and whose values are net amounts in cents, and writes for
- * each the gross amount to {@code invoices}. What it wrote and how far it has read are one transaction, so it may be
- * killed at any time: the next one goes on where the last transaction ended.
+ * <p>It reads {@code orders}, whose keys are order numbers and whose values are net amounts in cents, and writes the
+ * gross amount of each order to {@code invoices}. The invoices and the read position are committed in one transaction,
+ * so the program may be killed at any time: its next run continues where the last transaction ended.
  *
  * <p>{@code mvn -q compile dependency:copy-dependencies && java -cp 'target/classes:target/dependency/*' ExactlyOnce
  * HOST:PORT}
@@ -36,19 +36,19 @@ public final class ExactlyOnce {
     reading.put("enable.auto.commit", false); // the transactions commit the offsets
     reading.put("isolation.level", "read_committed");
     reading.put("auto.offset.reset", "earliest");
-    reading.put("session.timeout.ms", 6000); // after a kill the next one waits that long for the partitions
+    reading.put("session.timeout.ms", 6000); // after a kill, the next run waits this long for the partitions
     consumer = new KafkaConsumer<>(reading, new StringDeserializer(), new StringDeserializer());
     Map<String, Object> writing = Map.of("bootstrap.servers", bootstrap, "transactional.id", "invoices");
     producer = new KafkaProducer<>(writing, new StringSerializer(), new StringSerializer());
   }
 
-  /** The amount with a tax of 19 %. */
+  /** Returns the amount including 19% tax. */
   private static String gross(String net) {
     return Integer.toString(Integer.parseInt(net) * 119 / 100);
   }
 
   private void run() {
-    producer.initTransactions(); // from now on whoever had this id before is refused
+    producer.initTransactions(); // fences any earlier producer with this id
     consumer.subscribe(List.of("orders"));
     while (true) {
       ConsumerRecords<String, String> orders = consumer.poll(Duration.ofMillis(500));
@@ -58,7 +58,7 @@ public final class ExactlyOnce {
       try {
         transact(orders);
       } catch (ApplicationRecoverableException fenced) {
-        throw fenced; // another one has our id: this process is over
+        throw fenced; // another producer has taken our id, so this process must end
       } catch (KafkaException failed) {
         producer.abortTransaction();
         rewind();
@@ -71,12 +71,12 @@ public final class ExactlyOnce {
     for (ConsumerRecord<String, String> order : orders) {
       producer.send(new ProducerRecord<>("invoices", order.key(), gross(order.value())));
     }
-    // Where the consumer goes on, which is behind what was aborted at the end, too.
+    // The position is also past any aborted records at the end.
     producer.sendOffsetsToTransaction(orders.nextOffsets(), consumer.groupMetadata());
     producer.commitTransaction();
   }
 
-  /** Back to where the last committed transaction ended. */
+  /** Moves the consumer back to where the last committed transaction ended. */
   private void rewind() {
     Map<TopicPartition, OffsetAndMetadata> committed = consumer.committed(consumer.assignment());
     for (TopicPartition partition : consumer.assignment()) {

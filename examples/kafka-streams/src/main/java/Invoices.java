@@ -8,8 +8,8 @@ import org.apache.kafka.streams.kstream.KStream;
 /**
  * Turns orders into invoices exactly once, as a Kafka Streams application.
  *
- * <p>It reads {@code orders}, whose keys are order numbers and whose values are net amounts in cents, and writes for
- * each the gross amount to {@code invoices}. It may be killed at any time.
+ * <p>It reads {@code orders}, whose keys are order numbers and whose values are net amounts in cents, and writes the
+ * gross amount of each order to {@code invoices}. It may be killed at any time.
  *
  * <p>{@code mvn -q compile dependency:copy-dependencies && java -cp 'target/classes:target/dependency/*' Invoices
  * HOST:PORT}
@@ -25,7 +25,7 @@ public final class Invoices {
     settings.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
     settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
     settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1); // the object store keeps the copies
-    settings.put("session.timeout.ms", 6000); // after a kill the next one waits that long for the partitions
+    settings.put("session.timeout.ms", 6000); // after a kill, the next run waits this long for the partitions
     if (arguments.length > 1) {
       settings.put(StreamsConfig.STATE_DIR_CONFIG, arguments[1]);
     }
