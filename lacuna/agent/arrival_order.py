@@ -41,7 +41,7 @@ class Arrival:
             await asyncio.shield(self._before)
 
     def end(self) -> None:
-        """Let the next request proceed, in a later iteration of the loop, once all earlier ones have ended too."""
+        """Let the next request proceed, in a later iteration of the loop, once all earlier ones have also ended."""
         if self._before is None or self._before.done():
             self._order.ended(self._done)
         else:

@@ -39,7 +39,7 @@ _OPEN: Final = State.OPEN  # members of an Enum are slow to look up in Python 3.
 
 
 class Acceptor(Protocol):
-    """The part of AgentServer that a connection needs. The server has accepted the connection."""
+    """The part of the AgentServer that a connection needs."""
 
     context: AgentContext
     registry: Registry

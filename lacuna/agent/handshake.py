@@ -26,7 +26,7 @@ _MOST_EARLY_BYTES: Final = 1 << 20
 
 
 class Entrance(Protocol):
-    """The part of AgentServer that a handshake needs. The server has accepted the connection."""
+    """The part of the AgentServer that a handshake needs."""
 
     context: AgentContext
     complaints: Complaints

@@ -119,7 +119,7 @@ class ExtentCache:
         self._holding = holding
         self._reads_now = 0
         self._live = LiveBytes()
-        # Reads under way and answers hold parts of it too.
+        # Reads under way and answers also hold parts of it.
         self._memory = ReadMemory(max_bytes + max_bytes // 4)
         self._ahead_bytes = 0
 

@@ -191,7 +191,7 @@ async def share_group_heartbeat(
 
 
 async def share_records(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """The guard of ShareFetch and ShareAcknowledge: needs Read on the group and each topic.
+    """The guard for ShareFetch and ShareAcknowledge, which need Read on the group and each topic.
 
     The guard passes a permission to the handler, because requests do not name the topics of a session.
     """

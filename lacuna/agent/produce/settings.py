@@ -41,7 +41,8 @@ class ProduceSettings:
         -1,
         "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes with its commit until "
         "merging moves them to the bucket. 0: there are no hot segments. -1: 131072 if the store is a folder, "
-        "524288 if it is a bucket and the journal is in PostgreSQL or in the bucket, and otherwise 0, since the newest records would only be as "
+        "524288 if it is a bucket and the journal is in PostgreSQL or in the bucket, "
+        "and otherwise 0, since the newest records would only be as "
         "durable as the disk of the journal.",
         least=-1,
         most=MOST_HOT_BYTES // 2,
