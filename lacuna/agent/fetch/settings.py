@@ -41,7 +41,8 @@ class FetchSettings:
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "How many bytes to read ahead of a fetch, for all of its partitions together, or twice as many from a store that "
+        "How many bytes to read ahead of a fetch, for all of its partitions together, or twice as "
+        "many from a store that "
         "charges for requests; 0: do not read ahead.",
     )
     zone_reads: str = setting(
