@@ -1,6 +1,6 @@
 """The description of one Kafka API, and the context that its handler receives.
 
-A module in `agent/apis/` that defines `API` is served. No other file needs to be edited:
+Every module in `agent/apis/` that defines `API` adds a served API. No other file needs to be edited:
 
     \"\"\"EndTxn v0-v5. <behaviour, KIPs>\"\"\"
 
@@ -15,9 +15,10 @@ A module in `agent/apis/` that defines `API` is served. No other file needs to b
         guard=guard,
     )
 
-Messages come from lacuna.wire, which has one class for all versions. A field that a version lacks has its default in
-the request and is omitted from the response. To close the connection, a handler raises MalformedRequest. A handler that
-must wait before a step whose order matters first adds itself to `call.peer.arrival_order` (agent/arrival_order.py).
+Messages come from lacuna.wire, which has one class for all versions. If a version lacks a field, the field has its
+default value in the request and is omitted from the response. To close the connection, a handler raises
+MalformedRequest. Before a handler waits ahead of a step whose order matters, it adds itself to
+`call.peer.arrival_order` (agent/arrival_order.py).
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -40,7 +41,7 @@ from lacuna.wire.layout import Buffer, Message
 Q = TypeVar("Q")
 R = TypeVar("R")
 
-#: The `advertised` of an API that the answer to ApiVersions does not name.
+#: The value of `advertised` for an API that the answer to ApiVersions omits.
 NOT_ADVERTISED: Final = (0, -1)
 
 
@@ -49,7 +50,7 @@ class MalformedRequest(Exception):
 
 
 class Call(NamedTuple):
-    """The context of a request: the agent, the client that sent it, and its version."""
+    """The context of a request: the agent that serves it, the client that sent it, and the request's version."""
 
     context: AgentContext
     peer: Peer
@@ -62,10 +63,11 @@ class Call(NamedTuple):
 
 
 class Pieces(NamedTuple):
-    """How a request is cut into pieces (agent/pieces.py) of at most `most` elements each.
+    """How a request is cut into pieces (agent/pieces.py), each with no more than `most` elements.
 
     `asked` names the array that may be cut and the arrays inside its elements. `answered` names the corresponding
-    arrays of the answer, which have the same number of elements. Each element is answered independently.
+    arrays of the answer, which have the same number of elements. The answer for each element is independent of the
+    other elements.
     """
 
     asked: tuple[str, ...]
@@ -74,7 +76,7 @@ class Pieces(NamedTuple):
 
 
 class AnyApi(Protocol):
-    """An API, whatever its messages are."""
+    """An API with any request and response messages."""
 
     @property
     def handle(self) -> Callable[..., Awaitable[Any]]: ...
@@ -82,7 +84,7 @@ class AnyApi(Protocol):
     def refuse(self, call: Call, request: Any, error_code: int, /) -> Any: ...
 
 
-#: Answers a request of an API, which the guard may change, leave to `api.handle`, or not.
+#: Answers a request to an API. The guard may change the request, pass it to `api.handle`, or answer it itself.
 Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 
 
@@ -90,28 +92,34 @@ Guard: TypeAlias = Callable[[Rights, AnyApi, Call, Any], Awaitable[Any]]
 class Api(Generic[Q, R]):
     """One served API: its messages, versions and handler.
 
-    - `handle` gives the answer, or None if the client does not wait for one. If requests do not name all that they
-      concern, the guard gives it what the client may do as a third argument.
-    - `refusal` gives an answer that is one error: the control plane cannot be reached (`unavailable`), or our own code
-      failed (UNKNOWN_SERVER_ERROR). Without it, the answer has the error code and nothing else.
-    - `guard` stands before the handler if ACLs decide (agent/guards/). None: no right is needed. It has no default, so
-      that no API is open by mistake.
-    - `until`: the last version that is served, if it is not the last of Kafka's definitions.
-    - `advertised`: the first and the last version in the answer to ApiVersions, if they are not all that are served.
-    - `quota`: the quota that a request uses. REQUESTS is the time that it takes, which all requests use that use any.
-      Beside it, PRODUCED counts the bytes of the request, and CONSUMED those of the answer. None: it uses none.
-    - `mutation`: how the API changes topics, which a quota of its own counts (KIP-599).
-    - `pipelined`: later requests of that API on the same connection start before this one is answered. They start in
-      the order of their frames, so what handlers do before they first wait happens in that order. Answers always leave
-      in the order of the requests. Requests of all other APIs run one at a time on a connection.
-    - `waits`: the answer may take long, since it waits for others (records, members). When the client has left, such a
-      wait is cancelled. All its other requests are still served, as in Kafka: many clients send a LeaveGroup and leave.
-    - `moved`: what a client is told once its requests of this kind go to another agent, because this one is about to
-      stop; NONE if it answers them all the same.
-    - `pieces`: how requests with many elements are cut; the first that fits a request counts.
-    - `most_whole`: how many elements a request has at most, if it is not cut; with more, the connection is closed.
-    - `heartbeat_ms`: how often members send this request, unless an answer to it says otherwise.
-    - `notes` tells readers of docs/protocol.md how the API behaves here, in one line of Markdown.
+    - `handle` returns the answer, or None if the client does not wait for one. If requests do not name every resource
+      that they concern, the guard passes the client's permission to `handle` as a third argument.
+    - `refusal` returns an answer that consists of a single error, for when the control plane cannot be reached
+      (`unavailable`) or when our own code failed (UNKNOWN_SERVER_ERROR). Without `refusal`, the answer has the error
+      code and nothing else.
+    - `guard` runs before the handler if an authorizer is configured (agent/guards/). None means that clients need no
+      rights. It has no default, so that no API is left open by mistake.
+    - `until`: the last version that is served, if it is not the last version in Kafka's definitions.
+    - `advertised`: the first and the last version in the answer to ApiVersions, if these differ from the versions that
+      are served.
+    - `quota`: the quota that a request uses. REQUESTS counts the time that the request takes; every request that uses a
+      quota uses this one. In addition, PRODUCED counts the bytes of the request, and CONSUMED those of the answer.
+      None: the request uses no quota.
+    - `mutation`: how the API changes topics. A separate quota counts these changes (KIP-599).
+    - `pipelined`: later requests to the same API on the same connection start before this one is answered. They start
+      in the order of their frames, so everything that handlers do before their first wait happens in that order.
+      Answers are always sent in the order of the requests. Requests to all other APIs run one at a time on a
+      connection.
+    - `waits`: the answer may take a long time, since it waits for new records or for other group members. When the
+      client disconnects, such a wait is cancelled. All other requests from that client are still served, as in Kafka,
+      because many clients send a LeaveGroup and disconnect immediately.
+    - `moved`: the error code that sends the client to another agent when this agent is about to stop, or NONE if this
+      agent continues to answer such requests.
+    - `pieces`: how requests with many elements are cut. The first entry that fits a request is used.
+    - `most_whole`: the maximum number of elements in a request that is not cut. If a request has more, its connection
+      is closed.
+    - `heartbeat_ms`: how often group members send this request, unless an answer to it says otherwise.
+    - `notes` tells readers of docs/protocol.md how the API behaves in Lacuna, in one line of Markdown.
     """
 
     request: Message[Q]
@@ -155,11 +163,11 @@ class Api(Generic[Q, R]):
 
     @property
     def most_elements(self) -> int:
-        """The most elements that the arrays of a request may have."""
+        """The maximum number of elements in the arrays of a request."""
         return MOST_ELEMENTS if self.pieces else self.most_whole
 
     def refuse(self, call: Call, request: Q, error_code: int) -> R:
-        """Return an answer that is one error. Raises MalformedRequest if the client expects no answer."""
+        """Return an answer that consists of a single error. Raises MalformedRequest if the client expects no answer."""
         if self.refusal is not None:
             return self.refusal(call, request, error_code)
         make: Any = self.response.body.make
@@ -168,7 +176,7 @@ class Api(Generic[Q, R]):
         return refused
 
     def read(self, body: memoryview, version: int) -> Q:
-        """Read the request in `body`. Raises MalformedRequest."""
+        """Read the request in `body`. Raises MalformedRequest if it cannot be read."""
         try:
             return self.request.read(body, version, self.most_elements)
         except MalformedMessage as error:

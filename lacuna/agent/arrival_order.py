@@ -1,10 +1,10 @@
-"""Prepares requests of a connection concurrently, and lets them proceed in the order of their arrival (S12)."""
+"""Lets a connection's requests be prepared concurrently, and then proceed in the order of their arrival (S12)."""
 
 import asyncio
 
 
 class ArrivalOrder:
-    """The order of the requests of one connection; the connection bounds how many there are."""
+    """The order of the requests on one connection, which bounds their number."""
 
     __slots__ = ("_last",)
 
@@ -12,7 +12,7 @@ class ArrivalOrder:
         self._last: asyncio.Future[None] | None = None
 
     def add(self) -> "Arrival":
-        """Return the arrival of a request that follows all those added before. The caller must `end` it."""
+        """Return the arrival of a request that follows all requests added before. The caller must `end` it."""
         before, self._last = self._last, asyncio.get_running_loop().create_future()
         return Arrival(self, before, self._last)
 
@@ -41,7 +41,7 @@ class Arrival:
             await asyncio.shield(self._before)
 
     def end(self) -> None:
-        """Let the next request proceed, in a later iteration of the loop, once all earlier ones have ended too."""
+        """Let the next request proceed, in a later iteration of the loop, once all earlier ones have also ended."""
         if self._before is None or self._before.done():
             self._order.ended(self._done)
         else:

@@ -1,8 +1,8 @@
-"""Stops serving clients while a control plane that this agent cannot reach leads (adr/0031).
+"""Stops serving clients while the leading control plane is one that this agent cannot reach (adr/0031).
 
-The control plane of `lacuna up` can be reached only by its own process. If a second one has taken over the journal, the
-agents of the first can neither write nor read new records, and their clients would stay with them. A client that cannot
-connect here uses the other address that it was given.
+The control plane of `lacuna up` can be reached only by its own process. If the control plane of a second such process
+has taken over the journal, the agents of the first can neither write nor read new records, and their clients would stay
+with them. A client that cannot connect to these agents uses the other address that it was given.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ _LOOK_SECONDS: Final = 0.5
 
 
 class Aside:
-    """Checks twice a second whether a control plane that cannot be reached leads."""
+    """Checks twice a second whether the leading control plane is one that cannot be reached."""
 
     def __init__(self, control: ControlClient, server: AgentServer) -> None:
         self._control = control
@@ -48,7 +48,7 @@ class Aside:
             "clients until that control plane ends"
         )
         self._server.suspend()
-        # Its clients may repeat their requests elsewhere before this agent has a session again.
+        # The clients may repeat their requests at other agents before this agent has a session again.
         self._control.give_up_unsent(
             "clients were disconnected, because another control plane leads"
         )

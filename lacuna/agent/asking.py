@@ -1,4 +1,4 @@
-"""What an agent tells tools of itself: where it finds the cluster, and whether its object store answers."""
+"""What an agent tells tools about itself: where it finds the cluster, and whether its object store responds."""
 
 import asyncio
 import time
@@ -9,20 +9,22 @@ from lacuna.controlplane.client import ControlPlace
 from lacuna.controlplane.v1.control_pb2 import Places, StoreProbe
 from lacuna.logstore.objects import ObjectStore, ObjectStoreError
 
-#: How long each part of the cluster may take to answer.
+#: How long each part of the cluster may take to respond.
 PART_SECONDS: Final = 2.0
 _PROBE: Final = b"lacuna"
 
 
 @dataclass(frozen=True, slots=True)
 class Whereabouts:
-    """The control plane and the store of an agent, as its options name them. Empty ones are not known."""
+    """The control plane and the store of an agent, as given by its options. Empty values are unknown."""
 
     control: ControlPlace | None = None
     store: str = ""
 
     def message(self) -> Places:
-        """Return what jobs learn. A store's URL contains no secrets, but may name files of the agent's machine."""
+        """Return the message that tells jobs these places. A store's URL contains no secrets, but may name files on the
+        agent's machine.
+        """
         place = self.control
         return Places(
             control="" if place is None else place.address,
@@ -35,14 +37,14 @@ NOT_KNOWN: Final = Whereabouts()
 
 
 class Asking:
-    """The places that an agent uses, and a test of its store."""
+    """The control plane and the store that an agent uses, and a test of the store."""
 
     def __init__(self, whereabouts: Whereabouts = NOT_KNOWN) -> None:
         self.whereabouts = whereabouts
         self._probing: asyncio.Future[StoreProbe] | None = None
 
     async def probe(self, store: ObjectStore, key: str) -> StoreProbe:
-        """Write, read and delete an object. All that ask at the same time get the result of one probe."""
+        """Write, read and delete an object. Concurrent callers share the result of one probe."""
         if self._probing is None or self._probing.done():
             self._probing = asyncio.ensure_future(asyncio.to_thread(_probe, store, key))
         try:

@@ -1,13 +1,13 @@
-"""A bound on the bytes held in memory at once, shared by the connections of an agent."""
+"""A bound on the bytes held in memory at any time, shared by the connections of an agent."""
 
 from collections import deque
 from collections.abc import Callable
 
 
 class ByteBudget:
-    """Counts the bytes that connections hold, and calls waiters in order once there is room.
+    """Counts the bytes that connections hold, and calls waiting callbacks in order once there is room.
 
-    `take` never fails, so bytes already read may exceed the limit. Callers stop reading while `is_full`.
+    `take` never fails, so bytes already read may exceed the limit. Callers stop reading while `is_full` is true.
     """
 
     __slots__ = ("_limit", "_taken", "_waiting")
@@ -19,7 +19,7 @@ class ByteBudget:
 
     @property
     def taken(self) -> int:
-        """Bytes held now."""
+        """The number of bytes held now."""
         return self._taken
 
     @property
@@ -28,11 +28,11 @@ class ByteBudget:
         return self._taken >= self._limit
 
     def take(self, count: int) -> None:
-        """Count `count` more bytes, even beyond the limit, since they are already in memory."""
+        """Add `count` bytes to the total, even beyond the limit, since they are already in memory."""
         self._taken += count
 
     def give_back(self, count: int) -> None:
-        """Release `count` bytes, and call waiters in order while there is room."""
+        """Release `count` bytes, and call waiting callbacks in order while there is room."""
         self._taken -= count
         while self._waiting and not self.is_full:
             self._waiting.popleft()()
@@ -42,6 +42,6 @@ class ByteBudget:
         self._waiting.append(callback)
 
     def forget(self, callback: Callable[[], None]) -> None:
-        """Stop waiting: `callback` will not be called. Does nothing if it is not waiting."""
+        """Remove `callback` from the waiting callbacks, so that it is not called. Does nothing if it is not waiting."""
         if callback in self._waiting:
             self._waiting.remove(callback)

@@ -10,7 +10,7 @@ _MOST_OF_NAME: Final = 100
 
 
 class Once:
-    """Whether a step is still to be done, once for each connection."""
+    """Tracks whether a step that is taken once for each connection is still to be done."""
 
     __slots__ = ("is_due",)
 
@@ -31,19 +31,19 @@ class Software:
         self.name = self.version = ""
 
     def is_called(self, name: str, version: str) -> None:
-        """Record the client's name and version. Values that are too long are cut."""
+        """Record the client's name and version. Values that are too long are truncated."""
         self.name, self.version = name[:_MOST_OF_NAME], version[:_MOST_OF_NAME]
 
     @property
     def is_librdkafka(self) -> bool:
-        """Whether the client is librdkafka, or a client of another language that contains it."""
+        """Whether the client is librdkafka, or a client in another language that is built on it."""
         names_it = "rdkafka" in self.name or "rdkafka" in self.version
         return names_it or self.name.startswith("confluent-kafka")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """The client that sent a request. `client_id` is from the request's header, "" if it was null.
+    """The client that sent a request. `client_id` is from the request's header, and is "" if it was null there.
 
     `session`, `arrival_order`, `first_fetch` and `software` belong to the client's connection.
     """

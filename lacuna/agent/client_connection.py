@@ -3,9 +3,9 @@
     received bytes -> FrameReader -> Serving -> transport
                           FlowControl
 
-agent/connection_states.py has its table of states. agent/serving.py decides which request runs and in what order
-answers leave, and agent/flow.py when reading pauses. While the client does not read its answers, no further request
-begins.
+agent/connection_states.py has the connection's table of states. agent/serving.py decides which request runs and in what
+order answers are sent, and agent/flow.py decides when reading pauses. While the client does not read its answers, no
+further request is started.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from lacuna.wire.layout import Buffer
 
 log = logging.getLogger("lacuna.agent")
 
-#: A busy client sends its next request within this time, unless it has moved to another agent.
+#: The time within which a busy client sends its next request, unless it has moved to another agent.
 _PAUSE_SECONDS: Final = 1.0
 #: A request that arrives more slowly than this, in bytes a second, keeps others waiting for memory.
 _SLOWEST: Final = 64 << 10
@@ -39,7 +39,7 @@ _OPEN: Final = State.OPEN  # members of an Enum are slow to look up in Python 3.
 
 
 class Acceptor(Protocol):
-    """The part of AgentServer, which accepted the connection, that a connection needs."""
+    """The part of the AgentServer that a connection needs."""
 
     context: AgentContext
     registry: Registry
@@ -138,7 +138,9 @@ class ClientConnection(asyncio.BufferedProtocol):
         return self._reader.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Process `nbytes` bytes that the transport wrote into the buffer, and begin the requests that are complete."""
+        """Process `nbytes` bytes that the transport has written into the buffer, and start the requests that are
+        complete.
+        """
         if self._state not in ANSWERING:
             return
         self.last_active = self._loop.time()
@@ -156,8 +158,8 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._flow.adjust()
 
     def _limit(self, session: Authentication) -> None:
-        """Allow large requests only from authenticated clients. While a client authenticates, only tokens are
-        allowed.
+        """Set the limit on request sizes, which allows large requests only from authenticated clients. While a client
+        authenticates, the limit allows only for tokens.
         """
         largest = self._server.context.settings.max_request_bytes
         if not session.has_authenticated:
@@ -176,15 +178,15 @@ class ClientConnection(asyncio.BufferedProtocol):
             rest = rest[size:]
 
     def eof_received(self) -> bool:
-        """Let the transport close, as in Kafka: the client will send nothing more."""
+        """Let the transport close the connection, as in Kafka, since the client will send nothing more."""
         return False
 
     def pause_writing(self) -> None:
-        """Begin no further request until the client reads its answers."""
+        """Start no further request until the client reads its answers."""
         self._may_write = False
 
     def resume_writing(self) -> None:
-        """Continue to serve: the client reads its answers again."""
+        """Continue to serve requests, since the client is reading its answers again."""
         self.last_active = self._loop.time()
         self._may_write = True
         self._serving.go_on()
@@ -192,10 +194,10 @@ class ClientConnection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
         """Finish the requests already read, except those that only wait for records or members.
 
-        The connection counts until they are done, so that clients that connect, send requests and leave in a loop are
-        bounded too.
+        The connection is counted until these requests are done, so that clients that connect, send requests and
+        disconnect in a loop are also bounded.
         """
-        self._may_write = True  # no client waits any more
+        self._may_write = True  # no client is waiting any more
         self._happened(Event.LOSE)
 
     # Called by the server.
@@ -213,14 +215,16 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def owes_offsets(self) -> bool:
-        """Whether its last request was AddOffsetsToTxn, so that the offsets are still to come (adr/0018)."""
+        """Whether the client's last request was AddOffsetsToTxn, in which case its offsets have yet to arrive
+        (adr/0018).
+        """
         return self._serving.owes_offsets
 
     def close_stalled(self, now: float, seconds: float) -> None:
-        """Close the connection if a request began to arrive more than `seconds` ago, and its rest comes slowly or not
-        at all.
+        """Close the connection if a request began to arrive more than `seconds` ago, and the rest of it is arriving
+        slowly or not at all.
 
-        Does nothing if this side has paused reading. `now` is loop time.
+        Does nothing if the agent has paused reading. `now` is loop time.
         """
         passed, arrived = now - self._part_began, self._reader.arrived_bytes
         if passed > seconds and arrived < _SLOWEST * passed and self._flow.is_stalled:
@@ -233,11 +237,11 @@ class ClientConnection(asyncio.BufferedProtocol):
             self.abort()
 
     def abort(self) -> None:
-        """Close at once, without sending further answers."""
+        """Close the connection immediately, without sending further answers."""
         self._happened(Event.ABORT)
 
     async def finish(self) -> None:
-        """Read no further requests, answer those already read, and return once the connection has closed."""
+        """Stop reading requests, answer the requests already read, and return once the connection has closed."""
         if self._state in SERVING:
             self._happened(Event.SHUT_DOWN)
             self._unmute()
@@ -247,21 +251,23 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def may_serve(self) -> bool:
-        """Whether a further request may begin."""
+        """Whether another request may start."""
         return self._may_write and self._state in SERVING and self._muted is None
 
     @property
     def large_requests(self) -> asyncio.Lock:
-        """Held while a large request is read and answered, because its values take many times its bytes."""
+        """The lock held while a large request is read and answered, because its decoded values take many times its
+        size.
+        """
         return self._server.large_requests
 
     @property
     def may_wait(self) -> bool:
-        """Whether its requests may be kept waiting, which is so unless the agent is stopping."""
+        """Whether requests on this connection may be kept waiting, which is the case unless the agent is stopping."""
         return self._state is not State.DRAINING
 
     def mute(self, seconds: float) -> None:
-        """Begin no further request for this long, or for the rest of an earlier mute if that is longer."""
+        """Start no further request for this long, or for the rest of an earlier mute if that is longer."""
         until = self._loop.time() + seconds
         if self._muted is not None:
             until = max(until, self._muted.when())
@@ -281,23 +287,23 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the client has left while its requests are still being served."""
+        """Whether the client has disconnected while its requests are still being served."""
         return self._state is State.ABANDONED
 
     def answered(self, answers: Sequence[Buffer], requests: int, size: int) -> None:
-        """Write the answers of the next `requests` requests, and release the `size` bytes of these requests."""
+        """Write the answers to the next `requests` requests, and release the `size` bytes that these requests hold."""
         if self._state in ANSWERING:
             self._outgoing += answers
         if not self._serving.is_busy:
             self._write()
         elif self._outgoing and self._writing is None:
-            # The answers of one flush become ready one after another; this sends them in one write.
+            # The answers for one flush become ready one after another. The delay lets them be sent in one write.
             self._writing = self._loop.call_soon(self._write)
         self._flow.released(requests, size)
         self._look_whether_all_is_answered()
 
     def end(self) -> None:
-        """Close once the answers have been sent."""
+        """Close the connection once the answers have been sent."""
         self._happened(Event.CLOSE)
 
     def close_malformed(self, error: Exception) -> None:

@@ -1,6 +1,6 @@
 """The clock that is passed to an agent, so that tests and simulations can control the time.
 
-Durations, such as idle times, leases and the waits of fetches, are measured by the event loop's time, which tests can
+Durations, such as idle times, leases and the waits of fetches, are measured in the event loop's time, which tests can
 control as well.
 """
 
@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class WallClock(Protocol):
-    """A source of wall-clock time, for times that are stored or shown."""
+    """A source of wall-clock time, which is used for times that are stored or shown."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, UTC."""

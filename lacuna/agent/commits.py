@@ -1,4 +1,6 @@
-"""Converts the offset commits of a request into commits for the control plane, and errors for unknown partitions."""
+"""Converts the offset commits in a request into commits for the control plane, and into errors for unknown
+partitions.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
@@ -26,7 +28,7 @@ async def commits_of(
     """Return the commits of existing partitions, and an error code for every partition of the request, in its order.
 
     Code 0 means that the commit is among those returned. A topic missing from the view is looked up in the control
-    plane, as in `find_partitions`, because librdkafka gives up a commit if the topic is unknown. Raises
+    plane, as in `find_partitions`, because librdkafka abandons a commit if the topic is unknown. Raises
     ControlPlaneUnavailable.
     """
     commits, error_codes = _commits_in_view(context, topics)
@@ -68,6 +70,8 @@ def _commit_of(topic_id: bytes, partition: PartitionCommit) -> CommittedOffset:
 
 
 def merged(error_codes: Sequence[int], answered: Sequence[int]) -> Iterator[int]:
-    """Yield each partition's error code: its own if not 0, otherwise the control plane's next one in `answered`."""
+    """Yield each partition's error code: its own code if that is not 0, otherwise the control plane's next code in
+    `answered`.
+    """
     each_answer = iter(answered)
     return (error_code or next(each_answer) for error_code in error_codes)

@@ -1,13 +1,13 @@
 """Splits the bytes of a connection into request frames, and frames answers. Does no I/O.
 
-A request is a size (int32) followed by that many bytes: a header (api key, version, correlation id, client id and, in
-header version 2, tagged fields) and a body. An answer is a size, the correlation id, in header version 1 an empty set
-of tagged fields, and the body.
+A request consists of a size (int32) and as many bytes as the size says, which are a header (api key, version,
+correlation id, client id and, in header version 2, tagged fields) and a body. An answer consists of a size, the
+correlation id, an empty set of tagged fields (only in header version 1), and the body.
 
-Receiving copies little. Bytes arrive in a scratch buffer that all connections of an event loop share. A complete frame
-is copied out of it once. The start of an incomplete frame is copied to its own buffer, which receives the remaining
-bytes directly and grows as it fills. So a size field alone takes little memory, and only bytes that have arrived are
-counted.
+Little data is copied on receipt. Bytes arrive in a scratch buffer that all connections of an event loop share. A
+complete frame is copied out of it once. The start of an incomplete frame is copied to its own buffer, which receives
+the remaining bytes directly and grows as it fills. As a result, a size field alone takes up little memory, and only
+bytes that have arrived are counted.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ FIRST_BYTES = 16 << 10
 _FAST_BYTES = 1 << 20
 
 SASL_AUTHENTICATE_KEY = 36
-#: The header version of a SASL token without a header, and of its answer.
+#: The header version of a SASL token without a header, and of the answer to it.
 NO_HEADER = -1
 
 _SIZE = Struct(">i")
@@ -64,7 +64,7 @@ kernel.hasten(RequestFrame, ())
 
 
 class FrameReader:
-    """Cuts a stream of bytes into requests.
+    """Splits a stream of bytes into requests.
 
     Write the next n bytes into the buffer that `get_buffer` returns, then call `received(n)`. Afterwards nothing
     refers to the scratch buffer, so any number of connections may share one.
@@ -89,12 +89,13 @@ class FrameReader:
         is_known: Callable[[int, int], bool],
         header_versions: dict[int, int] | None = None,
     ) -> None:
-        """`is_known(api_key, version)` returns whether a request is served; any other raises FrameError.
+        """`is_known(api_key, version)` returns whether a request is served. Any other request raises FrameError.
 
-        Requests in `header_versions`, by api key << 16 | version, are served and read faster.
+        `header_versions`, whose keys are api key << 16 | version, has requests that are known to be served, which are
+        read faster.
         """
         self.max_bytes = max_bytes
-        #: Whether frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
+        #: Whether the frames are SASL tokens without a header (SaslHandshake v0, KIP-43).
         self.has_tokens = False
         self._scratch = scratch
         self._is_known = is_known
@@ -106,11 +107,11 @@ class FrameReader:
 
     @property
     def arrived_bytes(self) -> int:
-        """The bytes of the partially received frame; 0 if there is none."""
+        """The number of bytes that have arrived of the partially received frame, or 0 if there is none."""
         return 0 if self._frame is None else self._filled
 
     def drop_incoming(self) -> None:
-        """Free the memory of the partially received frame. Its rest will not come."""
+        """Free the memory of the partially received frame, whose remaining bytes will not arrive."""
         self._frame = None
 
     def get_buffer(self) -> memoryview:
@@ -120,7 +121,7 @@ class FrameReader:
         return memoryview(self._frame)[self._filled :]
 
     def received(self, count: int) -> Sequence[RequestFrame]:
-        """Return the requests, possibly none, that `count` more bytes complete. Raises FrameError."""
+        """Process `count` more bytes, and return the requests that they complete, if any. Raises FrameError."""
         if self._frame is None:
             return self._cut(self._scratch[:count])
         self._filled += count
@@ -157,7 +158,7 @@ class FrameReader:
         return frames
 
     def _take(self, size: int, data: memoryview) -> tuple[list[RequestFrame], memoryview]:
-        """Return the frame of `size` bytes at the start of `data`, if complete, and the rest of `data`."""
+        """Return the frame of `size` bytes at the start of `data`, if it is complete, and the rest of `data`."""
         if len(data) >= size:
             whole = memoryview(bytes(data[:size]))
             return [self._parse(whole)], data[size:]
@@ -168,7 +169,7 @@ class FrameReader:
         return [], data[len(data) :]
 
     def _grow(self, full: bytearray) -> None:
-        """Copy to a larger buffer. The old one is not resized, since views of it may exist."""
+        """Copy the partial frame to a larger buffer. The old buffer is not resized, since views of it may exist."""
         self._frame = bytearray(_room(len(full), self._frame_size))
         self._frame[: len(full)] = full
 
@@ -224,7 +225,7 @@ def answer_buffers(
 
 
 def _room(arrived: int, size: int) -> int:
-    """Return the buffer size for a frame of `size` bytes of which `arrived` bytes are there."""
+    """Return the buffer size for a frame of `size` bytes, of which `arrived` bytes have arrived."""
     return min(size, max(FIRST_BYTES, 2 * arrived, min(4 * arrived, _FAST_BYTES)))
 
 
@@ -237,10 +238,12 @@ def _skip_tagged_fields(data: memoryview, position: int) -> int:
 
 
 def stranger(beginning: bytes) -> str:
-    """Describe in a sentence the client whose connection begins with these four bytes; "" if it is unknown."""
+    """Return a sentence that describes the client whose connection begins with these four bytes, or "" if it is
+    unknown.
+    """
     if beginning.startswith(_TLS_HANDSHAKE):
         return (
-            "this is a TLS client, but this listener has no TLS: set its security.protocol to "
+            "this is a TLS client, but this listener has no TLS: set the client's security.protocol to "
             "PLAINTEXT or SASL_PLAINTEXT, or connect to a listener with TLS"
         )
     if beginning in _HTTP:

@@ -1,4 +1,4 @@
-"""The states of a client's connection as tables: one for its life, and one for reading.
+"""The states of a client's connection as two tables: one for its life cycle, and one for reading.
 
     state, actions = step(LIFE, state, event)
 
@@ -16,15 +16,15 @@ class IllegalEvent(Exception):
 
 
 class State(StrEnum):
-    """A stage of a connection's life."""
+    """A stage in the life of a connection."""
 
     NEW = "New"
     OPEN = "Open"
-    #: The agent is stopping: it reads nothing more, and answers the requests that it has read.
+    #: The agent is stopping. It reads no more requests, and answers those that it has read.
     DRAINING = "Draining"
-    #: The agent is closing the connection: no further request begins, and no further answer is sent.
+    #: The agent is closing the connection. No further request is started, and no further answer is sent.
     CLOSING = "Closing"
-    #: The client has left: its requests are still carried out, but not answered.
+    #: The client has disconnected. Its requests are still carried out, but not answered.
     ABANDONED = "Abandoned"
     CLOSED = "Closed"
 
@@ -35,7 +35,7 @@ class Event(StrEnum):
     ADMIT = "admit"
     REFUSE = "refuse"
     SHUT_DOWN = "shut down"
-    #: All requests that were read are answered. Does not occur while the connection is open.
+    #: All requests that were read have been answered. This event does not occur while the connection is open.
     ALL_ANSWERED = "all answered"
     CLOSE = "close"
     ABORT = "abort"
@@ -43,7 +43,7 @@ class Event(StrEnum):
 
 
 class Action(StrEnum):
-    """An action of a connection when its state changes."""
+    """An action that a connection takes when its state changes."""
 
     STOP_READING = "stop reading"
     END_READING = "end reading"
@@ -66,18 +66,18 @@ SERVING: Final = ANSWERING | {State.ABANDONED}
 
 
 class Reading(StrEnum):
-    """Whether a connection is read from, and if not, the reason."""
+    """Whether the agent reads from a connection, and the reason if it does not."""
 
     ON = "On"
-    #: The connection holds as many requests or bytes as it may.
+    #: The connection holds the maximum number of requests or bytes.
     FULL = "Full"
-    #: The agent as a whole holds as many bytes as it may, and the connection has queued for room.
+    #: The agent as a whole holds the maximum number of bytes, and the connection is queued until there is room.
     QUEUED = "Queued"
     OVER = "Over"
 
 
 class Room(StrEnum):
-    """Whether the bounds allow reading, or another event that affects it."""
+    """Whether the bounds allow reading, or another event that affects reading."""
 
     FREE = "free"
     FULL = "own bound"
@@ -86,12 +86,12 @@ class Room(StrEnum):
     CALLED = "called"
     #: The agent is stopping.
     STOP = "stop"
-    #: The transport is closed or closing, so it reads no more by itself.
+    #: The transport is closed or closing, so it has stopped reading by itself.
     END = "end"
 
 
 class Flow(StrEnum):
-    """An action of a connection to pause or resume reading."""
+    """An action that a connection takes to pause or resume reading."""
 
     PAUSE = "pause"
     RESUME = "resume"

@@ -1,4 +1,4 @@
-"""The environment of an agent, in one value that is passed to every handler."""
+"""The environment of an agent, as a single value that is passed to every handler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ class Randomness(Protocol):
 class AgentContext:
     """The parts of one agent, which is one worker process.
 
-    `advertised` has the first and last version of each API, by its key, as in ApiVersions' answer. `lease` holds the
-    agent's identity at the control plane: its node id, and the ids of its segments. `holding` brings hot segments.
-    `asking` answers tools.
+    `advertised` maps the key of each API to its first and last version, as in the answer to ApiVersions. `lease` holds
+    the agent's identity at the control plane, which is its node id and the ids of its segments. `holding` fetches hot
+    segments. `asking` answers questions from tools.
     """
 
     control: ControlClient

@@ -5,13 +5,14 @@ try:
 except ImportError:  # there is no such limit on this system
     resource = None  # type: ignore[assignment]
 
-#: Reserved for the journal, objects, the control plane and listeners, so that client connections cannot use them up.
+#: The descriptors reserved for the journal, objects, the control plane and listeners, so that client connections cannot
+#: use them up.
 _RESERVED = 256
 _MOST = 1 << 20
 
 
 def raise_limit() -> None:
-    """Raise the soft limit of open files (usually 1024) to the hard limit, but not beyond 2^20."""
+    """Raise the soft limit on open files (usually 1024) to the hard limit, but not beyond 2^20."""
     if resource is None:
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -21,7 +22,9 @@ def raise_limit() -> None:
 
 
 def room_for_connections() -> int:
-    """Return the number of connections that may be open: the limit of open files minus 256, but at least half of it."""
+    """Return the number of connections that may be open, which is the limit on open files minus 256, but at least half
+    of that limit.
+    """
     if resource is None:
         return _MOST
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)

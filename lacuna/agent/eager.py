@@ -1,6 +1,6 @@
-"""Starts coroutines immediately: a request that never waits needs no task and no iteration of the event loop.
+"""Starts coroutines immediately, so that a request that never waits needs no task and no iteration of the event loop.
 
-Also measures the event loop time that a coroutine takes, for quotas.
+For quotas, it also measures the event loop time that a coroutine takes.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def start(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | None":
-    """Run `work` until it first waits; return a task for the rest, or None if it has finished.
+    """Run `work` until its first wait, and return a task for the rest of it, or None if it has finished.
 
-    An exception that `work` raises before its first wait is raised here. Until then, `asyncio.current_task()` is the
-    caller's task or None, so `work` must not enter an `asyncio.timeout` before its first wait.
+    An exception that `work` raises before its first wait is raised here. Until its first wait, `asyncio.current_task()`
+    is the caller's task or None, so `work` must not enter an `asyncio.timeout` before that.
     """
     try:
         awaited = work.send(None)
@@ -23,10 +23,11 @@ def start(work: Coroutine[Any, Any, None], name: str) -> "asyncio.Task[None] | N
 
 
 class _Rest(Coroutine[Any, Any, None]):
-    """The rest of `work`, for a task. Its first step yields the future that `work` already waits for.
+    """The rest of `work`, as a coroutine for a task. Its first step yields the future that `work` is already waiting
+    for.
 
-    It is a class because tasks do not accept generators from Python 3.12 on, and because wrapping one in an `async def`
-    takes another half microsecond.
+    This is a class because tasks do not accept generators from Python 3.12 on, and because wrapping a generator in an
+    `async def` takes another half microsecond.
     """
 
     __slots__ = ("_awaited", "_has_begun", "_work")
@@ -72,13 +73,13 @@ class Timed(Coroutine[Any, Any, None]):
         self._taken = 0.0
 
     def take(self) -> float:
-        """Return the seconds since the last call; `work` may call it too."""
+        """Return the seconds measured since the last call. `work` may also call this method."""
         now = perf_counter()
         taken, self._taken, self._began = self._taken + now - self._began, 0.0, now
         return taken
 
     def take_rest(self) -> float:
-        """Return the seconds since the last call, after the last step."""
+        """Return the seconds measured since the last call, once the last step has ended."""
         taken, self._taken = self._taken, 0.0
         return taken
 

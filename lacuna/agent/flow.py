@@ -1,7 +1,7 @@
-"""Flow control of one connection: counts its requests and bytes, and pauses reading.
+"""Flow control for one connection: counts its requests and bytes, and pauses reading.
 
-Reading pauses while the connection holds too many requests or bytes, or the agent as a whole too many bytes. A
-partially received frame is always read to its end. The table of states is in agent/connection_states.py.
+Reading pauses while the connection holds too many requests or bytes, or while the agent as a whole holds too many
+bytes. A partially received frame is always read to its end. The table of states is in agent/connection_states.py.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class FlowControl:
         self._reading = Reading.ON
         self._bytes = 0
         self._incoming = 0
-        #: Requests that were read and not answered yet.
+        #: Requests that were read and have not been answered yet.
         self.requests = 0
 
     @property
@@ -69,7 +69,9 @@ class FlowControl:
         self._budget.take(more)
 
     def released(self, requests: int, size: int) -> None:
-        """Stop counting answered or dropped requests of `size` bytes, and resume reading if there is room."""
+        """Stop counting answered or dropped requests with a total of `size` bytes, and resume reading if there is
+        room.
+        """
         self.requests -= requests
         self._bytes -= size
         self._metrics.request_bytes_now -= size
@@ -78,21 +80,23 @@ class FlowControl:
             self.adjust()
 
     def adjust(self) -> None:
-        """Pause or resume reading, as the bounds demand."""
+        """Pause or resume reading as the bounds require."""
         room = self._room()
         if room is not _FREE or self._reading is not _ON:
             self._heard(room)
 
     def stop(self) -> None:
-        """Stop reading for good: the agent is stopping."""
+        """Stop reading permanently, because the agent is stopping."""
         self._heard(Room.STOP)
 
     def end(self) -> None:
-        """Stop reading for good: the connection is closing, and its transport reads no more by itself."""
+        """Stop reading permanently, because the connection is closing and its transport has stopped reading by
+        itself.
+        """
         self._heard(Room.END)
 
     def release_unread(self) -> None:
-        """Stop counting a partially received frame. Its rest will not come."""
+        """Stop counting a partially received frame, whose remaining bytes will not arrive."""
         unread, self._incoming = self._incoming, 0
         self.released(0, unread)
 

@@ -2,7 +2,7 @@
 
     accepted -> counted -> handshake, for ten seconds at most -> ClientConnection
 
-It counts as a connection from the start, so that clients that connect and send nothing are bounded too.
+It is counted as a connection from the start, so that clients that connect and send nothing are also bounded.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _MOST_EARLY_BYTES: Final = 1 << 20
 
 
 class Entrance(Protocol):
-    """The part of AgentServer, which accepted the connection, that a handshake needs."""
+    """The part of the AgentServer that a handshake needs."""
 
     context: AgentContext
     complaints: Complaints
@@ -55,18 +55,18 @@ class Handshake(asyncio.Protocol):
         self._port = 0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake, unless there are too many connections."""
+        """Start the handshake, unless there are too many connections."""
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername") or ("", 0)
         self.address, self._port = str(peer[0]), int(peer[1])
         if not self._server.begin_handshake(self):
             self._transport.abort()
             return
-        # Set it at once; otherwise, data from the client would arrive here and be lost.
+        # The protocol is set immediately; otherwise, data from the client would arrive here and be lost.
         self._task = start(self._shake_hands(), "TLS handshake")
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close the connection immediately."""
         if self._task is not None:
             self._task.cancel()
 
@@ -97,7 +97,7 @@ class Handshake(asyncio.Protocol):
 
     def _hand_over(self, transport: asyncio.Transport, early: "_Early") -> None:
         """Create the client's connection, and pass it the bytes that arrived with the end of the handshake."""
-        # Before the connection is admitted, so that it does not count twice.
+        # This comes before the connection is admitted, so that it is not counted twice.
         self._server.end_handshake(self)
         if early.is_lost:
             return
@@ -131,12 +131,12 @@ class Handshake(asyncio.Protocol):
 
 
 class _Early(asyncio.Protocol):
-    """Keeps the data that arrives between the end of the handshake and the connection's own protocol: at most a few
-    receives.
+    """Keeps the data that arrives after the end of the handshake and before the connection has its own protocol, up to
+    a small bound.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
-        """`transport` is the one beneath TLS."""
+        """`transport` is the transport below the TLS layer."""
         self._transport = transport
         self.data = bytearray()
         self.is_lost = False

@@ -1,4 +1,4 @@
-"""Whether an agent serves Kafka clients, and how healthy the parts of the cluster look from it."""
+"""Whether an agent serves Kafka clients, and how healthy the parts of the cluster appear to the agent."""
 
 import asyncio
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _MOST_CONTROL_PLANES: Final = 16
 
 
 def why_not_ready(context: AgentContext) -> str:
-    """Return why Kafka clients are not served now, or "" if they are."""
+    """Return why Kafka clients are not being served now, or "" if they are."""
     cluster = context.control.cluster
     if context.lease.lease_id == NO_LEASE:
         return "the agent has no lease from the control plane"
@@ -49,7 +49,9 @@ def why_not_ready(context: AgentContext) -> str:
 
 
 async def health_of(context: AgentContext) -> AgentHealth:
-    """Return the health of the store and of all control planes, each asked for two seconds at most. Raises nothing."""
+    """Return the health of the store and of all control planes, each of which may take up to two seconds to respond.
+    Raises nothing.
+    """
     asking = context.asking
     key = probe_key(context.control.cluster.cluster_id, context.lease.lease_id)
     probing = asyncio.ensure_future(asking.probe(context.store, key))
@@ -65,7 +67,7 @@ async def health_of(context: AgentContext) -> AgentHealth:
 
 
 async def _addresses(place: ControlPlace) -> list[str]:
-    """Return the address of each control plane. A name that is not found stands for itself."""
+    """Return the address of each control plane. A name that cannot be resolved is returned unchanged."""
     found: dict[str, None] = {}
     for address in addresses_in(place.address):
         try:
@@ -86,7 +88,7 @@ async def _ask(place: ControlPlace, address: str) -> AskedControlPlane:
 
 
 def weaknesses(context: AgentContext, whereabouts: Whereabouts) -> Iterator[str]:
-    """Yield the settings of an agent that protect less than they could, each with the remedy."""
+    """Yield a sentence for each setting of an agent that protects less than it could, with the remedy."""
     reachable = [each for each in context.settings.listeners if not each.is_loopback]
     for each in reachable:
         if not each.protocol.has_tls:

@@ -1,8 +1,8 @@
-"""The object store of an agent, with the hot segments that are in the control plane's journal (adr/0071).
+"""The object store of an agent, including the hot segments in the control plane's journal (adr/0071).
 
-A hot segment is put like any other, and its flush then takes the bytes for its commit. A reader holds the hot
-segments that it needs (`HotStore.holding`), which brings them from the control plane unless this agent wrote or read
-them lately. All else goes to the store beneath.
+A flush puts a hot segment like any other segment, and then takes the segment's bytes back to send them with its commit.
+A reader holds the hot segments that it needs (`HotStore.holding`), which fetches them from the control plane unless
+this agent has written or read them recently. All other calls are passed to the underlying store.
 """
 
 import threading
@@ -37,16 +37,16 @@ from lacuna.logstore.segments.hot import is_hot
 from lacuna.logstore.segments.paths import InvalidPathError
 
 _KEPT_BYTES: Final = 64 * MEBIBYTE
-#: The segments of which is remembered why they could not be brought.
+#: The maximum number of segments for which the reason why they could not be fetched is remembered.
 _MOST_FAILURES: Final = 10_000
 
 
-#: Brings those of the objects under these keys that are hot segments, for reads in the block.
+#: Fetches the hot segments among the objects with these keys, and holds them for reads inside the block.
 Holding: TypeAlias = Callable[[Iterable[str]], AbstractAsyncContextManager[None]]
 
 
 def nothing_held(_keys: Iterable[str]) -> AbstractAsyncContextManager[None]:
-    """Bring nothing, where there are no hot segments."""
+    """Fetch nothing. Used where there are no hot segments."""
     return nullcontext()
 
 
@@ -57,13 +57,14 @@ class HotStore:
         self.inner = inner
         self._control = control
         self._lock = threading.Lock()
-        #: The bytes of hot segments by key: those that no reader holds, the least recently used first, and the others.
+        #: The bytes of hot segments by key: first those that no reader holds, in least recently used order, and then
+        #: those that are held.
         self._free: OrderedDict[str, bytes] = OrderedDict()
         self._held: dict[str, bytes] = {}
         self._kept_bytes = 0
-        #: How many readers hold each.
+        #: How many readers hold each segment.
         self._holders: Counter[str] = Counter()
-        #: What was just put, until `written` takes it.
+        #: Segments that have just been put, until `written` takes their bytes.
         self._put: dict[str, bytes] = {}
         self._failures: OrderedDict[str, ObjectStoreError] = OrderedDict()
 
@@ -91,14 +92,16 @@ class HotStore:
             self.inner.put(key, parts)
 
     def written(self, key: str) -> bytes:
-        """Return the bytes of a hot segment for its commit. Call it once for each, directly after its put."""
+        """Return the bytes of a hot segment for its commit. Call this method once for each segment, directly after its
+        put.
+        """
         return self._put.pop(key)
 
     @asynccontextmanager
     async def holding(self, keys: Iterable[str]) -> AsyncIterator[None]:
-        """Bring those of these objects that are hot segments, for reads in the block.
+        """Fetch the hot segments among these objects, and hold them for reads inside the block.
 
-        Raises nothing: a read of what could not be brought raises the reason.
+        Raises nothing. If a segment could not be fetched, a later read from it raises the reason.
         """
         hot = [key for key in dict.fromkeys(keys) if is_hot_key(key)]
         if not hot:
@@ -168,7 +171,9 @@ class HotStore:
         return self.inner.list(prefix, start_after)
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Delete the objects, also those that jobs put for hot segments, which the control plane drops by itself."""
+        """Delete the objects from the underlying store, including those that jobs put there for hot segments. The
+        control plane drops the hot segments themselves.
+        """
         self.inner.delete(keys)
 
     def close(self) -> None:
@@ -181,7 +186,7 @@ class HotStore:
                 return data
             failure = self._failures.get(key)
         if isinstance(failure, ObjectNotFoundError | DamagedObjectError):
-            # A job may have put it into the bucket, where a pin may still hold it.
+            # A job may have put the segment into the bucket, where a pin may still hold it.
             with suppress(ObjectNotFoundError):
                 return bytes(self.inner.get_all(key))
         raise failure or StoreUnavailableError(f"hot segment {key!r} is not held by its reader")
@@ -199,7 +204,7 @@ class HotStore:
         return None
 
     async def _bring(self, keys: Sequence[str]) -> None:
-        """Ask the control plane for segments, and keep them or the reasons why they cannot be read."""
+        """Fetch segments from the control plane, and keep their bytes or the reasons why they cannot be read."""
         segments = [
             SegmentId(lease_id=_lease_of(key), sequence=int(key[-_NAME_LENGTH:-4], 16))
             for key in keys
@@ -233,16 +238,17 @@ class HotStore:
                 self._failures.popitem(last=False)
 
     def _evict(self) -> None:
-        """Forget the least recently used segments beyond the bound that no reader holds."""
+        """Drop the least recently used segments that no reader holds, until the bound is met."""
         while self._free and self._kept_bytes > _KEPT_BYTES:
             _, data = self._free.popitem(last=False)
             self._kept_bytes -= len(data)
 
 
 def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, HotStore]:
-    """Return `store` with hot segments, and their part of it.
+    """Return `store` extended by hot segments, and the HotStore within it.
 
-    They are beneath the encryption, so that the journal has them encrypted like objects in the bucket.
+    The HotStore lies below the encryption layer, so that hot segments are encrypted in the journal like objects in the
+    bucket.
     """
     if isinstance(store, EncryptedStore):
         hot = HotStore(store.inner, control)
@@ -252,8 +258,8 @@ def with_hot(store: ObjectStore, control: ControlClient) -> tuple[ObjectStore, H
 
 
 def is_hot_key(key: str) -> bool:
-    """Whether the object under this key is a hot segment."""
-    # The highest digit of the lease id, which stands last; only hot leases have one.
+    """Whether the object with this key is a hot segment."""
+    # In a key, the highest digit of the lease id comes last. Only hot leases have a digit in this range.
     return key[-18:-16] in _HOT_ENDINGS and key.endswith(".seg") and _lease_of(key) != _NO_LEASE
 
 
@@ -264,7 +270,7 @@ def _lease_of(key: str) -> int:
 
 @lru_cache(maxsize=256)
 def _hot_lease(prefix: str) -> int:
-    """Return the id of the hot lease of this prefix. All segments of a lease share it."""
+    """Return the id of the hot lease with this prefix, or _NO_LEASE. All segments of a lease share the prefix."""
     try:
         lease_id = parse_segment_key(f"{prefix}{0:012x}.seg")[1].lease_id
     except InvalidPathError:
@@ -273,7 +279,9 @@ def _hot_lease(prefix: str) -> int:
 
 
 def _damaged(key: str) -> DamagedObjectError:
-    return DamagedObjectError(key, 0, 0, "its bytes in the journal are not those that were written")
+    return DamagedObjectError(
+        key, 0, 0, "its bytes in the journal differ from those that were written"
+    )
 
 
 #: What `_lease_of` returns for objects that are not hot segments.

@@ -1,6 +1,7 @@
-"""Finds topics, including the internal ones that agents derive from the control plane's state (ADR 43).
+"""Finds topics, including the internal topics that agents derive from the control plane's state (ADR 43).
 
-Other code does not know the internal topics: they cannot be written to, and no list of the control plane contains them.
+No other code is aware of the internal topics. They cannot be written to, and no list from the control plane contains
+them.
 """
 
 from lacuna.controlplane.client import ClusterView

@@ -1,9 +1,9 @@
-"""An agent's node id and lease, which the control plane assigns, and the segment ids under that lease.
+"""An agent's node id and lease, both of which the control plane assigns, and the segment ids under that lease.
 
-RegisterAgent returns a lease, which is renewed after each third of its duration. While the control plane cannot be
-reached, the renewal is retried. Once the control plane reports that the lease has expired, the agent registers again
-and gets another lease. Segment ids are (lease id, sequence), so no id is ever used twice. Segments that were written
-under an old lease but not committed are collected.
+RegisterAgent returns a lease, which is renewed whenever a third of its duration has passed. While the control plane
+cannot be reached, the renewal is retried. Once the control plane reports that the lease has expired, the agent
+registers again and gets another lease. A segment id is (lease id, sequence), so no id is ever used twice. Segments that
+were written under an old lease but never committed are collected.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class AgentLease:
         self._session = 0
         self._is_hidden = False
         self._is_leaving = False
-        #: Called when the lease is lost or the agent hidden, since clients may have been sent to other agents.
+        #: Called when the lease is lost or the agent is hidden, since clients may have been sent to other agents.
         self.on_lost: Callable[[], None] = lambda: None
         #: The report that the agent sends with each renewal.
         self.report: Callable[[], AgentReport] = AgentReport
@@ -66,22 +66,25 @@ class AgentLease:
         self.node_id = -1
         self.lease_id = NO_LEASE
         self.cluster_id = ""
-        #: Whether other machines can go on with the control plane's journal if its own machine is lost.
+        #: Whether other machines can continue with the control plane's journal if the control plane's own machine is
+        #: lost.
         self.is_journal_shared = False
 
     @property
     def host(self) -> str:
-        """The host at which other agents reach this one: the first listener's host for clients."""
+        """The host at which other agents reach this one, which is the host that the first listener advertises to
+        clients.
+        """
         return self._endpoints[0][1]
 
     @property
     def port(self) -> int:
-        """The port that belongs to `host`; 0 before `start`, unless it is advertised."""
+        """The port that belongs to `host`, or 0 before `start` unless a port is advertised."""
         return self._endpoints[0][2]
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        """Where clients of each listener connect."""
+        """The address to which the clients of each listener connect."""
         return [
             Endpoint(listener=name, host=host, port=port) for name, host, port in self._endpoints
         ]
@@ -101,9 +104,9 @@ class AgentLease:
             self.on_lost()
 
     async def start(self, *ports: int) -> None:
-        """Register the agent, whose listeners listen on `ports` in their order, and keep renewing its lease.
+        """Register the agent, and keep renewing its lease. `ports` are the ports of its listeners, in order.
 
-        Raises ControlPlaneUnavailable or CommandRefused when the first registration fails.
+        Raises ControlPlaneUnavailable or CommandRefused if the first registration fails.
         """
         self._endpoints = [
             (each.name, *each.endpoint(port))
@@ -119,7 +122,7 @@ class AgentLease:
         self._task = asyncio.get_running_loop().create_task(self._keep(), name="lease")
 
     async def leave(self, seconds: float) -> bool:
-        """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it does.
+        """Ask the control plane to send clients to other agents. Wait up to `seconds`, and return whether it does so.
 
         The lease is still renewed, so that requests already read can be answered. Call `stop_renewing` after that.
         """
@@ -159,10 +162,10 @@ class AgentLease:
             log.info("the lease could not be released, so it will expire by itself: %s", error)
 
     async def confirm(self, lease_id: int) -> None:
-        """Make sure that what was put under this lease is found if the lease has ended.
+        """Make sure that objects that were put under this lease are found if the lease has ended.
 
-        The control plane learns that the lease is still in use. If it has ended, its objects are swept once more. This
-        waits until a control plane has answered.
+        Tells the control plane that the lease is still in use. If the lease has ended, its objects are swept once more.
+        Waits until a control plane has replied.
         """
         if lease_id == self.lease_id:
             await self.renew()
@@ -173,7 +176,9 @@ class AgentLease:
             except ControlPlaneUnavailable:
                 await asyncio.sleep(_RETRY_SECONDS)
             except CommandRefused as error:
-                log.warning("lease %x may have objects that nothing collects: %s", lease_id, error)
+                log.warning(
+                    "lease %x may have objects that will never be collected: %s", lease_id, error
+                )
                 return
             else:
                 return
@@ -215,14 +220,14 @@ class AgentLease:
                 if self.lease_id != NO_LEASE:
                     await self.renew()
             except Exception:
-                # If the task ended here, the agent would keep running but could never write again.
+                # If the task ended at this point, the agent would keep running but could never write again.
                 log.exception(
                     "unexpected error while keeping the lease, which will be tried again; please report it"
                 )
                 await self._wait(_RETRY_SECONDS)
 
     async def _wait(self, seconds: float) -> None:
-        """Wait `seconds`, or until the lease is known to be lost or must be renewed at once."""
+        """Wait for `seconds`, or until the lease is known to be lost or must be renewed immediately."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._wake.wait()
@@ -231,7 +236,7 @@ class AgentLease:
     def _on_cluster(self) -> None:
         """Renew over each new session, so that the control plane knows the session's agent (ADR 0018).
 
-        When the agent is hidden, its clients go elsewhere, so their unsent commands must not be sent any more.
+        If the agent is hidden, its clients move to other agents, so their unsent commands must not be sent any more.
         """
         cluster = self._control.cluster
         if cluster.sessions != self._session:

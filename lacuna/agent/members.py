@@ -1,12 +1,12 @@
 """Group members that the agent keeps alive while no control plane can be reached (adr/0034).
 
-During such an outage, no member can join, leave or be removed, and member sessions restart afterwards. A member in its
-generation therefore stays in it. But clients do not know this: after some time without an answer to their heartbeats,
-librdkafka and franz-go give up their partitions. So the agent itself answers the members that it knows to be in their
-groups.
+During such an outage, no member can join, leave or be removed, and member sessions restart afterwards. A member of the
+current generation therefore stays in it. However, clients do not know this: after some time without an answer to their
+heartbeats, librdkafka and franz-go give up their partitions. For this reason, the agent itself answers heartbeats from
+members that it knows to be in their groups.
 
-A control plane may still have decided a heartbeat whose answer, perhaps with partitions to revoke, was lost. So it
-sends each member its assignment again over the next session (adr/0016).
+A control plane may still have decided a heartbeat whose answer, perhaps with partitions to revoke, was lost. For this
+reason, it sends each member its assignment again over the next session (adr/0016).
 """
 
 import asyncio
@@ -20,17 +20,17 @@ from lacuna.controlplane.v1.cluster_pb2 import Outcome
 from lacuna.controlplane.v1.consumer_groups_pb2 import ConsumerGroupHeartbeatAnswered
 from lacuna.controlplane.v1.control_pb2 import Command, Reply
 
-#: The reply to a member of a classic group that is in its generation.
+#: The reply to a member of a classic group that belongs to the current generation.
 IN_GENERATION: Final = Reply(heartbeat_answered=Outcome())
-#: How long a heartbeat waits for a control plane, since most come back quickly.
+#: How long a heartbeat waits for a control plane, since most outages are short.
 _PATIENCE_SECONDS: Final = 3.0
-#: How long members are kept: as long as the control plane's time stands still in an outage (adr/0025).
+#: How long members are kept, which is as long as the control plane's time stands still in an outage (adr/0025).
 _LONGEST_SECONDS: Final = 120.0
 _MOST: Final = 100_000
 
 
 def without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> ConsumerGroupHeartbeatAnswered:
-    """Return what is kept of an answer to a member, which knows its assignment."""
+    """Return the part of an answer that is kept, which leaves out the assignment, since the member already knows it."""
     return ConsumerGroupHeartbeatAnswered(
         member_id=answered.member_id,
         member_epoch=answered.member_epoch,
@@ -39,7 +39,7 @@ def without_assignment(answered: ConsumerGroupHeartbeatAnswered) -> ConsumerGrou
 
 
 class Members:
-    """The most recent members that this agent last saw in their groups."""
+    """The members that this agent has most recently seen in their groups."""
 
     def __init__(self, control: ControlClient, trust: Trust) -> None:
         self._control = control
@@ -47,9 +47,10 @@ class Members:
         self._kept: OrderedDict[Hashable, Reply] = OrderedDict()
 
     async def ask(self, member: Hashable, command: Command) -> Reply:
-        """Pass a heartbeat on and return the reply, or the one kept for the member. Raises ControlPlaneUnavailable.
+        """Forward a heartbeat, and return its reply or, without a control plane, the reply kept for the member. Raises
+        ControlPlaneUnavailable if there is neither.
 
-        `member` identifies the group, the generation and the member; None means that no reply was kept.
+        `member` identifies the group, the generation and the member. None means that no reply is kept for it.
         """
         calling = asyncio.ensure_future(self._control.call(command))
         try:
@@ -65,14 +66,14 @@ class Members:
             calling.cancel()
 
     def keep(self, member: Hashable, reply: Reply) -> None:
-        """Keep this reply for the member, which is in its group, for times without a control plane."""
+        """Keep this reply for the member, which is in its group, for use while there is no control plane."""
         self._kept[member] = reply
         self._kept.move_to_end(member)
         if len(self._kept) > _MOST:
             self._kept.popitem(last=False)
 
     def forget(self, member: Hashable) -> None:
-        """Record that the member is not in its group, contrary to what it assumes."""
+        """Record that the member is not in its group, although it assumes that it is."""
         self._kept.pop(member, None)
 
     def _reply_to(self, member: Hashable) -> Reply | None:

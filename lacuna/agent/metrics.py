@@ -5,14 +5,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-#: The bounds of the buckets in seconds, each twice the previous one. The last bucket, for longer durations, has none.
+#: The bounds of the buckets in seconds, each twice the previous one. The last bucket, for longer durations, has no
+#: bound.
 DURATIONS: Final = tuple(0.0005 * (1 << power) for power in range(17))
 _A_SECOND: Final = 2000
 _LAST: Final = len(DURATIONS)
 
 
 class Histogram:
-    """The number of durations in each bucket of DURATIONS, and their sum in seconds."""
+    """The number of durations in each bucket of DURATIONS, and the sum of all durations in seconds."""
 
     __slots__ = ("counts", "seconds")
 
@@ -21,14 +22,14 @@ class Histogram:
         self.seconds = 0.0
 
     def observe(self, seconds: float) -> None:
-        """Count one duration."""
+        """Add one duration to the histogram."""
         bucket = int(seconds * _A_SECOND).bit_length()
         self.counts[min(_LAST, bucket)] += 1
         self.seconds += seconds
 
 
 class Durations(dict[int, Histogram]):
-    """A histogram of request durations for each API key, from the start of a request until its answer could leave."""
+    """A histogram of request durations for each API key, from the start of a request until its answer can be sent."""
 
     def __missing__(self, api_key: int) -> Histogram:
         made = self[api_key] = Histogram()
@@ -41,9 +42,9 @@ OnRequest = Callable[[int, int, str, float, float], None]
 
 @dataclass(slots=True, kw_only=True)
 class AgentMetrics:
-    """Counters that only go up, and gauges (named `_now`) that go up and down.
+    """Counters, which only increase, and gauges (named `_now`), which increase and decrease.
 
-    `requests` counts by API key, `errors` by API key and error code; an answer may have several.
+    `requests` counts by API key, and `errors` by API key and error code. An answer may have several errors.
     """
 
     connections_now: int = 0

@@ -1,6 +1,7 @@
-"""The quota on changes of topics (KIP-599): the changes of a request, and its answer if the quota does not allow them.
+"""The quota on topic changes (KIP-599): the changes that a request makes, and its answer if the quota does not allow
+them.
 
-Only actual changes count. A topic that already exists, or that the client may not create, uses nothing.
+Only actual changes use the quota. A topic that already exists, or that the client may not create, uses nothing.
 """
 
 from typing import Any, Final, NamedTuple
@@ -17,7 +18,7 @@ _MESSAGE: Final = "The throttling quota has been exceeded."
 
 
 class Change(NamedTuple):
-    """The changes that a request of an API would make."""
+    """The changes that a request to an API would make."""
 
     api: Api[Any, Any]
     mutation: Mutation
@@ -25,7 +26,7 @@ class Change(NamedTuple):
 
 
 def change_of(call: Call, api: Api[Any, Any], request: Any) -> Change | None:
-    """Return the changes that a request would make, or None if requests of its kind change nothing."""
+    """Return the changes that a request would make, or None if such a request changes nothing."""
     mutation = api.mutation
     if mutation is None or getattr(request, "validate_only", False):
         return None
@@ -46,7 +47,9 @@ def spend(quotas: Quotas, peer: Peer, partitions: int, now: float) -> float:
 
 
 async def refusal(call: Call, change: Change, request: Any) -> Any:
-    """Return the answer while the client exceeds the quota: changes are rejected, and other errors stay as they are."""
+    """Return the answer for a client that exceeds the quota. Its changes are rejected, and other errors stay
+    unchanged.
+    """
     if not hasattr(request, "validate_only"):
         return change.api.refuse(call, request, _EXCEEDED)
     response: Any = await change.api.handle(call, request._replace(validate_only=True))

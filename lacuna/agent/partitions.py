@@ -1,4 +1,4 @@
-"""Finds the partitions named in a request, and reads their current state from the control plane."""
+"""Finds the partitions that a request names, and reads their current state from the control plane."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,10 +22,10 @@ def find_topic(context: AgentContext, name: str, partition: int) -> Topic | None
 async def find_partitions(
     context: AgentContext, pairs: Iterable[tuple[str, int]]
 ) -> list[TopicPartition | None]:
-    """Find partitions by (topic name, partition); None for each that does not exist.
+    """Find partitions by (topic name, partition). Returns None for each partition that does not exist.
 
     If one is missing from the view, the view is first updated from the control plane. Another agent may just have
-    created the partition. A client that gets an unknown-topic error waits, or gives up its commit or transaction.
+    created the partition. A client that receives an unknown-topic error waits, or abandons its commit or transaction.
     Raises ControlPlaneUnavailable.
     """
     wanted = tuple(pairs)
@@ -52,9 +52,10 @@ def _find_in_view(
 async def read_partitions(
     context: AgentContext, found: Sequence[TopicPartition | None]
 ) -> list[PartitionState]:
-    """Read the states of all with one confirming read (S7); each None gets UNKNOWN_TOPIC_OR_PARTITION.
+    """Read the states of all partitions with one confirming read (S7). Each None gets UNKNOWN_TOPIC_OR_PARTITION.
 
-    Raises ControlPlaneUnavailable."""
+    Raises ControlPlaneUnavailable.
+    """
     wanted = [where for where in found if where is not None]
     states: Iterable[PartitionState] = ()
     if wanted:

@@ -1,8 +1,9 @@
-"""A connection to each other agent, which breaks the moment that agent's process dies (adr/0018).
+"""A connection to each of the other agents, which breaks as soon as that agent's process dies (adr/0018).
 
-The control plane hides an agent one second after its session has broken. But when an agent dies, its clients ask
-another one at once, and franz-go then waits five seconds before it asks again. So an agent does not name another whose
-connection has just broken. Any agent serves any partition, so a wrong guess does no harm.
+The control plane hides an agent one second after its session has broken. However, when an agent dies, its clients
+immediately query another agent, and franz-go then waits five seconds before it repeats the query. For this reason, an
+agent does not advertise another agent whose connection has just broken. Any agent serves any partition, so a wrong
+guess does no harm.
 """
 
 import asyncio
@@ -13,31 +14,32 @@ from lacuna.agent.lease import AgentLease
 from lacuna.controlplane.client import ControlClient
 from lacuna.controlplane.v1.cluster_pb2 import Agent
 
-#: Later, the control plane knows better: it hides an agent that is gone, and names one that only this agent cannot
-#: reach.
+#: After this time, the control plane's information is better. It hides an agent that has gone, and lists an agent that
+#: only this agent cannot reach.
 _DOUBT_SECONDS: Final = 3.0
 _PAUSE_SECONDS: Final = 1.0
 
 ConnectPeer: TypeAlias = Callable[[Agent], Awaitable["asyncio.Future[None]"]]
-"""Connects to another agent, and returns a future that is done once the connection has broken. Raises OSError."""
+"""Connects to another agent, and returns a future that is done once the connection has broken. Raises OSError if it
+cannot connect."""
 
 
 class LineCounts(NamedTuple):
-    """The open connections, and the wanted ones: one for each other agent."""
+    """The number of open connections, and the number of connections wanted, which is one for each other agent."""
 
     open: int
     wanted: int
 
 
 class PeerLines:
-    """Keeps a connection to each agent that the control plane names, and reports which have just broken."""
+    """Keeps a connection to each agent that the control plane lists, and reports which connections have just broken."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, connect: ConnectPeer) -> None:
         self._control = control
         self._lease = lease
         self._connect = connect
         self._lines: dict[int, tuple[Agent, asyncio.Task[None]]] = {}
-        #: node id -> the loop time until which the node is not named, because its connection has broken
+        #: node id -> the loop time until which the node is not advertised, because its connection has broken
         self._doubted: dict[int, float] = {}
         self._open = 0
 
@@ -63,7 +65,7 @@ class PeerLines:
         return LineCounts(self._open, len(self._lines))
 
     def _keep_lines(self) -> None:
-        """Keep a connection to each of the other agents."""
+        """Keep a connection to each of the other agents, and restore broken connections."""
         wanted = {
             agent.node_id: agent
             for agent in self._control.cluster.agents

@@ -1,8 +1,9 @@
-"""Asks other agents, while no control plane can be reached, whether clients have been sent to them (adr/0034).
+"""Queries other agents, while no control plane can be reached, to find out whether clients have been sent to them
+(adr/0034).
 
 If only this agent is cut off, its clients should move to the other agents. If no control plane leads, they have nowhere
-to go and should stay. Only the other agents know which is the case: an agent with a session stops naming this one a
-second after the control plane has lost it.
+to go and should stay. Only the other agents know which is the case. An agent with a session stops advertising this
+agent one second after the control plane has lost contact with it.
 """
 
 import asyncio
@@ -20,18 +21,18 @@ _PAUSE_SECONDS: Final = 1.0
 
 
 class Named(NamedTuple):
-    """The nodes that an agent names to its clients, and the agent's cluster."""
+    """The nodes that an agent advertises to its clients, and the agent's cluster."""
 
     cluster_id: str
     node_ids: Collection[int]
 
 
 AskPeer: TypeAlias = Callable[[Agent], Awaitable[Named | None]]
-"""Asks another agent whom it names; None if it does not answer in a second or two."""
+"""Queries another agent for the nodes that it advertises. Returns None if there is no answer within a second or two."""
 
 
 class Peers:
-    """Asks one other agent each second while there is no session."""
+    """Queries one other agent each second while this agent has no session."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, ask: AskPeer) -> None:
         self._control = control
@@ -54,7 +55,7 @@ class Peers:
             await asyncio.sleep(_PAUSE_SECONDS)
             if not self._is_cut_off or self._lease.trust.is_replaced:
                 continue
-            # Checked again after the answer, since the session may be back.
+            # The session is checked again after the answer, since it may be back by then.
             if await self._is_replaced() and self._is_cut_off:
                 self._give_clients_up()
 
@@ -63,7 +64,7 @@ class Peers:
         return not self._control.cluster.is_current and self._lease.lease_id != NO_LEASE
 
     async def _is_replaced(self) -> bool:
-        """Ask the next of the other agents."""
+        """Query the next of the other agents, and return whether it has taken over this agent's clients."""
         own_id = self._lease.node_id
         others = [each for each in self._control.cluster.agents if each.node_id != own_id]
         if not others:
@@ -77,9 +78,10 @@ class Peers:
         )
 
     def _give_clients_up(self) -> None:
-        """From now on, tell clients that other agents lead and coordinate.
+        """Tell clients from now on that other agents are the leaders and coordinators.
 
-        Unsent requests of theirs must not reach the control plane after the requests that they send there.
+        The clients' unsent requests must not reach the control plane after requests that the clients send through other
+        agents.
         """
         log.warning(
             "no control plane can be reached, but other agents can reach one: clients are sent "

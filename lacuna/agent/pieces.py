@@ -1,9 +1,9 @@
-"""Cuts a request with long arrays into requests of few elements, and joins their answers.
+"""Cuts a request with long arrays into requests with few elements, and joins the answers to these.
 
-A handler processes a request in one or a few steps of the event loop, and the control plane a command likewise. So that
-other clients do not wait for a request with a million elements, its API declares which array may be cut (`Api.pieces`).
-The pieces are handled one after another, with other requests served in between. The answers are encoded as they come,
-since as values they would take many times the memory.
+A handler processes a request in one or a few steps of the event loop, and the control plane processes a command in the
+same way. To keep other clients from waiting for a request with a million elements, its API declares which array may be
+cut (`Api.pieces`). The pieces are handled one after another, and other requests are served between them. Each answer is
+encoded as soon as it is complete, since decoded answers would take many times the memory.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from lacuna.agent.api import Api, MalformedRequest, Pieces
 from lacuna.agent.limits import MOST_WHOLE
 from lacuna.wire.kernel import Encoded
 
-#: A longer body is read in a thread, if its API takes more than MOST_WHOLE elements; in bytes.
+#: The size in bytes above which a body is read in a thread, if its API accepts more than MOST_WHOLE elements.
 LARGE_BYTES: Final = 64 << 10
-#: The most bytes of a joined answer; a larger one closes the connection.
+#: The maximum size of a joined answer in bytes. A larger answer closes the connection.
 MOST_ANSWER_BYTES: Final = 100 << 20
 
 # The thread starts with the first large request. All agents of the process share it.
@@ -26,8 +26,8 @@ _executor: Final = ThreadPoolExecutor(1, "large-requests")
 
 
 class Piece(NamedTuple):
-    """A part of a request. `depth` is the number of nested arrays in which its first element continues the previous
-    one's.
+    """A part of a request. `depth` is the number of nested arrays in which its first element continues the last element
+    of the previous piece.
     """
 
     request: Any
@@ -35,14 +35,16 @@ class Piece(NamedTuple):
 
 
 async def read(api: Api[Any, Any], body: memoryview, version: int) -> Any:
-    """Read a large request in a thread, so that the event loop keeps running. Raises MalformedRequest."""
+    """Read a large request in a thread, so that the event loop keeps running. Raises MalformedRequest if it cannot be
+    read.
+    """
     return await asyncio.get_running_loop().run_in_executor(_executor, api.read, body, version)
 
 
 def pieces_of(api: Api[Any, Any], request: Any, count: int) -> Pieces | None:
-    """Return how a request of at most `count` elements is cut, or None if it is handled whole.
+    """Return how a request with at most `count` elements is cut, or None if it is handled whole.
 
-    Raises MalformedRequest if neither is possible.
+    Raises MalformedRequest if it can be neither cut nor handled whole.
     """
     for each in api.pieces:
         if getattr(request, each.asked[0]):
@@ -60,7 +62,9 @@ def _check(count: int, most: int) -> None:
 
 
 def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
-    """Yield the pieces of a request as they are needed. Raises MalformedRequest if one cannot be cut small enough."""
+    """Yield the pieces of a request as they are needed. Raises MalformedRequest if the request cannot be cut into small
+    enough pieces.
+    """
     name, *inner = pieces.asked
     for elements, depth in _cut(getattr(request, name), inner, pieces.most):
         yield Piece(request._replace(**{name: elements}), depth)
@@ -69,7 +73,7 @@ def cut(request: Any, pieces: Pieces) -> Iterator[Piece]:
 def _cut(
     elements: Sequence[Any], inner: Sequence[str], most: int
 ) -> Iterator[tuple[Sequence[Any], int]]:
-    """Yield runs of elements that contain at most `most` in all, with the depth of each (see Piece)."""
+    """Yield runs of elements, each containing no more than `most` elements in total, with their depths (see Piece)."""
     run: list[Any] = []
     left = most
     for element in elements:
@@ -96,9 +100,10 @@ def _cut_one(element: Any, inner: Sequence[str], most: int) -> Iterator[tuple[Se
 
 
 def count_of(value: Any, most: int = sys.maxsize) -> int:
-    """Return the number of elements in a value: those of its arrays, and itself unless it is an array.
+    """Return the number of elements in a value, which counts the elements of its arrays, and the value itself unless it
+    is an array.
 
-    Elements beyond `most` need not all be counted.
+    Counting may stop once there are more than `most` elements.
     """
     if type(value) is not tuple:
         arrays = [field for field in value if isinstance(field, tuple)] if _is_row(value) else ()
@@ -118,9 +123,9 @@ def _is_row(value: Any) -> bool:
 
 
 class Joined:
-    """The answers to the pieces of one request, joined into one.
+    """The answers to the pieces of one request, joined into one answer.
 
-    In each nested array, all elements but the last are already encoded, since only the last may still grow.
+    In each nested array, all elements except the last are already encoded, since only the last element may still grow.
     """
 
     def __init__(
@@ -130,7 +135,7 @@ class Joined:
         answered: tuple[str, ...],
         on_errors: Callable[[Sequence[int]], None],
     ) -> None:
-        """`on_errors` is called with the error codes in the encoded bytes."""
+        """`on_errors` is called with the error codes in the bytes that have been encoded."""
         self._codec = api.response.codec
         self._version = version
         self._names = answered
@@ -140,7 +145,7 @@ class Joined:
         self._response: Any = None
 
     def add(self, response: Any, depth: int) -> bool:
-        """Add the answer to the next piece. Return False if it is one error that stands for all pieces.
+        """Add the answer to the next piece. Return False if the answer is a single error that applies to all pieces.
 
         Raises MalformedRequest if the answer becomes too large.
         """
@@ -199,6 +204,6 @@ class Joined:
         return inner
 
     def _goes_on(self, level: int, element: Any) -> bool:
-        """Whether an element continues the last one. A guard may have changed their order."""
+        """Whether an element continues the last one. A guard may have changed the order of the elements."""
         last, nothing = self._last[level], {self._names[level + 1]: ()}
         return last is not None and last._replace(**nothing) == element._replace(**nothing)

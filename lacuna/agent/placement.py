@@ -1,9 +1,10 @@
-"""Chooses the agents that clients are sent to: live ones, preferably in this agent's zone, by rendezvous hashing.
+"""Chooses the agents to which clients are sent. They are live, preferably in this agent's zone, and chosen by
+rendezvous hashing.
 
-An agent is live if it has a lease and a session over which it is renewed. Any agent can serve any partition and any
-group. Placement only helps caches and flushes, so it does no harm if two agents temporarily see different live agents.
-When an agent comes or goes, only its own share moves. A client connects to an agent of its own zone (it was
-bootstrapped there), so the answering agent's zone counts as the client's.
+An agent is live if it has a lease and a session over which the lease is renewed. Any agent can serve any partition and
+any group. Placement only helps caches and flushes, so it does no harm if two agents temporarily see different live
+agents. When an agent joins or leaves, only its own share moves. A client connects to an agent in its own zone, because
+its bootstrap servers are there, so the answering agent's zone is taken to be the client's zone.
 """
 
 from collections.abc import Iterable, Sequence
@@ -16,10 +17,11 @@ from lacuna.controlplane.v1.cluster_pb2 import Agent
 
 
 def live_agents(context: AgentContext) -> Sequence[Agent]:
-    """Return the live agents, one for each node id, in order of node id; this agent if the control plane names none.
+    """Return the live agents, one for each node id, in order of node id. If the control plane lists none, return this
+    agent.
 
-    Agents that seem to have just died are omitted if others remain. This agent is omitted if it is cut off and other
-    agents are known to serve its clients.
+    Agents that appear to have just died are omitted if other agents remain. This agent is omitted if it is cut off and
+    other agents are known to serve its clients.
     """
     found = {agent.node_id: agent for agent in context.control.cluster.agents}
     if context.lease.trust.is_replaced:
@@ -31,10 +33,10 @@ def live_agents(context: AgentContext) -> Sequence[Agent]:
 
 
 def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
-    """Return the agents that Metadata names, in order of node id: the live ones and those that are leaving.
+    """Return the agents that Metadata lists, in order of node id, which are the live agents and those that are leaving.
 
-    `with_gone` adds agents that are hidden or gone. A tool that queries every broker would wait for these, but
-    librdkafka's producers need them (adr/0058). Nothing is placed on them.
+    `with_gone` adds agents that are hidden or gone. A tool that queries every broker would wait for such agents, but
+    librdkafka's producers need them in the list (adr/0058). Nothing is placed on them.
     """
     cluster = context.control.cluster
     hidden = [
@@ -48,14 +50,18 @@ def brokers(context: AgentContext, *, with_gone: bool) -> Sequence[Agent]:
 
 
 def candidates(context: AgentContext) -> Sequence[Agent]:
-    """Return the live agents on which work is placed: those of this agent's zone if there are any, otherwise all."""
+    """Return the live agents on which work is placed, which are those in this agent's zone if there are any, and
+    otherwise all.
+    """
     agents = live_agents(context)
     near = [agent for agent in agents if agent.zone == context.settings.zone]
     return near or agents
 
 
 def as_seen(agents: Iterable[Agent], session: Authentication) -> Sequence[Agent]:
-    """Return agents with the hosts and ports for clients of the session's listener, without agents that lack it."""
+    """Return agents with the hosts and ports for clients of the session's listener. Agents that lack this listener are
+    omitted.
+    """
     listener = session.listener.name
     return [seen for agent in agents if (seen := _at_listener(agent, listener)) is not None]
 
@@ -78,7 +84,8 @@ def others_are_live(context: AgentContext) -> bool:
 def controller(context: AgentContext) -> int:
     """Return the node id to name as the controller, or -1 if no agent is live.
 
-    It is this agent if it is a candidate, so that clients do not have to discover that another agent is gone.
+    This agent is the controller if it is a candidate, so that clients do not have to find out that another agent has
+    gone.
     """
     node_ids = [agent.node_id for agent in candidates(context)]
     if context.lease.node_id in node_ids:
@@ -87,7 +94,9 @@ def controller(context: AgentContext) -> int:
 
 
 def is_ours(context: AgentContext, key: bytes) -> bool:
-    """Whether `key` belongs to this agent. Of all live agents that see the same agents, it belongs to exactly one."""
+    """Whether `key` belongs to this agent. Among live agents that see the same set of agents, each key belongs to
+    exactly one.
+    """
     (is_one,) = are_ours(context, (key,))
     return is_one
 

@@ -1,7 +1,7 @@
 """The Kafka APIs that are served, and the versions that ApiVersions advertises.
 
-The advertised versions are those that Kafka 4.4 advertises, and the earlier ones that old clients send (KIP-896).
-A test compares them with Kafka's answer in tests/golden/api_versions_kafka_4_4.json.
+The advertised versions are those that Kafka 4.4 advertises, and the earlier versions that old clients send (KIP-896). A
+test compares them with Kafka's answer in tests/golden/api_versions_kafka_4_4.json.
 """
 
 import pkgutil
@@ -26,7 +26,7 @@ class Registry:
     __slots__ = ("_advertised", "_apis", "header_versions")
 
     def __init__(self, apis: Iterable[Api[Any, Any]]) -> None:
-        """Raises ValueError if two APIs have one key."""
+        """Raises ValueError if two APIs have the same key."""
         self._apis: dict[int, Api[Any, Any]] = {}
         for api in apis:
             if api.key in self._apis:
@@ -41,7 +41,7 @@ class Registry:
         }
 
     def get(self, api_key: int, version: int) -> Api[Any, Any] | None:
-        """Return the API that serves a version, or None. ApiVersions serves every version."""
+        """Return the API with this key if it serves the version, or None. ApiVersions serves every version."""
         api = self._apis.get(api_key)
         if api is None or api_key == API_VERSIONS_KEY:
             return api
@@ -52,11 +52,11 @@ class Registry:
         return self._apis.values()
 
     def advertised(self) -> Mapping[int, tuple[int, int]]:
-        """Return key -> (first version, last version), ordered by key, as ApiVersions advertises them."""
+        """Return key -> (first version, last version) in the order of keys, as ApiVersions advertises the versions."""
         return self._advertised
 
     def takes(self, api_key: int, version: int) -> bool:
-        """Whether requests of this version are served. Others close the connection, as in Kafka."""
+        """Whether requests in this version are served. Requests in other versions close the connection, as in Kafka."""
         return self.get(api_key, version) is not None
 
 
@@ -77,7 +77,7 @@ def request_header_version(api_key: int, version: int) -> int:
 
 @cache
 def _requests() -> Mapping[int, Message[Any]]:
-    """Return the requests of lacuna.wire by API key."""
+    """Return the request messages in lacuna.wire by API key."""
     own: tuple[Message[Any], ...] = (READ_CHUNK_REQUEST, ASK_CONTROL_REQUEST)
     found = {each.api_key: each for each in own}
     for module_info in pkgutil.iter_modules(messages.__path__):
@@ -98,7 +98,9 @@ def api_names() -> Mapping[int, str]:
 
 
 def response_header_version(api_key: int, version: int) -> int:
-    """Return the version of the response header: 1 with tagged fields, else 0; always 0 for ApiVersions (KIP-511)."""
+    """Return the version of the response header: 1 if it has tagged fields, else 0. It is always 0 for ApiVersions
+    (KIP-511).
+    """
     if api_key == API_VERSIONS_KEY:
         return 0
     return request_header_version(api_key, version) - 1

@@ -1,4 +1,4 @@
-"""Rendezvous hashing: finds the agent that a key belongs to. When an agent comes or goes, only its share moves."""
+"""Rendezvous hashing: finds the agent to which a key belongs. When an agent joins or leaves, only its share moves."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,7 +22,7 @@ def place(key: bytes, node_ids: tuple[int, ...]) -> int:
 
 
 def place_once(key: bytes, node_ids: Sequence[int]) -> int:
-    """Like `place`, but without caching, for a key that is seldom used again."""
+    """Like `place`, but without caching, for a key that is unlikely to be used again."""
     return node_ids[0] if len(node_ids) == 1 else _place(key, node_ids)
 
 

@@ -1,6 +1,7 @@
 """The report that an agent sends with each renewal of its lease, for cluster overviews (adr/0044).
 
-It is bounded: only some of the connections are examined, and only the most frequent kinds of clients reported.
+The report is bounded: only some of the connections are examined, and only the most frequent kinds of clients are
+reported.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,9 +20,9 @@ from lacuna.controlplane.v1.cluster_pb2 import (
 )
 from lacuna.logstore.objects.store import StoreMetrics
 
-#: The connections that are examined, which takes a millisecond.
+#: The maximum number of connections that are examined, which takes a millisecond.
 _LOOKED_AT: Final = 2000
-#: The kinds of clients that are reported, and the ids and hosts of each.
+#: The maximum number of client kinds that are reported, and the maximum number of ids and hosts for each.
 _KINDS: Final = 20
 _EXAMPLES: Final = 5
 _MOST_OF_ID: Final = 100
@@ -39,7 +40,9 @@ class _Kind:
 def report_of(
     context: AgentContext, peers: Sequence[Peer], housekeeping: HousekeepingMetrics | None
 ) -> AgentReport:
-    """Return the report of an agent to which `peers` are connected. `housekeeping` is None if other agents do it."""
+    """Return the report of an agent to which `peers` are connected. `housekeeping` is None if other agents do the
+    housekeeping.
+    """
     metrics, cache = context.metrics, context.fetch.cache.metrics
     clients = clients_of(islice(peers, _LOOKED_AT))
     return AgentReport(

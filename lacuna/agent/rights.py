@@ -1,4 +1,4 @@
-"""The rights of one request's client: the authorizer's answers for its principal and host. Logs denials."""
+"""The rights of one request's client, which are the authorizer's decisions for its principal and host. Logs denials."""
 
 from lacuna.agent.client import Peer
 from lacuna.controlplane.shared.acls import CLUSTER_NAME, Operation, ResourceType
@@ -9,7 +9,9 @@ from lacuna.controlplane.shared.rights import Names, PrincipalRights
 
 
 class Rights:
-    """The rights of one request's client. With `is_logged` false, denials are not logged: the client only asks."""
+    """The rights of one request's client. If `is_logged` is false, denials are not logged, because the client only asks
+    about its rights.
+    """
 
     __slots__ = ("_api", "_audit", "_authorizer", "host", "principal")
 
@@ -43,7 +45,7 @@ class Rights:
         return DENIED[resource_type]
 
     def to_ask(self, names: Names) -> PrincipalRights:
-        """Return the client's rights to ask the control plane. `names` has the names of topics."""
+        """Return the client's rights to send questions to the control plane. `names` has the names of topics."""
         return PrincipalRights(names, self._authorizer, self._audit, self.principal, self.host)
 
     def may_write_somewhere(self) -> bool:
@@ -53,12 +55,12 @@ class Rights:
         )
 
     def operations(self, resource_type: int, name: str) -> int:
-        """Return the client's operations on a resource, as the bits of KIP-430."""
+        """Return the client's authorized operations on a resource, encoded as KIP-430's bits."""
         return self._authorizer.operations(self.principal, self.host, resource_type, name)
 
     def cluster_operations(self) -> int:
-        """Return the client's operations on the cluster, as the bits of KIP-430; 0 if it may not describe the
-        cluster.
+        """Return the client's authorized operations on the cluster, encoded as KIP-430's bits, or 0 if it may not
+        describe the cluster.
         """
         if not self.may_cluster(Operation.DESCRIBE):
             return 0
@@ -66,5 +68,5 @@ class Rights:
 
     @property
     def whose(self) -> tuple[object, ...]:
-        """A value that stays the same as long as the answers do."""
+        """A value that does not change as long as the authorizer's decisions for the client do not change."""
         return self.principal, self.host, self._authorizer.version

@@ -7,7 +7,8 @@
     await server.stop()                       # answers what was read, within shutdown_grace_ms
 
 Start an agent's lease after its listener (`context.lease.start(*server.ports)`), so that no client is sent to a port
-that does not answer yet. `RunningAgent.stop` (lacuna/operating/agents.py) has the order in which an agent is stopped.
+that is not open yet. `RunningAgent.stop` (lacuna/operating/agents.py) defines the order in which the parts of an agent
+are stopped.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ T = TypeVar("T")
 
 
 class AgentServer:
-    """Accepts Kafka clients, and enforces the bounds that they share. Belongs to one event loop."""
+    """Accepts Kafka clients, and enforces the bounds that their connections share. Belongs to one event loop."""
 
     def __init__(self, context: AgentContext, registry: Registry) -> None:
         self.context = context
@@ -64,13 +65,13 @@ class AgentServer:
         self._sweep: asyncio.TimerHandle | None = None
         #: Whether clients are being sent to other agents.
         self.is_handing_over = False
-        #: The port of each listener, in their order; empty before `start`.
+        #: The port of each listener, in the order of the listeners. Empty before `start`.
         self.ports: list[int] = []
 
     async def start(self, *, reuse_port: bool = False) -> None:
         """Listen on the addresses of the listeners.
 
-        `reuse_port` lets several workers listen on one port. Raises ListenError if it cannot listen.
+        `reuse_port` lets several workers listen on one port. Raises ListenError if the server cannot listen.
         """
         self._reuses_port = reuse_port
         await self._listen()
@@ -123,15 +124,15 @@ class AgentServer:
         self.drop_clients()
 
     async def resume(self) -> None:
-        """Listen again at the same addresses. Raises ListenError if that fails."""
+        """Start listening again at the same addresses. Raises ListenError if that fails."""
         await self._listen()
 
     async def hand_over(self) -> None:
-        """Tell clients to go to other agents, until they have gone or for hand_over_ms.
+        """Tell clients to move to other agents, until they have moved or hand_over_ms has passed.
 
         The control plane must know first (`AgentLease.leave`), or the clients would be sent back. A client that is told
-        requests the new agent over its existing connection, and connects there. If its connection closed first,
-        librdkafka would try to connect here again, with pauses of up to ten seconds.
+        to move asks for the new agent over its existing connection, and connects to that agent. If its connection
+        closed first, librdkafka would try to connect to this agent again, with pauses of up to ten seconds.
         """
         self.is_handing_over = True
         loop = asyncio.get_running_loop()
@@ -170,16 +171,16 @@ class AgentServer:
             await each.wait_closed()
 
     def abort(self) -> None:
-        """Close everything at once, as a crash would."""
+        """Close all connections immediately, as a crash would."""
         if self._sweep is not None:
             self._sweep.cancel()
         self._close_listeners()
         self.drop_clients()
 
     def drop_clients(self) -> None:
-        """Abort every connection and discard its unread requests. Clients reconnect and repeat them.
+        """Abort every connection and discard its unread requests. Clients reconnect and repeat these requests.
 
-        Used for an agent whose lease has ended or that was hidden, since others have served its clients in the
+        Used if the agent's lease has ended or the agent was hidden, since other agents have served its clients in the
         meantime.
         """
         for connection in list(self._connections):
@@ -194,7 +195,7 @@ class AgentServer:
     # Called by connections.
 
     def admit(self, connection: ClientConnection) -> bool:
-        """Register a new connection; return False if there are too many."""
+        """Register a new connection. Return False if there are too many connections."""
         metrics = self.context.metrics
         address = connection.peer.host
         if not self._has_room(address):
@@ -208,7 +209,7 @@ class AgentServer:
         return True
 
     def begin_handshake(self, handshake: Handshake) -> bool:
-        """Register a connection whose TLS handshake begins; return False if there are too many."""
+        """Register a connection whose TLS handshake begins. Return False if there are too many connections."""
         if not self._has_room(handshake.address):
             return False
         self._handshakes[handshake] = None
@@ -216,7 +217,7 @@ class AgentServer:
         return True
 
     def end_handshake(self, handshake: Handshake) -> None:
-        """Unregister the connection."""
+        """Unregister a connection whose TLS handshake has ended."""
         if handshake in self._handshakes:
             del self._handshakes[handshake]
             self._addresses.closed(handshake.address)
@@ -243,7 +244,7 @@ class AgentServer:
         return self._limit(MAX_CONNECTIONS_PER_IP, LARGEST_INT)
 
     def _limit(self, name: str, fixed: int) -> int:
-        """Return the value set for this broker or for all brokers, or this agent's own setting."""
+        """Return the value set for this broker or for all brokers, or else this agent's own setting."""
         configs = self.context.control.cluster.security.configs
         own = stored_name(str(self.context.lease.node_id), name)
         return int(configs.get(own) or configs.get(name) or fixed)
@@ -261,7 +262,7 @@ class AgentServer:
             self._addresses.closed(connection.peer.host)
         self.context.metrics.connections_now = len(self._connections)
 
-    # Closing idle connections, and those that keep others waiting.
+    # Closing connections that are idle or keep others waiting.
 
     def _plan_sweep(self) -> None:
         settings = self.context.settings

@@ -1,11 +1,11 @@
-"""Serves the requests of one connection: schedules them, and sends their answers in order.
+"""Serves the requests on one connection by scheduling them and sending their answers in order.
 
     waiting frames -> handlers -> slots -> the connection, in the order of the requests
 
-One request is served at a time, as in Kafka. Requests of a pipelined API (Produce) are the exception. They start in
-order and finish in any order, so that several share a flush, and a request of another API waits until they are
-answered. A slot keeps the place of each answer. A handler begins as soon as its request is complete and allowed to run.
-It gets a task only if it has to wait.
+One request is served at a time, as in Kafka. Requests to a pipelined API (Produce) are the exception. They start in
+order and finish in any order, so that several of them share a flush. A request to another API waits until they are
+answered. A slot keeps the place of each answer. A handler starts as soon as its request is complete and allowed to run.
+The handler gets a task only if it has to wait.
 """
 
 import asyncio
@@ -48,20 +48,20 @@ from lacuna.wire.messages.security import SaslAuthenticateRequest
 
 log = logging.getLogger("lacuna.agent")
 
-#: The default interval of heartbeats in a classic group (heartbeat.interval.ms), which members do not send.
+#: The default heartbeat interval in a classic group (heartbeat.interval.ms). Members do not send their own interval.
 _CLASSIC_HEARTBEAT_SECONDS: Final = 3.0
-#: How late a member's heartbeat may be, since clients check the interval only occasionally.
+#: How late a member's heartbeat may be, since clients check only occasionally whether the interval has passed.
 _LATE_SECONDS: Final = 1.0
 
 
 def _for_clients(error_code: int) -> int:
-    """Hide codes below -1, which Kafka does not have and which are only used within the cluster."""
+    """Hide error codes below -1, which Kafka does not have and which are only used within the cluster."""
     unknown = int(ErrorCode.UNKNOWN_SERVER_ERROR)
     return max(error_code, unknown)
 
 
 class _Slot:
-    """The place of one answer. `buffers` stays empty for a request that wants no answer."""
+    """The place of one answer in the order of answers. `buffers` stays empty if the client wants no answer."""
 
     __slots__ = ("api", "began", "buffers", "is_alone", "is_done", "size", "task", "timed")
 
@@ -74,12 +74,12 @@ class _Slot:
         self.is_alone = False
         self.buffers: Sequence[Buffer] = ()
         self.task: asyncio.Task[None] | None = None
-        #: The time that it takes, if quotas need it.
+        #: Measures the time that the request takes, if quotas need it.
         self.timed: Timed | None = None
 
 
 class Connection(Protocol):
-    """What serving requests needs of a ClientConnection, where each member is described."""
+    """The part of a ClientConnection that serving requests needs. The class ClientConnection describes each member."""
 
     @property
     def may_serve(self) -> bool: ...
@@ -108,7 +108,7 @@ class Connection(Protocol):
 
 
 class Serving:
-    """The requests of one connection, from the complete frame to the answer.
+    """The requests on one connection, from the complete frame to the answer.
 
     The first slot is never done. If its request is not pipelined, it is the only slot.
     """
@@ -155,7 +155,9 @@ class Serving:
         self.go_on()
 
     def go_on(self) -> None:
-        """Begin the requests that may begin now: after one arrived or was answered, or once writing may go on."""
+        """Start the requests that may start now. Called after a request has arrived or was answered, and once writing
+        may continue.
+        """
         while self._frames and self._connection.may_serve:
             frame = self._frames[0]
             api = self._registry.get(frame.api_key, frame.api_version)
@@ -175,12 +177,12 @@ class Serving:
             self._begin(api, frame)
 
     def cancel_wait(self) -> None:
-        """Cancel the running request if it only waits for records or members, since the client has left."""
+        """Cancel the running request if it only waits for records or members, since the client has disconnected."""
         if self._slots and self._slots[0].api.waits:
             self._cancel_soon(self._slots[0])
 
     def drop(self) -> tuple[int, int]:
-        """Drop the requests that have not begun, and cancel the running one unless it is pipelined.
+        """Drop the requests that have not started, and cancel the running request unless it is pipelined.
 
         Return the number of dropped requests, and their total size in bytes.
         """
@@ -213,7 +215,7 @@ class Serving:
                 self._cancel_soon(slot)
 
     def _cancel_soon(self, slot: _Slot) -> None:
-        # Not before the task's first step, or its coroutine would not receive the cancellation.
+        # The task is not cancelled before its first step, or its coroutine would not receive the cancellation.
         if slot.task is not None:
             asyncio.get_running_loop().call_soon(slot.task.cancel)
 
@@ -288,9 +290,10 @@ class Serving:
     async def _respond_to(
         self, slot: _Slot, call: Call, request: Any, count: int = MOST_ELEMENTS
     ) -> Sequence[Buffer] | None:
-        """Return the body of the answer to a request that has been read, or None if none is wanted.
+        """Return the body of the answer to a request that has been read, or None if no answer is wanted.
 
-        The request has at most `count` elements."""
+        The request has at most `count` elements.
+        """
         api = slot.api
         how = pieces.pieces_of(api, request, count)
         if how is not None:
@@ -308,7 +311,9 @@ class Serving:
     async def _respond_in_pieces(
         self, slot: _Slot, call: Call, how: Pieces, cut: Iterable[pieces.Piece]
     ) -> Sequence[Buffer] | None:
-        """Answer piece by piece, with other requests served in between. None if the client has left."""
+        """Answer a request piece by piece, while other requests are served between the pieces. Return None if the
+        client has left.
+        """
         api = slot.api
         joined = pieces.Joined(api, call.version, how.answered, partial(_count_errors, api, call))
         for request, depth in cut:
@@ -326,7 +331,9 @@ class Serving:
         return self._accounted(slot, call, joined.response())
 
     def _refused_after(self, error: Exception, api: Api[Any, Any], call: Call, request: Any) -> Any:
-        """Return the answer to a request whose handler has raised an error; raises MalformedRequest."""
+        """Return the answer to a request whose handler has raised an error. Raises MalformedRequest if the connection
+        must be closed.
+        """
         metrics = self._context.metrics
         if isinstance(error, MalformedRequest):
             raise error
@@ -349,7 +356,7 @@ class Serving:
         return api.refuse(call, request, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     async def _handled(self, slot: _Slot, call: Call, request: Any) -> Sequence[Buffer] | None:
-        """Return the handler's answer, and count its use; None if no answer is wanted."""
+        """Return the handler's answer, or None if no answer is wanted, and count the request's use of quotas."""
         api = slot.api
         change = None if slot.timed is None else mutations.change_of(call, api, request)
         if change is not None and (answer := await self._refused_change(change, call, request)):
@@ -367,14 +374,16 @@ class Serving:
     def _accounted(
         self, slot: _Slot, call: Call, response: Any, changed: int = 0
     ) -> Sequence[Buffer]:
-        """Return the body of an answer, which includes how long the client must wait for its use."""
+        """Return the body of an answer, which includes how long the client must wait because of its quota use."""
         body = _written(slot.api, call, response)
         if delay := self._spend(slot, call, body, changed):
             return slot.api.write(throttling.told(response, delay), call.version)
         return body
 
     def _waits_for_quotas(self, api: Api[Any, Any], frame: RequestFrame) -> bool:
-        """Whether a request has to wait because of earlier use. If so, the connection serves none in the meantime."""
+        """Whether a request has to wait because of earlier quota use. If so, the connection serves no requests in the
+        meantime.
+        """
         peer = self._peer_of(frame)
         if not self._connection.may_wait or not throttling.is_counted(peer, api.quota):
             return False
@@ -384,21 +393,21 @@ class Serving:
         return delay > 0
 
     def _mute(self, delay: float) -> None:
-        """Serve no further request for a while. The rest of the wait is computed again then, since shares change."""
+        """Serve no further request for a while. The remaining wait is recomputed afterwards, since shares change."""
         if delay:
             self._connection.mute(min(delay, LONGEST_SECONDS))
 
     def _count_rest(
         self, peer: Peer, timed: Timed, _task: asyncio.Task[None] | None = None
     ) -> None:
-        """Count the time that a request took after it was counted for its answer."""
+        """Count the time that a request took after its use was counted for the answer."""
         now = asyncio.get_running_loop().time()
         throttling.spend_seconds(self._context.quotas, peer, timed.take_rest(), now)
 
     async def _refused_change(
         self, change: mutations.Change, call: Call, request: Any
     ) -> Sequence[Buffer] | None:
-        """Return the answer to a change of topics that a quota does not allow now, or None."""
+        """Return the answer to a topic change that a quota does not allow now, or None if the change is allowed."""
         now = asyncio.get_running_loop().time()
         delay = mutations.owed(self._context.quotas, call.peer, now)
         if not delay or call.version < change.mutation.first_strict:
@@ -409,7 +418,9 @@ class Serving:
         return _written(change.api, call, throttling.told(response, delay))
 
     def _spend(self, slot: _Slot, call: Call, body: Sequence[Buffer], changed: int = 0) -> float:
-        """Count a request's use, and the partitions that it `changed`; return how long its client must wait."""
+        """Count a request's quota use and the partitions that it `changed`, and return how long its client must
+        wait.
+        """
         if slot.timed is None:
             return 0.0
         quotas, peer, now = self._context.quotas, call.peer, asyncio.get_running_loop().time()
@@ -423,7 +434,9 @@ class Serving:
         return delay
 
     async def _take_token(self, api: Api[Any, Any], frame: RequestFrame) -> Sequence[Buffer] | None:
-        """Return the token that answers one without a header, or None if the connection ends without an answer."""
+        """Return the token in response to a client's token without a header, or None if the connection ends without a
+        response.
+        """
         request = SaslAuthenticateRequest(bytes(frame.body))
         response = await api.handle(Call(self._context, self.peer, 0), request)
         assert response is not None

@@ -14,7 +14,7 @@ class AgentSettings:
     """How an agent serves its connections. Raises SettingsError."""
 
     listeners: tuple[Listener, ...] = (Listener(),)
-    """Where clients connect; agents reach one another at the first."""
+    """The addresses at which clients connect. Agents connect to each other's first listener."""
     zone: str = setting(
         "broker.rack",
         "",
@@ -28,13 +28,13 @@ class AgentSettings:
         "Create a topic when a client first uses it.",
         option="--no-auto-create",
         flag=False,
-        help="Do not create topics automatically: an unknown topic is an error.",
+        help="Do not create topics automatically. An unknown topic is then an error.",
         panel="Automatic topics",
     )
     num_partitions: int = setting(
         "num.partitions",
         1,
-        "Partitions of a topic that is created without a count.",
+        "The number of partitions in a topic that is created without a partition count.",
         least=1,
         most=100_000,
         option="--partitions",
@@ -43,28 +43,29 @@ class AgentSettings:
     max_request_bytes: int = setting(
         "socket.request.max.bytes",
         100 * MEBIBYTE,
-        "A larger request closes its connection.",
+        "The maximum size of a request. A larger request closes its connection.",
         least=1024,
         most=LARGEST_INT,
     )
     max_connections: int = setting(
         "max.connections",
         LARGEST_INT,
-        "The agent closes further connections at once, and connections beyond the limit of open files.",
+        "The maximum number of connections. The agent closes further connections immediately, and also those beyond "
+        "the limit on open files.",
         least=1,
         most=LARGEST_INT,
     )
     max_idle_ms: int = setting(
         "connections.max.idle.ms",
         600_000,
-        "A connection that has been silent for this long is closed.",
+        "How long a connection may be silent before the agent closes it.",
         least=100,
     )
     max_agent_bytes: int = setting(
         "queued.max.request.bytes",
         512 * MEBIBYTE,
-        "Bytes of unanswered requests of all connections together. Beyond this bound, the agent reads no more "
-        "requests.",
+        "The maximum number of bytes in unanswered requests on all connections together. At this bound, the agent "
+        "stops reading requests.",
         least=1024,
     )
     hand_over_ms: int = setting(
@@ -82,17 +83,18 @@ class AgentSettings:
     )
 
     max_offsets_wait_ms: int = 3_000
-    """A connection that sent AddOffsetsToTxn and has been silent for this long is closed. librdkafka can wait for a
-    coordinator that it has forgotten, and looks for it again when a connection breaks (adr/0018)."""
+    """A connection that sent AddOffsetsToTxn and has been silent for this long is closed. librdkafka may be waiting for
+    a coordinator that it has forgotten, and looks it up again when a connection breaks (adr/0018)."""
     max_in_flight_requests: int = 100
     """Reading from a connection pauses while this many of its requests were read and not answered."""
     max_in_flight_bytes: int = 64 * MEBIBYTE
-    """Reading from a connection pauses while its unanswered requests take this many bytes. One may be larger."""
+    """Reading from a connection pauses while its unanswered requests take this many bytes. A single request may be
+    larger."""
     max_stall_ms: int = 10_000
-    """If a request has arrived in part, and its rest comes slowly or not at all for this long, its connection is
-    closed, but only while others wait for memory."""
+    """If a request has arrived in part, and the rest of it arrives slowly or not at all for this long, its connection
+    is closed, but only while others are waiting for memory."""
     write_buffer_bytes: int = MEBIBYTE
-    """The next request of a connection waits while its client has this many bytes of answers to read."""
+    """The next request on a connection waits while the client has this many bytes of answers left to read."""
 
     def __post_init__(self) -> None:
         check_settings(self)

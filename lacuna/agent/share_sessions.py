@@ -1,7 +1,8 @@
-"""Share sessions (KIP-932): the partitions that a member of a share group fetches from this agent, with their epoch.
+"""Share sessions (KIP-932): a session holds the partitions that a member of a share group fetches from this agent, and
+an epoch.
 
-A session only names partitions; what its member holds is in the control plane. If an agent forgets a session, the
-member opens another one, and can still acknowledge what it holds.
+A session only names partitions. The control plane knows which records its member holds. If an agent forgets a session,
+the member opens another one, and can still acknowledge the records that it holds.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ class ShareSessions:
         self._most = most
         self._sessions: OrderedDict[tuple[str, str], ShareSession] = OrderedDict()
         self._waiting: dict[str, set[asyncio.Event]] = {}
-        #: Set when records of a share group wait for their dead-letter queue.
+        #: Set when records of a share group are waiting to be written to their dead-letter queue.
         self.dead_letters = asyncio.Event()
         #: Whether fetches are answered without waiting, because the agent is about to stop.
         self.is_ending = False
@@ -67,7 +68,9 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, group_id: str, member_id: str, now: float) -> ShareSession:
-        """Begin a session, instead of an earlier one of the member. Raises SessionError if there are too many."""
+        """Begin a session, which replaces an earlier session of the member. Raises SessionError if there are too many
+        sessions.
+        """
         key = group_id, member_id
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._most:
@@ -79,7 +82,7 @@ class ShareSessions:
         return session
 
     def go_on(self, group_id: str, member_id: str, epoch: int, now: float) -> ShareSession:
-        """Return the session of a request that continues it. Raises SessionError."""
+        """Return the session that a request continues. Raises SessionError if the request does not fit it."""
         session = self._find(group_id, member_id)
         if session.epoch != epoch:
             raise SessionError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -101,25 +104,25 @@ class ShareSessions:
         return session
 
     def wait_in(self, group_id: str) -> asyncio.Event:
-        """Return an event that is set when a member of the group gives records back to this agent."""
+        """Return an event that is set when a member of the group releases records through this agent."""
         event = asyncio.Event()
         self._waiting.setdefault(group_id, set()).add(event)
         return event
 
     def stop_waiting(self, group_id: str, event: asyncio.Event) -> None:
-        """Forget an event."""
+        """Stop setting an event that `wait_in` has returned."""
         waiting = self._waiting[group_id]
         waiting.discard(event)
         if not waiting:
             del self._waiting[group_id]
 
     def wake(self, group_id: str) -> None:
-        """Let the waiting fetches of a group look again."""
+        """Let the waiting fetches of a group check for records again."""
         for event in self._waiting.get(group_id, ()):
             event.set()
 
     def wakes_of(self, group_id: str) -> int:
-        """Return the number of fetches of a group that wait."""
+        """Return the number of waiting fetches of a group."""
         return len(self._waiting.get(group_id, ()))
 
     def end_waits(self) -> None:

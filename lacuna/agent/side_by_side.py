@@ -1,4 +1,4 @@
-"""Runs many small tasks of one request concurrently, a few at a time."""
+"""Runs many small tasks for one request concurrently, a few at a time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def side_by_side(works: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Return the results of the tasks in their order; at most `most` of them run at once.
+    """Run the tasks, no more than `most` of them at a time, and return their results in the order of the tasks.
 
     The first error is raised, and the other tasks are cancelled.
     """

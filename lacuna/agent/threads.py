@@ -15,14 +15,14 @@ _conversions: Final = ThreadPoolExecutor(MAX_CONVERSIONS, "message-sets")
 
 
 class Threads(ThreadPoolExecutor):
-    """An executor whose first thread starts at once, when an error can still be reported.
+    """An executor whose first thread starts immediately, while an error can still be reported.
 
-    Further threads start when they are needed. If one cannot start because memory or processes are short, the running
-    ones do its work too. Python's executor would raise an error instead, and leave the work in its queue.
+    Further threads start when they are needed. If a thread cannot start because memory or processes are short, the
+    running threads also do its work. Python's executor would raise an error instead, and leave the work in its queue.
     """
 
     def __init__(self, most: int, name: str) -> None:
-        """At most `most` threads. Raises RuntimeError if none can start."""
+        """Create an executor with at most `most` threads. Raises RuntimeError if no thread can start."""
         super().__init__(most, name)
         self.submit(_nothing)
 
@@ -35,7 +35,7 @@ class Threads(ThreadPoolExecutor):
 
 
 def _nothing() -> None:
-    """Do nothing, so that a thread starts."""
+    """Do nothing. Submitted so that a thread starts."""
 
 
 async def convert(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

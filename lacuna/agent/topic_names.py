@@ -1,4 +1,4 @@
-"""Checks topic names as Kafka does, and rejects the names of Kafka's internal topics that do not exist here."""
+"""Checks topic names as Kafka does, and rejects the names of Kafka's internal topics that Lacuna does not have."""
 
 import re
 

@@ -1,14 +1,16 @@
-"""Trust: whether clients may be answered from the views, which depends on when they were last known to be right (S7).
+"""Trust: decides whether clients may be answered from the views, which depends on when the views were last known to be
+correct (S7).
 
-Changes made through other agents reach an agent over its session, a moment after they were answered there. An agent
-that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it could
-answer from stale views before it has read the changes made in the meantime. So every reply to a call confirms the views
-as of the start of the call, since a reply comes after all changes that it saw (adr/0003). Time is that of the event
-loop, which advances while the process is suspended. Renewing the lease is such a call, and a request that needs more
-recent views makes one.
+Changes made through other agents reach an agent over its session, a moment after those agents have answered them. An
+agent that was suspended, or whose session stalls, does not know that its views are out of date. When it resumes, it
+could answer from stale views before it has read the changes made in the meantime. For this reason, every reply to a
+call confirms the views as of the start of the call, since a reply arrives after all changes that it reflects
+(adr/0003). Time is that of the event loop, which advances while the process is suspended. Renewing the lease is such a
+call, and a request that needs more recent views makes one.
 
-Views that are not trusted still show the records known before, and no offset ever gets other records. So while no
-control plane can be reached, fetches continue to read from them, but no answer says that the log ends (adr/0034).
+Views that are not trusted still show the records known before, and the record at an offset never changes. While no
+control plane can be reached, fetches therefore continue to read from such views, but no answer states that the log ends
+(adr/0034).
 """
 
 import asyncio
@@ -45,9 +47,9 @@ class Trust:
         return self._as_of >= since and self._as_of >= now - self.lasts
 
     def is_alone(self, longest: float) -> bool:
-        """Whether there is no control plane to ask, and there was one `longest` seconds ago.
+        """Whether there is no control plane to call, although there was one within the last `longest` seconds.
 
-        Also false once other agents are known to serve this agent's clients.
+        This is also false once other agents are known to serve this agent's clients.
         """
         now = asyncio.get_running_loop().time()
         is_cut_off = not self._control.cluster.is_current

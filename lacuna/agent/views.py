@@ -1,4 +1,4 @@
-"""The agent's view of the cluster, updated before an answer denies that a topic or partition exists."""
+"""The agent's view of the cluster, which is updated before an answer says that a topic or partition does not exist."""
 
 from collections.abc import Iterable
 

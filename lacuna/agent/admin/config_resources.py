@@ -1,8 +1,8 @@
-"""Configs of resources: which can be altered, and the errors for the others.
+"""Resource configs: which of them can be altered, and the errors for those that cannot.
 
-AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (2), groups (32, KIP-848) and agents (4,
-"broker", of one or, without a name, of all; KIP-226). Those of loggers (8) and of client metrics subscriptions (16,
-KIP-714) can only be described.
+AlterConfigs and IncrementalAlterConfigs can alter the configs of topics (resource type 2), groups (32, KIP-848) and
+agents (4, "broker", KIP-226). A request without a broker name applies to all agents. The configs of loggers (8) and of
+client metrics subscriptions (16, KIP-714) can only be described.
 """
 
 import re
@@ -45,7 +45,7 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 _BROKER_ID: Final = re.compile(r"[0-9]{0,10}")
 _UNALTERABLE: Final = {
     BROKER_LOGGER: "The levels of an agent's loggers are fixed when it starts and cannot be altered here.",
-    CLIENT_METRICS: "Lacuna does not collect metrics of clients, so there is nothing to subscribe to.",
+    CLIENT_METRICS: "Lacuna does not collect client metrics, so there is nothing to subscribe to.",
 }
 
 
@@ -57,9 +57,9 @@ async def alter_each(
     validate_only: bool,
     replaces_all: bool,
 ) -> list[tuple[int, str | None, int, str]]:
-    """Send one command for each resource, and return the fields of the answers. Each resource fails independently.
+    """Send one command for each resource, and return the fields of each answer. Each resource fails independently.
 
-    `change` converts a config of the request.
+    `change` converts a config in the request to a change for the control plane.
     """
     answers = []
     for each in resources:
@@ -79,7 +79,7 @@ def _check_altered(
     """Check what can be checked without the control plane for `resource`, one of `resources`.
 
     Return an error code and a message, (0, "") if there is nothing to do, or None if the control plane must apply the
-    changes. Deleting configs of a resource that cannot be altered succeeds, because tools delete configs without
+    changes. For a resource that cannot be altered, deleting configs succeeds, because tools delete configs without
     knowing whether they are set.
     """
     are_set = [each.operation != DELETE for each in changes]
@@ -111,7 +111,7 @@ async def _alter(
     validate_only: bool,
     replaces_all: bool,
 ) -> tuple[int, str]:
-    """Apply all changes to one resource, or none, and return the control plane's error code and message."""
+    """Apply either all changes to one resource or none, and return the control plane's error code and message."""
     context = call.context
     if resource.resource_type == BROKER:
         return await _alter_brokers(
@@ -163,7 +163,7 @@ async def _alter_brokers(
     ):
         return (
             ErrorCode.INVALID_REQUEST,
-            f"There is no broker {broker}: metadata names those that live.",
+            f"There is no broker {broker}: Metadata lists the live brokers.",
         )
     before = of_broker(cluster.security.configs, broker)
     after: dict[str, str] = {} if replaces_all else dict(before)

@@ -45,7 +45,7 @@ _LOG4J = (
 #: A config that Kafka does not have.
 KERNEL: Final = "lacuna.kernel"
 
-# Kafka shows no broker synonym for these: there is no broker config, or one in hours, or one without a value.
+# Kafka shows no broker synonym for these: the broker config does not exist, is in hours, or has no value.
 _OF_TOPICS_ALONE = frozenset(
     {
         "errors.deadletterqueue.group.enable",
@@ -94,7 +94,7 @@ def of_topic(own: Mapping[str, str], of_brokers: Mapping[str, str]) -> Iterable[
 
 
 def _settable(config: TopicConfig | GroupConfig, synonyms: Sequence[Synonym]) -> ShownConfig:
-    """Return a config that can be set on its resource; without synonyms, its default is in effect."""
+    """Return a config that can be set on its resource. If it has no synonyms, its default is in effect."""
     in_effect = [*synonyms, Synonym(config.name, config.default, DEFAULT)][0]
     return ShownConfig(
         name=config.name,
@@ -110,7 +110,7 @@ def _settable(config: TopicConfig | GroupConfig, synonyms: Sequence[Synonym]) ->
 def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
     """Return the configs of `agent`, sorted by name.
 
-    Of other agents, only the addresses, node ids and zones are known. Their other settings are assumed to equal this
+    For other agents, only the addresses, node ids and zones are known. Their other settings are assumed to equal this
     agent's.
     """
     endpoints = agent.endpoints or [
@@ -123,7 +123,7 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
             "authorizer.class.name",
             ConfigType.STRING,
             context.access.settings.authorizer,
-            "How requests are authorized: by ACLs, with the rules of Kafka's StandardAuthorizer, "
+            "How requests are authorized: by ACLs under the rules of Kafka's StandardAuthorizer, "
             "or not at all.",
         ),
         _static("broker.id", ConfigType.INT, str(agent.node_id)),
@@ -147,7 +147,7 @@ def of_agent(context: AgentContext, agent: Agent) -> Iterable[ShownConfig]:
             "group.coordinator.rebalance.protocols",
             ConfigType.LIST,
             "classic,consumer",
-            "The group protocols that are served: classic, and consumer (KIP-848).",
+            "The supported group protocols: classic, and consumer (KIP-848).",
         ),
         _static("node.id", ConfigType.INT, str(agent.node_id)),
         *_group_bounds(),
@@ -228,7 +228,7 @@ def _group_bounds() -> Iterable[ShownConfig]:
         if config.broker_name not in DYNAMIC:
             yield _default(config.broker_name, config.type, config.default, config.documentation)
         for bound, value in config.bounds.names_of(config.name):
-            text = f"A limit for {config.name} of a group."
+            text = f"A limit on a group's {config.name}."
             yield _default(bound, ConfigType.INT, str(value), text)
 
 
@@ -251,7 +251,9 @@ def _topic_defaults() -> Iterable[ShownConfig]:
 
 
 def of_loggers() -> Iterable[ShownConfig]:
-    """Yield this agent's loggers, with log4j's names for their levels. Other agents are assumed to have the same."""
+    """Yield this agent's loggers, with log4j's names for their levels. Other agents are assumed to have the same
+    loggers.
+    """
     names = [name for name in logging.root.manager.loggerDict if name.startswith("lacuna")]
     levels = {"root": logging.root.level}
     levels.update((name, logging.getLogger(name).getEffectiveLevel()) for name in sorted(names))
@@ -291,7 +293,7 @@ CLIENT_METRICS = [
         "interval.ms",
         ConfigType.INT,
         "300000",
-        "How often clients ask for their subscription; no metrics are collected.",
+        "How often clients request their subscription; no metrics are collected.",
     ),
     _default("match", ConfigType.LIST, "", "No metrics are collected."),
     _default("metrics", ConfigType.LIST, "", "No metrics are collected."),
@@ -299,7 +301,7 @@ CLIENT_METRICS = [
 
 
 def of_group(configs: Mapping[str, str]) -> Iterable[ShownConfig]:
-    """Yield all configs of a group; `configs` maps names to set values."""
+    """Yield all configs of a group. `configs` maps the names of the configs that are set to their values."""
     for config in GROUP_CONFIGS.values():
         synonyms = [Synonym(config.broker_name, config.default, DEFAULT)]
         if config.name in configs:

@@ -1,7 +1,7 @@
-"""Shared code of the delegation token APIs (KIP-48, KIP-373): who may call them, and how tokens change.
+"""Shared code for the delegation token APIs (KIP-48, KIP-373): decides who may call them, and changes tokens.
 
-These APIs need an authenticated connection: a listener with SASL, or with SSL and a client certificate. A client that
-authenticated with a token may not create or renew tokens.
+These APIs need an authenticated connection, which is one to a listener with SASL, or one to a listener with SSL over
+which the client presents a certificate. A client that authenticated with a token may not create or renew tokens.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ NOTES: Final = "returns DELEGATION_TOKEN_REQUEST_NOT_ALLOWED without an authenti
 
 
 def is_allowed(call: Call) -> bool:
-    """Return whether the client may use the token APIs."""
+    """Return whether the client may call the delegation token APIs."""
     session = call.peer.session
     protocol = session.listener.protocol
     is_unknown = protocol is Protocol.SSL and session.principal == ANONYMOUS
@@ -38,7 +38,7 @@ def is_concerned(token: DelegationToken, principal: Principal) -> bool:
 
 
 async def prolong(call: Call, hmac: bytes, period_ms: int) -> tuple[int, int]:
-    """Let a token expire after this period, and return an error code and the expiry.
+    """Set a token to expire after this period, and return an error code and the new expiry time.
 
     The owner and the renewers of a token may do this. A period of 0 removes the token.
     """
@@ -74,5 +74,5 @@ async def alter(call: Call, changes: SecurityChanges) -> int:
     why, now = reply.error_message, asyncio.get_running_loop().time()
     if reply.error_code and call.context.access.complaints.is_new(call.peer.host, why, now):
         who = ascii(shorten(str(call.peer.session.principal)))
-        log.warning("a change of a delegation token for %s was rejected: %s", who, why)
+        log.warning("a delegation token change for %s was rejected: %s", who, why)
     return reply.error_code

@@ -1,4 +1,4 @@
-"""Shared code of the ACL APIs: validates ACLs and filters, and changes ACLs through the control plane."""
+"""Shared code for the ACL APIs: validates ACLs and filters, and changes ACLs through the control plane."""
 
 from collections.abc import Iterable
 from typing import Final, TypeAlias
@@ -21,7 +21,7 @@ from lacuna.wire.messages.security import AclCreation, DeleteAclsFilter, Describ
 
 DISABLED: Final = ErrorCode.SECURITY_DISABLED
 NO_AUTHORIZER: Final = "No Authorizer is configured."
-#: The most ACLs that one request may change, as in Kafka.
+#: The maximum number of ACLs that one request may change, as in Kafka.
 MOST_AT_ONCE: Final = 10_000
 _MOST_OF_TEXT: Final = 1024
 
@@ -29,7 +29,7 @@ _Filter: TypeAlias = DescribeAclsRequest | DeleteAclsFilter
 
 
 def entry_of(creation: AclCreation) -> AclEntry:
-    """Return the ACL that a client asks to create."""
+    """Return the ACL that a client's request asks to create."""
     return AclEntry(
         creation.resource_type,
         creation.resource_name,
@@ -94,7 +94,9 @@ def filter_problem(wanted: AclFilter) -> str:
 async def change_acls(
     context: AgentContext, added: Iterable[AclEntry] = (), removed: Iterable[AclEntry] = ()
 ) -> tuple[int, str | None]:
-    """Add and remove ACLs, either all or none, and return the control plane's error code and message."""
+    """Apply either all of these ACL additions and removals or none, and return the control plane's error code and
+    message.
+    """
     changes = SecurityChanges(
         added_acls=[each.message() for each in added],
         removed_acls=[each.message() for each in removed],

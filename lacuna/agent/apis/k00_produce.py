@@ -1,10 +1,11 @@
 """Produce v0-v13.
 
-A batch is answered when its segment is in the store and its commit is durable (S2). acks=1 and acks=all behave the
-same. acks=0 gets no answer, and an error closes the connection, as in Kafka. v12 and later add their partitions to the
-transaction. For a partition that is not in the transaction, v11 returns TRANSACTION_ABORTABLE and earlier versions
-INVALID_TXN_STATE (KIP-890). Produce does not create topics, because clients ask Metadata first.
-agent/produce/service.py implements the service, and agent/produce/message_sets.py converts the message sets of v0-v2.
+The answer for a batch is sent once its segment is in the store and its commit is durable (S2). acks=1 and acks=all
+behave identically. A request with acks=0 gets no answer, and an error closes the connection, as in Kafka. From v12 on,
+a request adds its partitions to the transaction. For a partition that is not in the transaction, v11 returns
+TRANSACTION_ABORTABLE and earlier versions INVALID_TXN_STATE (KIP-890). Produce does not create topics, because clients
+send a Metadata request first. agent/produce/service.py implements the service, and agent/produce/message_sets.py
+converts the message sets of v0-v2.
 """
 
 from typing import Final
@@ -23,7 +24,7 @@ _FIRST_BATCHES: Final = 3
 
 
 async def handle(call: Call, request: wire.ProduceRequest) -> wire.ProduceResponse | None:
-    """Wait for the verdicts. With acks=0, an error ends the connection through `refuse`."""
+    """Produce the batches and wait for their verdicts. With acks=0, an error closes the connection through `refuse`."""
     service = call.context.produce
     if call.version < _FIRST_BATCHES:
         order = call.peer.arrival_order

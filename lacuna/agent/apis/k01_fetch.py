@@ -1,18 +1,19 @@
 """Fetch v0-v18.
 
-read_committed gets no aborted records and an empty list of aborted transactions (S14); read_uncommitted gets everything
-up to the high watermark. Fillers close holes (S16, S17). Fetch sessions (KIP-227), topic ids (KIP-516) and size limits
-that let one batch through (KIP-74) are supported. The only leader epoch is 0 (S6); a higher one returns
-UNKNOWN_LEADER_EPOCH. An answer never names a diverging epoch or a preferred replica, since every agent serves every
-partition. agent/fetch/service.py implements the service.
+A read_committed client receives no aborted records and an empty list of aborted transactions (S14). A read_uncommitted
+client receives everything up to the high watermark. Fillers move clients past holes (S16, S17). Fetch sessions
+(KIP-227), topic ids (KIP-516) and size limits that always let the first batch through (KIP-74) are supported. The only
+leader epoch is 0 (S6), and a request with a higher one returns UNKNOWN_LEADER_EPOCH. An answer never names a diverging
+epoch or a preferred replica, since every agent serves every partition. agent/fetch/service.py implements the service.
 
-Another agent may have acknowledged records that this agent does not know yet. To find them all, the first fetch of a
-connection or session is answered after a confirming read (S7). While no control plane can be reached, fetches continue
-to read the records known before the outage, and get KAFKA_STORAGE_ERROR at the end of these (adr/0034).
+Another agent may have acknowledged records that this agent does not know yet. To include all of them, the first fetch
+of a connection or session is answered only after a confirming read (S7). While no control plane can be reached, fetches
+continue to read the records known before the outage, and get KAFKA_STORAGE_ERROR at the end of those records
+(adr/0034).
 
 v0-v3, for clients before 0.11 (S24), return read_uncommitted records as message sets of magic 0 (v0-v1) or 1. The
-conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches become gzip, where Kafka
-returns an error. agent/fetch/message_sets.py describes how such a client sees holes and limits.
+conversion drops headers and the producer's id, epoch and sequence, as in Kafka. zstd batches are recompressed with
+gzip, whereas Kafka returns an error. agent/fetch/message_sets.py describes how such a client sees holes and limits.
 """
 
 import asyncio
@@ -29,16 +30,16 @@ from lacuna.controlplane.client import ControlPlaneUnavailable
 from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.wire.messages import fetch as wire
 
-# Clients before KIP-98 know only message sets, not batches.
+# Clients before KIP-98 support only message sets, not batches.
 _FIRST_BATCHES: Final = 4
-# Clients before KIP-112 do not know KAFKA_STORAGE_ERROR, nor that they may retry after it.
+# Clients before KIP-112 do not recognize KAFKA_STORAGE_ERROR as a retriable error.
 _FIRST_STORAGE_ERROR: Final = 6
 
 
 async def handle(
     call: Call, request: wire.FetchRequest, permission: Permission | None = None
 ) -> wire.FetchResponse:
-    """Answer with what the client may read: everything if `permission` is None."""
+    """Answer the fetch with the records that the client may read, which are all records if `permission` is None."""
     await _catch_up(call, request)
     service = call.context.fetch
     if call.context.quotas.are_any:
@@ -52,7 +53,9 @@ async def handle(
 
 
 def _within_quota(call: Call, request: wire.FetchRequest) -> wire.FetchRequest:
-    """Return the request with its limit reduced to the client's quota for one second, so that it never owes much."""
+    """Return the request with its limit reduced to the client's quota for one second, so that the client never owes
+    much.
+    """
     user, client_id = call.peer.session.principal.name, call.peer.client_id
     most = call.context.quotas.most(CONSUMED, user, client_id)
     if most is None or most >= request.max_bytes:
@@ -61,9 +64,10 @@ def _within_quota(call: Call, request: wire.FetchRequest) -> wire.FetchRequest:
 
 
 async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
-    """Prepare the start of a consumer: wait until the views show everything that any agent has answered before.
+    """Prepare the start of a consumer by waiting until the views include everything that any agent has acknowledged
+    before.
 
-    Without a control plane, the consumer starts anyway, but no answer says that there are no records.
+    Without a control plane, the consumer starts anyway, but no answer states that there are no more records.
     """
     first_fetch, trust = call.peer.first_fetch, call.context.lease.trust
     if not (first_fetch.is_due or request.session_epoch == INITIAL_EPOCH):
@@ -80,8 +84,9 @@ async def _catch_up(call: Call, request: wire.FetchRequest) -> None:
 def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.FetchResponse:
     """Return the error for every requested partition, since v0-v6 have no top-level error.
 
-    A fetch that relies on its session names no partitions, and the client would repeat it at once after an empty
-    answer. The answer says instead that the session is gone, so that the client sends a full request and backs off.
+    A fetch that relies on its session names no partitions, and the client would immediately repeat it after an empty
+    answer. Instead, the answer reports that the session does not exist, so that the client sends a full request and
+    backs off.
     """
     if request.session_id != NO_SESSION and request.session_epoch > 0:
         return wire.FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -101,7 +106,7 @@ def refuse(call: Call, request: wire.FetchRequest, error_code: int) -> wire.Fetc
 
 
 def _known(response: wire.FetchResponse) -> wire.FetchResponse:
-    """Replace errors that old clients do not know, as Kafka does."""
+    """Replace errors that old clients do not recognize, as Kafka does."""
     topics = [
         topic._replace(partitions=[_as_known(answer) for answer in topic.partitions])
         for topic in response.responses
@@ -123,12 +128,12 @@ API = Api(
     refusal=refuse,
     guard=guard,
     quota=CONSUMED,
-    # Each of 200,000 partitions, the most of a cluster, in its own topic.
+    # A cluster has at most 200,000 partitions, each possibly in its own topic.
     most_whole=400_000,
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
     notes=(
-        "v0 to v3: read_uncommitted, as message sets, zstd as gzip, and waits at a hole at the end; "
+        "v0 to v3: read_uncommitted, message sets, gzip instead of zstd, and waits at a final hole; "
         "sessions (KIP-227), topic ids; `aborted_transactions` is always empty"
     ),
 )

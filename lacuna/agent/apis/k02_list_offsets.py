@@ -1,32 +1,34 @@
 """ListOffsets v0-v11.
 
-Answers with the earliest offset (-2), the latest offset for the isolation level (-1), the offset of the largest
-timestamp (-3, KIP-734) or the earliest local offset (-4, KIP-405). For other timestamps, it answers with the first
-visible record that has this timestamp or a later one. There is no tiered storage, so latest tiered (-5) and earliest
-pending upload (-6, KIP-1023) are -1, as in Kafka without tiered storage. Every answer follows a confirming read (S7).
-The only leader epoch is 0.
+The special timestamps request the earliest offset (-2), the latest offset for the isolation level (-1), the offset of
+the largest timestamp (-3, KIP-734) or the earliest local offset (-4, KIP-405). For any other timestamp, the answer is
+the offset of the first visible record that has this timestamp or a later one. There is no tiered storage, so the answer
+for latest tiered (-5) and earliest pending upload (-6, KIP-1023) is -1, as in Kafka without tiered storage. Every
+answer follows a confirming read (S7). The only leader epoch is 0.
 
 A timestamp of -10^12 or less is an extension of Kafka's protocol (adr/0042). It is the negative of a past time in
-milliseconds since 1970, and asks where the partition ended for read_committed consumers at that time. The answer's
-timestamp is the time that its offset is valid for, at or before the requested one. With OFFSET_OUT_OF_RANGE, it is the
-earliest known time. Partitions with the same timestamp in a request get the same timestamp in the answer.
+milliseconds since 1970, and requests the offset at which the partition ended for read_committed consumers at that time.
+The answer's timestamp is the time for which its offset is valid, which is at or before the requested time. If the
+answer is OFFSET_OUT_OF_RANGE, its timestamp is the earliest known time. Partitions with the same timestamp in a request
+get the same timestamp in the answer.
 
-A timestamp of -2^62 - p asks for the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
-the number of records left to read. Its timestamp is the largest one in the first extent that contains any of them, or
--1.
+A timestamp of -2^62 - p requests the lag of a read_committed consumer at position p (adr/0041). The answer's offset is
+the number of records left to read. The answer's timestamp is the largest timestamp in the first extent that contains
+any of these records, or -1.
 
-Lookups by time that must read the store run concurrently, up to the number of reads that the worker allows. A partition
-that a request names twice is answered once, with INVALID_REQUEST.
+Lookups by time that must read the store run concurrently, up to the number of reads that the worker allows. If a
+request names a partition twice, the answer lists the partition once, with INVALID_REQUEST.
 
-Temporary errors are LEADER_NOT_AVAILABLE, because librdkafka retries after it. After KAFKA_STORAGE_ERROR or
-NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and sarama retry after all
-three.
+Temporary errors are reported as LEADER_NOT_AVAILABLE, because librdkafka retries after this error. After
+KAFKA_STORAGE_ERROR or NOT_LEADER_OR_FOLLOWER, librdkafka only refreshes its metadata and fails. Java, franz-go and
+sarama retry after all three.
 
-v0, from clients before 0.10.1, asks for several offsets before a time. Kafka answers with the first offsets of the
-segment files last written at or before that time: the latest first, and at most `max_num_offsets`. The end of the log
-counts as one more file, written now. Lacuna uses extents instead of files and their largest timestamps instead of
-modification times. As in Kafka, a consumer that looks for a time begins somewhat before it. -1 (latest) begins with the
-high watermark, -2 (earliest) is log_start_offset alone. v0 and v1 are always read_uncommitted.
+v0, sent by clients before 0.10.1, requests several offsets before a time. Kafka answers with the first offsets of the
+segment files last written at or before that time, the latest first and no more than `max_num_offsets`. The end of the
+log is treated as one more file, written now. Lacuna uses extents instead of files and their largest timestamps instead
+of modification times. As in Kafka, a consumer that looks up a time therefore begins somewhat before that time. For -1
+(latest), the list begins with the high watermark. For -2 (earliest), it contains only log_start_offset. v0 and v1 are
+always read_uncommitted.
 """
 
 from collections import Counter
@@ -73,19 +75,20 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 #: larger.
 AS_OF: Final = -(10**12)
 
-#: special timestamp -> the first version that has it
+#: special timestamp -> the first version that supports it
 _FIRST_VERSIONS: Final = {
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-#: The most offsets in an answer of v0. It keeps a request for all offsets from listing every extent of a large log.
+#: The maximum number of offsets in an answer to v0. It keeps a request for all offsets from listing every extent of a
+#: large log.
 MAX_OFFSETS: Final = 100
 
 
 async def handle(call: Call, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    """Make one confirming read for all partitions, and answer each from its result."""
+    """Make one confirming read for all partitions, and answer for each partition from its result."""
     asked, repeated = _asked(call, request)
     found = await find_partitions(
         call.context, ((name, each.partition_index) for name, each in asked)
@@ -120,7 +123,7 @@ def _asked(
 ) -> tuple[list[tuple[str, ListOffsetsPartition]], set[tuple[str, int]]]:
     """Return the requested timestamps by topic name, and the partitions that the request names more than once.
 
-    A repeated partition has one entry, except for v0, which may ask for several offsets of a partition.
+    A repeated partition has one entry, except in v0, where a request may ask for several offsets of a partition.
     """
     asked = [(topic.name, each) for topic in request.topics for each in topic.partitions]
     counts = Counter((name, each.partition_index) for name, each in asked)
@@ -133,9 +136,7 @@ def _asked(
 def _error_of(call: Call, asked: ListOffsetsPartition, state: PartitionState) -> int:
     first_version = _FIRST_VERSIONS.get(asked.timestamp, 0)
     is_unknown = AS_OF < asked.timestamp < EARLIEST_PENDING_UPLOAD or call.version < first_version
-    is_unknown |= (
-        asked.timestamp <= AS_OF and call.version == 0
-    )  # v0 has no timestamp in its answers
+    is_unknown |= asked.timestamp <= AS_OF and call.version == 0  # answers to v0 have no timestamps
     if is_unknown and call.version == 0:  # v0 returns this even for partitions that do not exist
         return ErrorCode.UNSUPPORTED_VERSION
     if state.error_code:
@@ -150,7 +151,7 @@ async def _past(
     found: Sequence[TopicPartition | None],
     asked: Iterable[tuple[str, ListOffsetsPartition]],
 ) -> dict[int, AsOf]:
-    """Look up each requested past time once, and return the answers by timestamp."""
+    """Look up each requested past time once, and return the results by timestamp."""
     wanted: dict[int, list[PartitionKey]] = {}
     for where, (_, each) in zip(found, asked, strict=True):
         if where is not None and LAG < each.timestamp <= AS_OF:
@@ -173,7 +174,7 @@ def _as_of(
 def _at_once(
     call: Call, asked: ListOffsetsPartition, state: PartitionState, is_committed: bool
 ) -> ListOffsetsPartitionResponse | None:
-    """Return the answer if the confirming read already provides it, or None if the extents must be examined."""
+    """Return the result if the confirming read already provides it, or None if the extents must be examined."""
     if call.version == 0:
         return None
     if asked.timestamp == LATEST:
@@ -204,8 +205,8 @@ async def _look_up(
 
 
 def _left(view: PartitionView, position: int) -> TimedOffset:
-    """Count the records that a read_committed consumer at `position` has left to read. Offsets of internal topics are
-    all records.
+    """Count the records that a read_committed consumer at `position` has left to read. In internal topics, every offset
+    is counted as a record.
     """
     if is_internal(view.topic_id):
         return TimedOffset(max(view.last_stable_offset - position, 0), -1)
@@ -215,7 +216,7 @@ def _left(view: PartitionView, position: int) -> TimedOffset:
 async def _by_time(
     context: AgentContext, view: PartitionView, timestamp: int, is_committed: bool
 ) -> TimedOffset | None:
-    """Look up a time in the view, which is as recent as the confirming read. Retry once if an object is gone."""
+    """Look up a time in the view, which is as recent as the confirming read. If an object is missing, retry once."""
     for is_last in (False, True):
         await view.ready()
         try:
@@ -244,10 +245,10 @@ async def _before(
 def offsets_before(
     view: PartitionView, timestamp: int, max_num_offsets: int, now_ms: int
 ) -> tuple[int, ...]:
-    """Return the offsets that v0 answers for `timestamp` (ms): the first offsets of extents at or before it, the latest
+    """Return v0's answer for `timestamp` (ms): the first offsets of the extents at or before that time, the latest
     first.
 
-    There are at most `max_num_offsets`, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
+    Returns at most `max_num_offsets` offsets, and at most MAX_OFFSETS unless `timestamp` is EARLIEST.
     """
     start = view.log_start_offset
     if timestamp == EARLIEST:
@@ -297,7 +298,7 @@ API = Api(
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
     unavailable=ErrorCode.LEADER_NOT_AVAILABLE,
-    notes=f"asks the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets a partition; "
-    "from v1 on also the ends at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
+    notes=f"calls the control plane first; v0: the bounds of extents, at most {MAX_OFFSETS} offsets a partition; "
+    "from v1 on also end offsets at past times ([ADR 42](adr/0042-time-travel-is-a-history-of-last-stable-offsets.md)) "
     "and lags ([ADR 41](adr/0041-lag-is-what-a-reader-will-get.md))",
 )

@@ -1,18 +1,19 @@
 """Metadata v0-v13.
 
-- Null topics (in v0, an empty list) means all topics; an empty list means none. A request names a topic by its name or,
-  from v10 on, by its id (KIP-516). An unknown id returns UNKNOWN_TOPIC_ID. An illegal name returns
-  INVALID_TOPIC_EXCEPTION, as does the name of a Kafka internal topic that Lacuna does not have.
+- Null topics (an empty list in v0) means all topics; otherwise, an empty list means none. A request names a topic by
+  its name or, from v10 on, by its id (KIP-516). An unknown id returns UNKNOWN_TOPIC_ID. An illegal name returns
+  INVALID_TOPIC_EXCEPTION, as does the name of an internal Kafka topic that Lacuna does not have.
 - __consumer_offsets and __transaction_state are always found by name and id, and are listed among all topics once they
   have records (ADR 43). They are marked as internal and never created.
-- An unknown name is created if the request allows it (always before v4), `auto_create_topics` is on and the name is
-  legal. Kafka answers with an error first; here, the answer already contains the new topic.
-- The leader of a partition is a live agent chosen by rendezvous hashing, preferably in this agent's zone. It is the
-  only replica, with leader epoch 0 (S6). Any agent can be the controller, so the answering agent names itself. The
-  brokers are the live agents. Answers to librdkafka's producers also list agents that are hidden or gone (ADR 58).
-- Authorized operations (KIP-430), if asked for, are all operations.
-- Answers come from the view of the cluster, even while the control plane cannot be reached. While it can, the view is
-  updated first if it lacks a topic, since another agent may just have created it.
+- A topic with an unknown name is created if the request allows it (always before v4), `auto_create_topics` is on and
+  the name is legal. Kafka returns an error first, whereas Lacuna's answer already contains the new topic.
+- The leader of a partition is a live agent chosen by rendezvous hashing, preferably in this agent's zone. The leader is
+  the only replica, with leader epoch 0 (S6). Any agent can be the controller, so the answering agent names itself. The
+  listed brokers are the live agents. Answers to librdkafka's producers also list agents that are hidden or gone (ADR
+  58).
+- If the client requests authorized operations (KIP-430), the answer lists all operations.
+- Answers come from the view of the cluster, even while the control plane cannot be reached. While it can be reached,
+  the view is updated first if it lacks a requested topic, since another agent may just have created the topic.
 """
 
 import asyncio
@@ -48,7 +49,7 @@ FIRST_NULL_NAME = 12
 
 
 async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
-    """Answer with topics in the order of the request, or with all topics by name."""
+    """Answer with the requested topics in the order of the request, or with all topics in the order of their names."""
     context = call.context
     cluster = await view_with(context)
     if _wants_all(call, request):
@@ -61,7 +62,7 @@ async def handle(call: Call, request: MetadataRequest) -> MetadataResponse:
 
 
 async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[MetadataResponseTopic]:
-    """Return the topics. Yields to other requests in between, since topics may have many partitions."""
+    """Return the topics. Lets other requests run between the steps, since topics may have many partitions."""
     topics, count = [], 0
     for topic in described:
         topics.append(topic)
@@ -73,7 +74,7 @@ async def _in_steps(described: Iterable[MetadataResponseTopic]) -> list[Metadata
 
 
 def refuse(call: Call, request: MetadataRequest, error_code: int) -> MetadataResponse:
-    """Answer every named topic with the error, without brokers, so that the client asks another bootstrap server."""
+    """Answer every named topic with the error, without brokers, so that the client tries another bootstrap server."""
     asked = () if _wants_all(call, request) else _asked_for(request)
     return MetadataResponse(
         topics=[_failed(call, request, name, topic_id, error_code) for name, topic_id in asked],
@@ -94,7 +95,7 @@ def _asked_for(request: MetadataRequest) -> Iterable[tuple[str | None, bytes | N
 
 
 async def _create_missing(call: Call, request: MetadataRequest) -> Mapping[str, int]:
-    """Create the missing topics that may be created, and return the errors of the others by name.
+    """Create the missing topics that may be created, and return the errors for the other missing topics by name.
 
     If the client has exceeded its quota for changing topics, the answer only says that the topic does not exist, as in
     Kafka.
@@ -229,7 +230,7 @@ def _answer(
 
 
 def _may_wait_for_gone(call: Call, request: MetadataRequest) -> bool:
-    """Whether the client may stall if a departed agent vanishes from the list of brokers (ADR 58).
+    """Whether the client may stall when an agent that has left vanishes from the list of brokers (ADR 58).
 
     librdkafka's producers may. Their requests name the topics that they write to and allow their creation. Admin
     clients of librdkafka and Kafka request only brokers, or topics without creating them.

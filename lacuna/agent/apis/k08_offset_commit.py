@@ -1,12 +1,13 @@
 """OffsetCommit v0-v10: commits offsets of a group, each with its own error.
 
-A member commits under its generation. While the group is empty, any client may commit. v6 adds leader epochs and v7
-static members; v10 names topics by id (KIP-848). A group that does not exist returns ILLEGAL_GENERATION before v9 and
-GROUP_ID_NOT_FOUND from then on.
+A member commits offsets under its generation. While the group is empty, any client may commit offsets. v6 adds leader
+epochs and v7 static members; v10 names topics by id (KIP-848). A group that does not exist returns ILLEGAL_GENERATION
+before v9 and GROUP_ID_NOT_FOUND from then on.
 
-In v2-v4, a client may set how long unused offsets are kept. The time that v1 has for each partition is ignored, as in
-Kafka since 2.1. v0 has no members: it commits from outside the group, like a consumer that assigns its own partitions.
-Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Here they are the group's offsets.
+In v2-v4, a client may set how long unused offsets are kept. The timestamp that v1 has for each partition is ignored, as
+in Kafka since 2.1. v0 requests name no member. They commit offsets from outside the group, like a consumer that assigns
+its own partitions. Kafka kept such offsets in ZooKeeper, and returns UNSUPPORTED_VERSION without it. Lacuna stores them
+as the group's offsets.
 """
 
 from collections.abc import Iterator
@@ -88,5 +89,5 @@ API = Api(
     guard=guard,
     pieces=(Pieces(("topics", "partitions"), ("topics", "partitions")),),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="v0 commits to the group, as v1 without a member; in Kafka, v0 uses ZooKeeper",
+    notes="v0 commits the group's offsets, like v1 without a member; in Kafka, v0 uses ZooKeeper",
 )

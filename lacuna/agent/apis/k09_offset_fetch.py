@@ -1,13 +1,13 @@
-"""OffsetFetch v0-v10: returns committed offsets of one group, or of several from v8 on (KIP-709).
+"""OffsetFetch v0-v10: returns the committed offsets of one group, or of several groups from v8 on (KIP-709).
 
-The offset is -1 if nothing is committed, even if the topic or partition does not exist; v10 names topics by id and
-answers UNKNOWN_TOPIC_ID. From v2 on, null topics means all. From v7 on, `require_stable` returns UNSTABLE_OFFSET_COMMIT
-for offsets that an ongoing transaction may change (KIP-447). From v9 on, a member of a consumer group names itself, and
-gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
+The offset is -1 if nothing is committed, even if the topic or partition does not exist. v10 names topics by id, and
+returns UNKNOWN_TOPIC_ID for an unknown one. From v2 on, null topics means all topics. From v7 on, `require_stable`
+returns UNSTABLE_OFFSET_COMMIT for offsets that an ongoing transaction may change (KIP-447). From v9 on, a member of a
+consumer group names itself, and gets STALE_MEMBER_EPOCH if its epoch is out of date (KIP-848).
 
-v0 is from clients before 0.9. Kafka answered it from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
-committed. Without ZooKeeper, Kafka returns UNSUPPORTED_VERSION. Here v0 reads the group's offsets, and a partition
-without one gets Kafka's old answer.
+v0 is from clients before 0.9. Kafka answered v0 from ZooKeeper, with UNKNOWN_TOPIC_OR_PARTITION if nothing was
+committed. Without ZooKeeper, Kafka returns UNSUPPORTED_VERSION. In Lacuna, v0 reads the group's offsets, and a
+partition without a committed offset gets Kafka's old answer.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ async def handle(call: Call, request: wire.OffsetFetchRequest) -> wire.OffsetFet
 def refuse(
     call: Call, request: wire.OffsetFetchRequest, error_code: int
 ) -> wire.OffsetFetchResponse:
-    """Answer each group with the error. Before v2, only partitions have a field for it."""
+    """Answer each group with the error. Before v2, only partitions have a field for an error."""
     return _response(
         call,
         [
@@ -67,7 +67,7 @@ def refuse(
 
 
 def _groups(call: Call, request: wire.OffsetFetchRequest) -> Sequence[wire.OffsetFetchRequestGroup]:
-    """Return the groups of the request, in the form of v8."""
+    """Return the groups in the request, in the form that v8 has."""
     if call.version >= FIRST_GROUPS:
         return request.groups
     topics = None
@@ -84,11 +84,11 @@ def _groups(call: Call, request: wire.OffsetFetchRequest) -> Sequence[wire.Offse
 async def _fetch(
     call: Call, asked: Sequence[wire.OffsetFetchRequestGroup], require_stable: bool
 ) -> Sequence[FetchedGroup]:
-    """Ask the control plane for the committed offsets of each group, with topics as it knows them (S7).
+    """Request the committed offsets of each group from the control plane, with the topics that it knows (S7).
 
     When the reply arrives, the view is at least as recent as the reply (adr/0003). If the view then has other ids for
-    the named topics, ask again. Otherwise, the answer could say that nothing is committed for a topic that another
-    agent has just created, and a consumer would start over.
+    the named topics, the request is repeated. Otherwise, the answer could say that nothing is committed for a topic
+    that another agent has just created, and a consumer would start over.
     """
     while True:
         topics = _topic_ids(call, asked)
@@ -210,7 +210,7 @@ def _nothing(partition: int, error_code: int) -> wire.OffsetFetchResponsePartiti
 def _response(
     call: Call, groups: Sequence[wire.OffsetFetchResponseGroup]
 ) -> wire.OffsetFetchResponse:
-    """Build the answer in the form of v8, or with the only group in the form of earlier versions."""
+    """Build the answer in the form of v8, or in the form of earlier versions, which have only one group."""
     if call.version >= FIRST_GROUPS:
         return wire.OffsetFetchResponse(groups=groups)
     topics = [
@@ -233,5 +233,5 @@ API = Api(
         Pieces(("topics", "partition_indexes"), ("topics", "partitions")),
     ),
     moved=ErrorCode.NOT_COORDINATOR,
-    notes="v0 reads the group's offsets, as v1; in Kafka, v0 uses ZooKeeper",
+    notes="v0 reads the group's offsets, like v1; in Kafka, v0 uses ZooKeeper",
 )

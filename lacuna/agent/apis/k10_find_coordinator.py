@@ -1,9 +1,10 @@
 """FindCoordinator v0-v6.
 
-Any agent can coordinate any group and transaction, since the state is the control plane's. The coordinator of a key is
-chosen by rendezvous hashing over the live agents, preferably in this agent's zone. From v4 on, a request may have many
-keys (KIP-699). Key types are 0 (group), 1 (transactional id) and 2 (share partition, KIP-932, as group:topic
-id:number). Brokers look for the last kind; here any agent serves it. Other types return INVALID_REQUEST.
+Any agent can coordinate any group and transaction, since the control plane holds their state. The coordinator of a key
+is chosen by rendezvous hashing over the live agents, preferably in this agent's zone. From v4 on, a request may have
+many keys (KIP-699). Key types are 0 (group), 1 (transactional id) and 2 (share partition, KIP-932, as group:topic
+id:number). In Kafka, brokers look up the coordinators of share partitions; in Lacuna, any agent serves them. Other key
+types return INVALID_REQUEST.
 """
 
 import re
@@ -30,12 +31,12 @@ TRANSACTION_PREFIX = b"transaction:"
 SHARE_PREFIX = b"share:"
 _KEY_TYPES = {0: GROUP_PREFIX, 1: TRANSACTION_PREFIX, 2: SHARE_PREFIX}
 _SHARE_KEY = re.compile(r".+:[\w-]{22}:[0-9]{1,10}", re.DOTALL | re.ASCII)
-_NO_MESSAGE = "NONE"  # Kafka's, below v4
+_NO_MESSAGE = "NONE"  # Kafka's message before v4
 _NOBODY = Agent(node_id=-1, host="", port=-1)
 
 
 async def handle(call: Call, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    """Place every key on an agent in the view of the cluster."""
+    """Answer each key with the agent on which the key is placed, from the view of the cluster."""
     await view_with(call.context)
     prefix = _KEY_TYPES.get(request.key_type)
     candidates = placement.as_seen(placement.candidates(call.context), call.peer.session)

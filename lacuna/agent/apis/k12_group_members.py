@@ -4,7 +4,8 @@ v3 adds static members (KIP-345). While no control plane can be reached, members
 
 LeaveGroup v0-v5: removes one member, or several from v3 on. Static members need only their instance id (KIP-345).
 
-Each member has its own error. Before v3, the only member's error is the answer's error. v5 adds a reason (KIP-800).
+Each member in the answer has its own error. Before v3, the error of the only member is the error of the whole answer.
+v5 adds a reason (KIP-800).
 
 SyncGroup v0-v5: the leader sends the assignment, and the other members wait for it.
 
@@ -90,7 +91,7 @@ FIRST_PROTOCOL = 5
 
 
 async def sync(call: Call, request: wire.SyncGroupRequest) -> wire.SyncGroupResponse:
-    """Send one SyncGroup command; its reply may wait for the leader."""
+    """Send one SyncGroup command, whose reply may have to wait for the leader's assignment."""
     protocol = (request.protocol_type, request.protocol_name)
     if call.version >= FIRST_PROTOCOL and None in protocol:
         return wire.SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)

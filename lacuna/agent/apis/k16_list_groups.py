@@ -1,7 +1,8 @@
-"""ListGroups v0-v5: lists groups, from v4 on filtered by state (KIP-518), from v5 on by type (KIP-848).
+"""ListGroups v0-v5: lists groups. Requests may filter them by state from v4 on (KIP-518), and by type from v5 on
+(KIP-848).
 
 Clients query every agent and combine the answers, some without removing duplicates. Every agent knows all groups, so
-each lists only the groups that are placed on it, as a coordinator in Kafka would.
+each agent lists only the groups that are placed on it, as a coordinator in Kafka would.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -13,7 +14,7 @@ from lacuna.wire.messages import groups as wire
 
 
 async def handle(call: Call, request: wire.ListGroupsRequest) -> wire.ListGroupsResponse:
-    """Send one ListGroups command, and keep the groups that are placed on this agent."""
+    """Send one ListGroups command, and return the groups that are placed on this agent."""
     command = ListGroups(states=request.states_filter, types=request.types_filter)
     reply = await call.context.control.call(Command(list_groups=command))
     node_ids = tuple(agent.node_id for agent in placement.live_agents(call.context))

@@ -1,14 +1,15 @@
 """SaslHandshake v0-v1 (KIP-43, KIP-152): the client chooses a mechanism.
 
-After v1, the client sends its tokens in SaslAuthenticate; after v0, without headers. A listener without SASL returns
-ILLEGAL_SASL_STATE, which tells a client configured to authenticate that it need not. A client that need not
-authenticate again gets the same error. Listeners without SASL advertise this API too, because some clients derive a
-broker's release from the advertised APIs and would assume 0.9.
+After v1, the client sends its tokens in SaslAuthenticate requests. After v0, it sends its tokens without request
+headers. A listener without SASL returns ILLEGAL_SASL_STATE, which tells a client configured for authentication that
+none is needed. A client that does not need to authenticate again gets the same error. Listeners without SASL also
+advertise this API. Without it, some clients, which derive a broker's release from the advertised APIs, would assume
+0.9.
 
 SaslAuthenticate v0-v2 (KIP-152, KIP-368): takes a token from the client and returns the next one.
 
-After a failed authentication, the answer is delayed, which slows down guessing, and the connection ends. The answer
-reveals nothing about users. The log has all details except secrets.
+After a failed authentication, the answer is delayed to slow down password guessing, and the connection is closed. The
+answer reveals nothing about users. The log has all details except secrets.
 """
 
 import asyncio
@@ -22,7 +23,7 @@ from lacuna.wire.messages import security as wire
 
 
 async def handshake(call: Call, request: wire.SaslHandshakeRequest) -> wire.SaslHandshakeResponse:
-    """Begin the exchange of the mechanism."""
+    """Begin an exchange with the mechanism that the client has chosen."""
     session = call.peer.session
     try:
         session.choose(request.mechanism, sends_tokens=call.version == 0)
@@ -41,7 +42,7 @@ log = logging.getLogger("lacuna.agent")
 async def authenticate(
     call: Call, request: wire.SaslAuthenticateRequest
 ) -> wire.SaslAuthenticateResponse:
-    """Pass the token to the exchange, and answer."""
+    """Pass the token to the exchange, and return its response."""
     session = call.peer.session
     began = asyncio.get_running_loop().time()
     try:
@@ -64,7 +65,7 @@ async def _failed(
     call: Call, error: AuthenticationFailed, began: float
 ) -> wire.SaslAuthenticateResponse:
     _log(call, error)
-    # The delay starts when the token arrives, since the time to check it may depend on whether the user exists.
+    # The delay starts when the token arrives, since the time needed to check it may depend on whether the user exists.
     until = began + call.context.access.settings.failure_delay_ms / 1000
     await asyncio.sleep(until - asyncio.get_running_loop().time())
     told = error.told or (
@@ -77,14 +78,14 @@ async def _failed(
 
 
 def _log(call: Call, error: AuthenticationFailed) -> None:
-    """Log and count a failure once. Clients may disconnect as soon as they know that it will fail."""
+    """Log and count a failed authentication once. Clients may disconnect as soon as they know that it will fail."""
     if error.is_logged:
         return
     error.is_logged = True
     peer, mechanism = call.peer, call.peer.session.mechanism
     call.context.metrics.authentications_failed += 1
-    # A client that guesses passwords fails often. The metric counts every failure; the log has one a minute for each
-    # host.
+    # A client that guesses passwords fails often. The metric counts every failure, but the log has only one a minute
+    # for each host.
     now = asyncio.get_running_loop().time()
     if call.context.access.complaints.is_new(peer.host, f"{mechanism} {error}", now):
         log.warning(

@@ -1,17 +1,18 @@
 """ApiVersions v0-v5.
 
-Advertises the ranges of Apache Kafka 4.4 for the APIs that are served (S24). An unknown version is answered in the form
-of v0, with UNSUPPORTED_VERSION and only the range of ApiVersions, so that the client can retry (KIP-511). From v3 on,
-the client names its software; an invalid name returns INVALID_REQUEST. From v5 on, a client that knows the cluster and
-the node that it connects to names both. If this is another one, REBOOTSTRAP_REQUIRED makes it begin again from its
-bootstrap servers (KIP-1242).
+Advertises the ranges of Apache Kafka 4.4 for the APIs that are served (S24). A request in an unknown version is
+answered in the form of v0, with UNSUPPORTED_VERSION and only the version range of ApiVersions, so that the client can
+retry (KIP-511). From v3 on, the client names its software; an invalid name returns INVALID_REQUEST. From v5 on, a
+client names the cluster and the node that it expects, if it knows them. If this agent belongs to another cluster or is
+another node, REBOOTSTRAP_REQUIRED makes the client start over from its bootstrap servers (KIP-1242).
 
 Features (KIP-584): `transaction.version` 2 is finalized, which turns on KIP-890 in clients that support it (S9).
-Clients use it only if the epoch is not negative. Its supported range begins at 0, which clients below v4 cannot read,
-so their answers omit the range. The same applies to `group.version` 1, which announces consumer groups (KIP-848, S26),
-to `share.version` 2, which announces share groups (KIP-932) with dead-letter queues (KIP-1191), and to
-`streams.version` 1, which announces streams groups (KIP-1071).
-`metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from it.
+Clients use the feature only if the epoch of the finalized features is not negative. Its supported range begins at 0,
+which clients that use versions below v4 cannot read, so answers to these versions omit the range. The same applies to
+`group.version` 1, which announces consumer groups (KIP-848, S26), to `share.version` 2, which announces share groups
+(KIP-932) with dead-letter queues (KIP-1191), and to `streams.version` 1, which announces streams groups (KIP-1071).
+`metadata.version` is that of Kafka 4.4. Lacuna has no such metadata, but tools derive the cluster's release from this
+feature.
 """
 
 import re
@@ -43,12 +44,16 @@ FEATURES_EPOCH = 1
 
 
 class AnyVersion(Api[wire.ApiVersionsRequest, wire.ApiVersionsResponse]):
-    """Reads and writes versions that are not served as v0, whose request is empty (KIP-511)."""
+    """Treats versions that are not served as v0, whose request is empty, when reading requests and writing answers
+    (KIP-511).
+    """
 
     __slots__ = ()
 
     def read(self, body: memoryview, version: int) -> wire.ApiVersionsRequest:
-        """Read the request in `body`; the body of a version that is not served is ignored. Raises MalformedRequest."""
+        """Read the request in `body`, which is ignored if the version is not served. Raises MalformedRequest if it
+        cannot be read.
+        """
         return Api.read(self, body, version) if _is_served(version) else wire.ApiVersionsRequest()
 
     def write(self, response: wire.ApiVersionsResponse, version: int) -> Sequence[Buffer]:
@@ -57,7 +62,7 @@ class AnyVersion(Api[wire.ApiVersionsRequest, wire.ApiVersionsResponse]):
 
 
 async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersionsResponse:
-    """Answer without a call to the control plane."""
+    """Answer the request without calling the control plane."""
     if not _is_served(call.version):
         return refuse(call, request, ErrorCode.UNSUPPORTED_VERSION)
     if call.version >= _FIRST_WITH_SOFTWARE and not (
@@ -83,7 +88,7 @@ async def handle(call: Call, request: wire.ApiVersionsRequest) -> wire.ApiVersio
 
 
 def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
-    """Whether the client meant another cluster or node, whose address this agent has now."""
+    """Whether the client expected another cluster or node at the address that this agent has now."""
     here = call.context.control.cluster.cluster_id, call.context.lease.node_id
     return (request.cluster_id, request.node_id) != here
 
@@ -91,7 +96,9 @@ def _is_misrouted(call: Call, request: wire.ApiVersionsRequest) -> bool:
 def refuse(
     call: Call, _request: wire.ApiVersionsRequest, error_code: int
 ) -> wire.ApiVersionsResponse:
-    """Answer with the error and no ranges. A version that is not served gets the range of ApiVersions."""
+    """Answer with the error and no version ranges. If the request's version is not served, the answer has the range of
+    ApiVersions.
+    """
     if _is_served(call.version):
         return wire.ApiVersionsResponse(error_code)
     return wire.ApiVersionsResponse(
@@ -118,7 +125,7 @@ API = AnyVersion(
     refusal=refuse,
     guard=None,  # clients begin with it
     notes=(
-        "answers other versions as v0 with UNSUPPORTED_VERSION (KIP-511). "
+        "answers unknown versions in the form of v0 with UNSUPPORTED_VERSION (KIP-511). "
         "`transaction.version` 2 is finalized at epoch 1. Versions below v4 omit its supported range, 0-2, "
         "because their clients cannot read a minimum of 0. `metadata.version` is that of Kafka 4.4"
     ),

@@ -1,9 +1,9 @@
 """ReadChunk v0: returns a range of a segment that this agent reads for all agents of its zone (adr/0039).
 
-It is not an API of Kafka: only agents use it, and it is not advertised to clients. The agent rejects it unless the
-agents of the zone share their reads and the caller is an agent. On a listener with SASL, the caller must have
-authenticated as an agent. On other listeners, it must send the secret that the control plane gives to agents. A request
-may only ask for segments of this cluster, and for about one chunk at most.
+This is not a Kafka API. Only agents call it, and it is not advertised to clients. The agent rejects a request unless
+the agents of the zone share their reads and the caller is an agent. On a listener with SASL, the caller must have
+authenticated as an agent. On other listeners, the caller must send the secret that the control plane gives to agents. A
+request may ask only for segments of this cluster, and for no more than about one chunk.
 """
 
 from lacuna.agent.api import NOT_ADVERTISED, Api, Call
@@ -34,11 +34,11 @@ API = Api(
     response=READ_CHUNK_RESPONSE,
     advertised=NOT_ADVERTISED,
     handle=handle,
-    guard=None,  # agents authenticate by a secret of their own
+    guard=None,  # agents authenticate with a separate secret
     quota=None,
     waits=True,
     notes=(
-        "not an API of Kafka: agents of a zone share the bytes that one of them has read "
+        "not a Kafka API: the agents of a zone share the bytes that one of them has read "
         "([ADR 39](adr/0039-agents-of-a-zone-share-their-reads.md))"
     ),
 )

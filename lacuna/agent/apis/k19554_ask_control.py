@@ -1,8 +1,9 @@
-"""AskControl v0: passes a tool's questions to the control plane, and says how and where the cluster runs.
+"""AskControl v0: passes a tool's questions to the control plane, and reports how and where the cluster runs.
 
-It is not an API of Kafka, and is not advertised. With it, a bootstrap address is enough for Lacuna's own commands. The
-question is an `AgentQuestion`: a message of a session, which here has one answer. Commands may only be `QUESTIONS`,
-which change nothing. A partition's answer is a snapshot. The work and the answer are bounded.
+This is not a Kafka API, and it is not advertised. It lets Lacuna's own commands work with only a bootstrap address. A
+request holds an `AgentQuestion`, a session message that has a single answer in this API. Its commands must be among
+`QUESTIONS`, which change nothing. The answer for a partition is a snapshot. Both the work and the size of the answer
+are bounded.
 """
 
 import asyncio
@@ -42,16 +43,18 @@ _MOST_BYTES: Final = 64 << 20
 
 
 async def handle(call: Call, request: AskControlRequest) -> AskControlResponse:
-    """Answer all parts of a question, or none."""
+    """Answer either all parts of a question or none."""
     try:
         question = AgentQuestion.FromString(request.question)
     except DecodeError:
-        return _refused(ErrorCode.INVALID_REQUEST, "this is not a question")
+        return _refused(ErrorCode.INVALID_REQUEST, "the request is not a valid question")
     session = question.session
     if len(session.commands) > _MOST_COMMANDS or len(session.subscribe) > _MOST_PARTITIONS:
-        return _refused(ErrorCode.INVALID_REQUEST, "this question has too many parts: ask for less")
+        return _refused(
+            ErrorCode.INVALID_REQUEST, "the question has too many parts: ask for fewer at a time"
+        )
     try:
-        # Handlers run outside of tasks, but a limit of time needs one.
+        # Handlers run outside of tasks, but a time limit needs a task.
         answer = await asyncio.create_task(_within_time(call, question))
     except TimeoutError:
         message = f"the control plane did not answer the agent within {_SECONDS:g} s"
@@ -89,7 +92,7 @@ async def _answered(call: Call, session: SessionRequest) -> SessionResponse:
 
 
 async def _cluster(call: Call) -> ClusterDelta:
-    """Return the topics and the agents, without users, ACLs and the secret of the agents."""
+    """Return the topics and the agents, without users, ACLs and the agents' secret."""
     view = await current_view(call.context)
     await view.ready()
     return ClusterDelta(
@@ -107,7 +110,7 @@ async def _cluster(call: Call) -> ClusterDelta:
 
 async def _reply(call: Call, command: Command) -> Reply:
     if command.WhichOneof("verb") not in QUESTIONS:
-        message = "agents pass only questions to the control plane: name it with --control"
+        message = "agents pass only questions to the control plane: give its address with --control"
         failure = Failure(error_code=ErrorCode.INVALID_REQUEST, message=message)
         return Reply(command_id=command.command_id, failure=failure)
     asked, reply = Command(), Reply()
@@ -149,5 +152,5 @@ API = Api(
     refusal=lambda _call, _request, code: AskControlResponse(error_code=code),
     guard=guard,
     waits=True,
-    notes="not an API of Kafka: Lacuna's own commands ask the control plane through it, with the client's ACLs",
+    notes="not a Kafka API: Lacuna's own commands query the control plane through it, under the client's ACLs",
 )

@@ -1,11 +1,11 @@
 """CreateTopics v0-v7.
 
-A replication factor of 1 or more is accepted, and so is -1. There are no replicas, since records are in the object
-store before they are acknowledged. A replica assignment only determines the number of partitions. These must be
-numbered from 0, and all must have the same number of distinct brokers. An assignment combined with a count or a factor
+A replication factor of -1, or of 1 or more, is accepted. There are no replicas, since records are in the object store
+before they are acknowledged. A replica assignment only determines the number of partitions. The partitions must be
+numbered from 0, and each must have the same number of distinct brokers. An assignment combined with a count or a factor
 returns INVALID_REQUEST, as in Kafka. -1 partitions means `num_partitions`. A config that Kafka does not have, or that
-Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. From v5 on, the answer
-has counts and configs (KIP-525), and from v7 on topic ids (KIP-516).
+Lacuna cannot honour, returns INVALID_CONFIG. A name that appears twice returns INVALID_REQUEST. The answer has
+partition counts and configs from v5 on (KIP-525), and topic ids from v7 on (KIP-516).
 """
 
 from collections import Counter
@@ -27,12 +27,12 @@ from lacuna.wire.messages import topics as wire
 DEFAULT = -1
 REPLICATION_FACTOR = 1
 FIRST_CONFIGS = 5
-# Beyond this number of partitions, the control plane creates none of the request's topics, as in Kafka.
+# If a request has more partitions than this, the control plane creates none of its topics, as in Kafka.
 _MOST_CREATED = 10_000
 
 
 async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTopicsResponse:
-    """Send commands for the topics that pass the checks here. Each topic fails independently."""
+    """Send commands for the topics that pass this agent's checks. Each topic fails independently."""
     asked = {topic.name: topic for topic in request.topics}
     repeated = Counter(topic.name for topic in request.topics)
     results: dict[str, TopicResult] = {}
@@ -58,7 +58,8 @@ async def handle(call: Call, request: wire.CreateTopicsRequest) -> wire.CreateTo
 def _commands(creations: list[CreateTopic], validate_only: bool) -> list[list[CreateTopic]]:
     """Divide topics among commands, so that each decision of the control plane is short.
 
-    With validate-only, all topics are in one command, since together they may be too many or clash.
+    If the request only validates topics, all of them are in one command, since together they may be too many or
+    conflict.
     """
     if validate_only or sum(max(each.partition_count, 0) for each in creations) > _MOST_CREATED:
         return [creations] if creations else []
@@ -74,7 +75,9 @@ def refuse(
 
 
 def _check(topic: wire.CreatableTopic, count: int) -> tuple[int, str]:
-    """Check what can be checked without the control plane; return an error code and a message, (0, "") if valid."""
+    """Check what can be checked without the control plane. Return an error code and a message, or (0, "") if the topic
+    is valid.
+    """
     if count > 1:
         return ErrorCode.INVALID_REQUEST, "The request names this topic more than once."
     empty = [config.name for config in topic.configs if config.value is None]
@@ -87,7 +90,7 @@ def _check(topic: wire.CreatableTopic, count: int) -> tuple[int, str]:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         return ErrorCode.INVALID_REPLICATION_FACTOR, message
     if topic.num_partitions != DEFAULT or topic.replication_factor != DEFAULT:
-        message = "With an assignment, leave the count and the replication factor at -1."
+        message = "With an assignment, leave the partition count and the replication factor at -1."
         return ErrorCode.INVALID_REQUEST, message
     numbers = sorted(each.partition_index for each in topic.assignments)
     if numbers != list(range(len(numbers))):

@@ -1,14 +1,16 @@
 """DeleteTopics v0-v6.
 
-Deletes topics by name, from v6 on also by id (KIP-516). A topic with both or neither returns INVALID_REQUEST, as does
-one that is named twice. From v5 on, errors have a message. All state is keyed by topic id (S6), so a new topic with the
-same name shares nothing with the deleted one. An internal topic returns POLICY_VIOLATION, whereas Kafka deletes it.
+Deletes topics by name or, from v6 on, by id (KIP-516). A topic given by both or by neither returns INVALID_REQUEST, as
+does a topic that is named twice. From v5 on, errors have a message. All state is keyed by topic id (S6), so a new topic
+with the same name shares nothing with the deleted one. An internal topic returns POLICY_VIOLATION, whereas Kafka
+deletes it.
 
 CreatePartitions v0-v3 (KIP-195).
 
-A topic can only grow. A count that is not larger than the present one returns INVALID_PARTITIONS. Replica assignments,
-if given, must be as many as the new partitions, and each must name distinct brokers; otherwise, the topic gets
-INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice returns INVALID_REQUEST.
+The number of a topic's partitions can only grow. A count that is not larger than the current one returns
+INVALID_PARTITIONS. If the request has replica assignments, there must be one for each new partition, and each must name
+distinct brokers. Otherwise, the topic gets INVALID_REPLICA_ASSIGNMENT. A topic that the request names twice returns
+INVALID_REQUEST.
 """
 
 from collections import Counter
@@ -43,7 +45,7 @@ _WORDS: Final[Mapping[int, str]] = {
 
 
 async def delete(call: Call, request: wire.DeleteTopicsRequest) -> wire.DeleteTopicsResponse:
-    """Delete the topics that are named correctly. Each topic fails independently."""
+    """Delete the topics that the request names correctly. Each topic fails independently."""
     asked = _asked(call, request)
     repeated = Counter(asked)
     sound = [each for each in repeated if repeated[each] == 1 and _is_sound(each)]
@@ -64,10 +66,11 @@ async def delete(call: Call, request: wire.DeleteTopicsRequest) -> wire.DeleteTo
 async def _delete(
     context: AgentContext, asked: Sequence[wire.DeleteTopicState]
 ) -> Mapping[wire.DeleteTopicState, TopicResult]:
-    """Delete topics; return the outcome of each.
+    """Delete topics, and return the outcome for each.
 
-    If a topic is already gone, the control plane answers UNKNOWN_TOPIC_ID. A request by name then applies to the topic
-    that has the name now, if any. The view contains that topic once the control plane has answered (adr/0003).
+    If a topic has already been deleted, the control plane returns UNKNOWN_TOPIC_ID. A request by name then applies to
+    the topic that has the name now, if there is one. The view contains that topic once the control plane has answered
+    (adr/0003).
     """
     results: dict[wire.DeleteTopicState, TopicResult] = {}
     left = list(asked)
@@ -131,7 +134,7 @@ async def create_partitions(
     results = {name: TopicResult(name=name, error_code=twice) for name in repeated}
     growths = []
     if any(topic.assignments is not None for topic in request.topics):
-        await current_view(call.context)  # they are checked against the partition count
+        await current_view(call.context)  # the new counts are checked against the current ones
     for topic in request.topics:
         misassigned = _misassigned(call, topic)
         if repeated[topic.name] == 1 and misassigned:
@@ -148,7 +151,7 @@ async def create_partitions(
 
 
 def _misassigned(call: Call, topic: wire.CreatePartitionsTopic) -> TopicResult | None:
-    """Return the error for a topic's assignments, or None if each new partition has a valid one."""
+    """Return the error for a topic's assignments, or None if each new partition has a valid assignment."""
     known = call.context.control.cluster.topics_by_name.get(topic.name)
     if topic.assignments is None or known is None:
         return None

@@ -1,9 +1,10 @@
-"""DeleteRecords v0-v2 (KIP-107): moves the log start offset; -1 moves it to the high watermark.
+"""DeleteRecords v0-v2 (KIP-107): moves the log start offset. An offset of -1 stands for the high watermark.
 
-The answer's low watermark is the log start offset afterwards, or -1 with an error. An offset above the high watermark
-or below -1 returns OFFSET_OUT_OF_RANGE. An offset below the log start offset changes nothing. A partition that does not
-exist returns UNKNOWN_TOPIC_OR_PARTITION, and one of an internal topic INVALID_TOPIC_EXCEPTION, as in Kafka. If a
-request names a partition twice, the last offset applies and the answer names the partition once.
+The low watermark in the answer is the new log start offset, or -1 if there was an error. An offset above the high
+watermark or below -1 returns OFFSET_OUT_OF_RANGE. An offset below the log start offset changes nothing. A partition
+that does not exist returns UNKNOWN_TOPIC_OR_PARTITION, and a partition of an internal topic returns
+INVALID_TOPIC_EXCEPTION, as in Kafka. If a request names a partition twice, the last offset applies and the answer names
+the partition once.
 """
 
 from collections.abc import Iterable

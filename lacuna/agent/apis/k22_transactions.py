@@ -2,23 +2,24 @@
 
 InitProducerId v0-v5.
 
-The control plane decides (S8). An idempotent producer gets a new id at epoch 0. A transactional producer keeps its id,
-its epoch is bumped, and its ongoing transaction is aborted. From v3 on, a request may give the current id and epoch
-(KIP-360); the epoch is then bumped only if they are still current. A fenced producer gets PRODUCER_FENCED from v4 on,
-and INVALID_PRODUCER_EPOCH before (KIP-588).
+The control plane assigns the id and the epoch (S8). An idempotent producer gets a new id at epoch 0. A transactional
+producer keeps its id, its epoch is bumped, and its ongoing transaction is aborted. From v3 on, a request may include
+the current id and epoch (KIP-360), in which case the epoch is bumped only if they are still current. A fenced producer
+gets PRODUCER_FENCED from v4 on, and INVALID_PRODUCER_EPOCH in earlier versions (KIP-588).
 
 AddOffsetsToTxn v0-v4.
 
-The group's offsets become part of the transaction (KIP-98, TV1; under TV2 TxnOffsetCommit v5 does this itself). A
-fenced producer gets PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH before (KIP-588).
+Adds a group to the transaction, so that the group's offsets become part of it (KIP-98, TV1). Under TV2, TxnOffsetCommit
+v5 adds the group itself. A fenced producer gets PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH in earlier
+versions (KIP-588).
 
 EndTxn v0-v5.
 
 The transaction's outcome becomes durable in one journal record for all its partitions and offsets (S1); a retry gets
 the same answer as the first attempt (S5). v5 is TV2 (KIP-890): each end bumps the epoch, and the answer has the
-producer's next id and epoch (-1 and -1 with an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
-INVALID_PRODUCER_EPOCH before (KIP-588). An agent without a lease cannot coordinate. While it was suspended, another
-agent may have answered the requests of its clients.
+producer's next id and epoch (both -1 if there was an error). A fenced producer gets PRODUCER_FENCED from v2 on, and
+INVALID_PRODUCER_EPOCH in earlier versions (KIP-588). An agent without a lease cannot coordinate transactions, because
+another agent may have answered requests from its clients while it was suspended.
 """
 
 from lacuna.agent.api import Api, Call
@@ -93,7 +94,7 @@ async def add_offsets(
 def _refuse_offsets(
     call: Call, _request: wire.AddOffsetsToTxnRequest, error_code: int
 ) -> wire.AddOffsetsToTxnResponse:
-    """Answer with the error code, which is the whole answer."""
+    """Answer with the error code, which is the entire answer."""
     knows = call.version >= FIRST_PRODUCER_FENCED
     return wire.AddOffsetsToTxnResponse(error_code=fenced(error_code, knows))
 

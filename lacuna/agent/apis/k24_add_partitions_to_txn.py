@@ -1,10 +1,11 @@
 """AddPartitionsToTxn v0-v5.
 
-v0-v3 are sent by producers and hold one transaction. v4 and v5 are the batched form that Kafka's brokers send to each
-other (KIP-890), which also has `verify_only`. Producers with TV2 add partitions by producing. Each transaction is one
-command. If one of its partitions does not exist, none is added: the missing one gets UNKNOWN_TOPIC_OR_PARTITION and the
-others OPERATION_NOT_ATTEMPTED. An error of the transaction applies to each of its partitions. A fenced producer gets
-PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH before (KIP-588).
+Producers send v0-v3, which hold one transaction. v4 and v5 are the batched form that Kafka's brokers send to each other
+(KIP-890), which also has `verify_only`. Producers with TV2 add partitions by producing to them. Each transaction is
+sent as one command. If one of its partitions does not exist, none is added: the missing partition gets
+UNKNOWN_TOPIC_OR_PARTITION, and the others get OPERATION_NOT_ATTEMPTED. An error in the transaction applies to each of
+its partitions. A fenced producer gets PRODUCER_FENCED from v2 on, and INVALID_PRODUCER_EPOCH in earlier versions
+(KIP-588).
 """
 
 import asyncio
@@ -30,7 +31,7 @@ async def handle(
 ) -> wire.AddPartitionsToTxnResponse:
     """Send one command for each transaction."""
     asked = _transactions(call, request)
-    if len(asked) == 1:  # from a producer: no task is needed
+    if len(asked) == 1:  # a producer's request, which needs no task
         return _answer(call, asked, [await _add(call.context, asked[0])])
     return _answer(call, asked, await asyncio.gather(*(_add(call.context, each) for each in asked)))
 
@@ -67,7 +68,7 @@ def _pairs(transaction: wire.AddPartitionsToTxnTransaction) -> list[tuple[str, i
 async def _add(
     context: AgentContext, transaction: wire.AddPartitionsToTxnTransaction
 ) -> Sequence[int]:
-    """Add or verify the partitions of one transaction; return an error code for each partition."""
+    """Add or verify the partitions of one transaction, and return an error code for each partition."""
     found = await find_partitions(context, _pairs(transaction))
     partitions: list[TopicPartition] = [each for each in found if each is not None]
     if len(partitions) < len(found):

@@ -1,10 +1,10 @@
 """WriteTxnMarkers v0-v2.
 
-In Kafka, a coordinator sends this to inform brokers of an outcome, and operators' tools use it to end hanging
-transactions. Here only the control plane decides outcomes (S21). An abort from outside aborts the *whole* transaction
-of the producer id and epoch, whichever partitions it names, and bumps the epoch. A commit returns
-TRANSACTION_COORDINATOR_FENCED. v2 adds the version of the transaction (KIP-1228), which is ignored. A partition that
-does not exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+In Kafka, a coordinator sends this request to inform brokers of an outcome, and operators' tools use it to end hanging
+transactions. In Lacuna, only the control plane decides outcomes (S21). An abort from outside aborts the *whole*
+transaction of the producer id and epoch, whichever partitions it names, and bumps the epoch. A commit returns
+TRANSACTION_COORDINATOR_FENCED. v2 adds the transaction version (KIP-1228), which is ignored. A partition that does not
+exist returns UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -74,5 +74,5 @@ API = Api(
     ),
     guard=on_cluster(Operation.ALTER, Operation.CLUSTER_ACTION),
     pieces=(Pieces(("markers",), ("markers",)),),
-    notes="only for an operator's abort; see [differences](#deliberate-differences)",
+    notes="only aborts transactions, for operators; see [differences](#deliberate-differences)",
 )

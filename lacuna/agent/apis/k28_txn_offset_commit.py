@@ -1,9 +1,10 @@
-"""TxnOffsetCommit v0-v6: offsets of a group that take effect when the transaction commits (S26, KIP-98).
+"""TxnOffsetCommit v0-v6: stages offsets of a group that take effect when the transaction commits (S26, KIP-98).
 
-From v3 on, the member names itself, and a fenced member cannot commit (KIP-447). v5 is TV2: the request itself adds the
-group to the transaction (KIP-890). If the group is not in the transaction, v0-v3 return INVALID_TXN_STATE and v4
-returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions. v6 names topics by id
-(KIP-1319), and returns STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND where earlier versions return ILLEGAL_GENERATION.
+From v3 on, the member names itself, and a fenced member cannot commit (KIP-447). In v5, which belongs to TV2, the
+request itself adds the group to the transaction (KIP-890). If the group is not in the transaction, v0-v3 return
+INVALID_TXN_STATE and v4 returns TRANSACTION_ABORTABLE. A fenced producer gets INVALID_PRODUCER_EPOCH in all versions.
+v6 names topics by id (KIP-1319), and returns STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND where earlier versions return
+ILLEGAL_GENERATION.
 """
 
 from collections.abc import Iterator

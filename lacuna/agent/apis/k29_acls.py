@@ -1,12 +1,13 @@
-"""DescribeAcls v0-v3: the ACLs that a filter matches, by resource (KIP-140, KIP-290).
+"""DescribeAcls v0-v3 (KIP-140, KIP-290): returns the ACLs that a filter matches, by resource.
 
-Without an authorizer, it returns SECURITY_DISABLED, as in Kafka. v0 has no patterns and describes only literal names.
+Without an authorizer, the request returns SECURITY_DISABLED, as in Kafka. v0 does not support patterns and describes
+only literal names.
 
 CreateAcls v0-v3 (KIP-140, KIP-290): adds ACLs, each with its own error. Adding an existing ACL succeeds.
 
-Without an authorizer, each returns SECURITY_DISABLED, as in Kafka.
+Without an authorizer, each ACL returns SECURITY_DISABLED, as in Kafka.
 
-DeleteAcls v0-v3 (KIP-140, KIP-290): removes all ACLs that its filters match, and lists them by filter.
+DeleteAcls v0-v3 (KIP-140, KIP-290): removes all ACLs that its filters match, and lists the removed ACLs by filter.
 
 Without an authorizer, each filter returns SECURITY_DISABLED, as in Kafka.
 """

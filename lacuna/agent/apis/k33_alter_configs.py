@@ -3,14 +3,15 @@
 IncrementalAlterConfigs v0-v1 (KIP-339): changes configs of topics and groups.
 
 A config value that Lacuna cannot honour returns INVALID_CONFIG and is not stored. All operations except DELETE need a
-value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config of
-another resource returns INVALID_REQUEST with a message that gives the reason. Deleting one succeeds, since none is set.
+value, and a request may name a config only once; otherwise, the resource gets INVALID_REQUEST. Setting a config on any
+other kind of resource returns INVALID_REQUEST with a message that gives the reason. Deleting a config there succeeds,
+since none is set.
 
 AlterConfigs v0-v2: replaces all configs of topics and groups.
 
-Configs that the request does not name return to their defaults, so tools prefer IncrementalAlterConfigs. A null value
-or a config named twice returns INVALID_REQUEST. Other resources cannot be altered. A resource that the request names
-twice returns INVALID_REQUEST; Kafka never answers if it is a topic.
+Configs that the request does not name are reset to their defaults, so tools prefer IncrementalAlterConfigs. A null
+value or a config named twice returns INVALID_REQUEST. Other resources cannot be altered. A resource that the request
+names twice returns INVALID_REQUEST, whereas Kafka never answers the request if that resource is a topic.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ from lacuna.wire.messages import configs as wire
 async def change(
     call: Call, request: wire.IncrementalAlterConfigsRequest
 ) -> wire.IncrementalAlterConfigsResponse:
-    """Change the resources, each independently."""
+    """Change the configs of the resources, each independently."""
     answers = await alter_each(
         call,
         request.resources,
@@ -83,7 +84,7 @@ APIS = (
         ),
         guard=guard,
         unavailable=ErrorCode.NOT_CONTROLLER,
-        notes="topics, groups, and the agents together; replaces all configs of a resource",
+        notes="topics, groups, and all agents together; replaces all configs of a resource",
     ),
     Api(
         request=wire.INCREMENTAL_ALTER_CONFIGS_REQUEST,
@@ -94,6 +95,6 @@ APIS = (
         ),
         guard=guard,
         unavailable=ErrorCode.NOT_CONTROLLER,
-        notes="topics, groups, and the agents together; rejects other resources",
+        notes="topics, groups, and all agents together; rejects other resources",
     ),
 )

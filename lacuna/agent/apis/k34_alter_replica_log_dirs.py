@@ -1,7 +1,7 @@
-"""AlterReplicaLogDirs v0-v2: there is only one directory, and all partitions are in it.
+"""AlterReplicaLogDirs v0-v2: accepts only one directory, which contains all partitions.
 
-Moving a partition to it succeeds and changes nothing; any other path returns LOG_DIR_NOT_FOUND. A partition that does
-not exist returns UNKNOWN_TOPIC_OR_PARTITION.
+Moving a partition to that directory succeeds and changes nothing. Any other path returns LOG_DIR_NOT_FOUND. A partition
+that does not exist returns UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from lacuna.agent.api import Api, Call
@@ -21,7 +21,7 @@ _Errors = dict[tuple[str, int], int]
 async def handle(
     call: Call, request: wire.AlterReplicaLogDirsRequest
 ) -> wire.AlterReplicaLogDirsResponse:
-    """Answer from the view of the cluster."""
+    """Answer the request from the view of the cluster."""
     await view_with(call.context)
     errors: _Errors = {}
     for directory in request.dirs:
@@ -70,5 +70,5 @@ API = Api(
     handle=handle,
     refusal=refuse,
     guard=on_cluster(Operation.ALTER),
-    notes="there is one directory; any other returns LOG_DIR_NOT_FOUND",
+    notes="accepts only one directory; any other returns LOG_DIR_NOT_FOUND",
 )

@@ -1,11 +1,11 @@
 """DescribeLogDirs v0-v5: each agent reports one directory, with the partitions that it leads.
 
-`partition_size` is the size of the partition's extents in the object store, in bytes; it includes aborted records until
-they are removed. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's `total_bytes`
-and `usable_bytes` are -1, Kafka's "unknown" (KIP-827). Null topics means all. Partitions that this agent does not lead,
-or that do not exist, are omitted. v5's `is_cordoned` is false (KIP-1066). While segments cannot be written, the
-directory reports KAFKA_STORAGE_ERROR, like a failed directory in Kafka. Internal topics have a size of 0, because they
-are not stored in the object store.
+`partition_size` is the size of the partition's extents in the object store, in bytes, and includes aborted records
+until they are removed. There are no replicas, so `offset_lag` is 0. The object store has no fixed size, so v4's
+`total_bytes` and `usable_bytes` are -1, Kafka's value for "unknown" (KIP-827). Null topics means all topics. Partitions
+that this agent does not lead, or that do not exist, are omitted. v5's `is_cordoned` is false (KIP-1066). While segments
+cannot be written, the directory reports KAFKA_STORAGE_ERROR, like a failed directory in Kafka. Internal topics have a
+size of 0, because they are not stored in the object store.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,12 +24,13 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.wire.messages import cluster as wire
 
-# The number of partitions that one command asks for. The control plane does nothing else while it answers a command.
+# The number of partitions whose sizes one command requests. The control plane does nothing else while it answers a
+# command.
 _GROUP = 5_000
 
 
 async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.DescribeLogDirsResponse:
-    """Ask the control plane for sizes, with one command for every _GROUP partitions."""
+    """Request the sizes from the control plane, with one command for every _GROUP partitions."""
     await view_with(call.context)
     asked = list(_led(call.context, request))
     sizes: list[tuple[str, int, int]] = []
@@ -54,7 +55,7 @@ async def handle(call: Call, request: wire.DescribeLogDirsRequest) -> wire.Descr
 def _led(
     context: AgentContext, request: wire.DescribeLogDirsRequest
 ) -> Iterator[tuple[Topic, int]]:
-    """Yield each requested partition that this agent leads according to its Metadata, once, by topic."""
+    """Yield once, by topic, each requested partition that this agent leads according to its Metadata."""
     cluster = context.control.cluster
     node_ids = tuple(agent.node_id for agent in placement.candidates(context))
     asked: dict[str, dict[int, None]] = {}
@@ -98,5 +99,5 @@ API = Api(
     ),
     guard=guard,
     unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
-    notes="one directory, the object store, with the partitions that the agent leads and their sizes there",
+    notes="one directory, the object store, with the partitions that the agent leads and their sizes in the store",
 )

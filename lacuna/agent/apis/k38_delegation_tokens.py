@@ -1,13 +1,15 @@
-"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself; another owner is rejected.
+"""CreateDelegationToken v1-v3 (KIP-48, KIP-373): creates a token for the client itself. Requests for another owner are
+rejected.
 
-The token must be renewed within delegation.token.expiry.time.ms. It lives for delegation.token.max.lifetime.ms, or for
-the requested time if that is shorter.
+The token must be renewed within delegation.token.expiry.time.ms. Its maximum lifetime is
+delegation.token.max.lifetime.ms, or the requested time if that is shorter.
 
 RenewDelegationToken v1-v2 (KIP-48): extends a token's validity, but not beyond its maximum lifetime.
 
-ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires; a negative period expires it at once.
+ExpireDelegationToken v1-v2 (KIP-48): changes the time when a token expires. A negative period makes the token expire
+immediately.
 
-DescribeDelegationToken v1-v3 (KIP-48, KIP-373): the tokens that the client owns, requested or may renew.
+DescribeDelegationToken v1-v3 (KIP-48, KIP-373): returns the tokens that the client owns, requested or may renew.
 
 If the request names owners, only tokens that concern one of them are returned.
 """
@@ -93,7 +95,7 @@ def _owner(call: Call, request: wire.CreateDelegationTokenRequest) -> Principal:
 
 
 def _may_own(call: Call, owner: Principal) -> bool:
-    """Return whether the client may create tokens for `owner` regardless of ACLs: only for itself."""
+    """Return whether the client may create tokens for `owner` regardless of ACLs, which it may do only for itself."""
     return call.context.access.authorizer is not None or owner == call.peer.session.principal
 
 
@@ -117,7 +119,7 @@ def _refuse_create(
 async def renew(
     call: Call, request: wire.RenewDelegationTokenRequest
 ) -> wire.RenewDelegationTokenResponse:
-    """Extend the token by the requested period, or by the usual one if that is shorter."""
+    """Extend the token by the requested period, or by the default period if that is shorter."""
     period_ms = call.context.access.settings.token_expiry_ms
     if request.renew_period_ms > 0:
         period_ms = min(period_ms, request.renew_period_ms)
@@ -128,7 +130,7 @@ async def renew(
 async def expire(
     call: Call, request: wire.ExpireDelegationTokenRequest
 ) -> wire.ExpireDelegationTokenResponse:
-    """Let the token expire after the requested period."""
+    """Set the token to expire after the requested period."""
     period_ms = max(request.expiry_time_period_ms, 0)
     answer = await prolong(call, bytes(request.hmac), period_ms)
     return wire.ExpireDelegationTokenResponse(*answer)
@@ -162,7 +164,7 @@ async def describe(
 
 
 def _may_describe(call: Call, token: DelegationToken) -> bool:
-    """Return whether the client may see a token regardless of ACLs: only a token that concerns it."""
+    """Return whether the client may see a token regardless of ACLs, which holds only for tokens that concern it."""
     has_acls = call.context.access.authorizer is not None
     return has_acls or is_concerned(token, call.peer.session.principal)
 

@@ -1,11 +1,11 @@
 """DeleteGroups v0-v3: deletes groups without members, and their offsets (KIP-229).
 
-A group with members returns NON_EMPTY_GROUP, and one that does not exist GROUP_ID_NOT_FOUND.
+A group with members returns NON_EMPTY_GROUP, and a group that does not exist returns GROUP_ID_NOT_FOUND.
 
 OffsetDelete v0 (KIP-496): deletes offsets of a group, including those that a transaction has staged.
 
-If a member is subscribed to a topic, its offsets are kept and the answer is GROUP_SUBSCRIBED_TO_TOPIC. A group whose
-members are not consumers returns NON_EMPTY_GROUP.
+If a member is subscribed to a topic, the topic's offsets are kept and its partitions get GROUP_SUBSCRIBED_TO_TOPIC. A
+group whose members are not consumers returns NON_EMPTY_GROUP.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-"""ElectLeaders v0-v2 (KIP-460): every partition has its preferred leader, so no election is needed.
+"""ElectLeaders v0-v2 (KIP-460): elects no leaders, because every partition already has its preferred leader.
 
 Each partition that the request names gets ELECTION_NOT_NEEDED, or UNKNOWN_TOPIC_OR_PARTITION if it does not exist. Null
-partitions means all; the answer then omits partitions without an error or an election, as in Kafka. An election type
-other than preferred (0) or unclean (1) returns INVALID_REQUEST.
+partitions means all partitions, in which case the answer omits those without an error or an election, as in Kafka. An
+election type other than preferred (0) or unclean (1) returns INVALID_REQUEST.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _Results = Mapping[str, Mapping[int, tuple[int, str | None]]]
 
 
 async def handle(call: Call, request: wire.ElectLeadersRequest) -> wire.ElectLeadersResponse:
-    """Answer from the view of the cluster, which is updated first if it lacks a topic."""
+    """Answer the request from the view of the cluster, which is updated first if it lacks a topic."""
     kind = request.election_type
     if kind not in (PREFERRED, UNCLEAN):
         error = int(ErrorCode.INVALID_REQUEST), f"Unknown election type {kind}"
@@ -52,7 +52,7 @@ def _same(request: wire.ElectLeadersRequest, error: tuple[int, str | None]) -> _
 
 def _result(context: AgentContext, name: str, index: int) -> tuple[int, str]:
     topic = topic_by_name(context.control.cluster, name)
-    # Kafka's words, which its tools print.
+    # Kafka's wording, which its tools print.
     if topic is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
     if not 0 <= index < topic.partition_count:

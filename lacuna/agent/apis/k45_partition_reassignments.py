@@ -1,8 +1,8 @@
-"""AlterPartitionReassignments v0-v1 (KIP-455): partitions have no replicas to move.
+"""AlterPartitionReassignments v0-v1 (KIP-455): moves nothing, because partitions have no replicas.
 
-An assignment to the agent that already leads the partition changes nothing and succeeds. Any other returns
-INVALID_REPLICA_ASSIGNMENT, with Kafka's message if Kafka would reject it too. Cancelling (null replicas) returns
-NO_REASSIGNMENT_IN_PROGRESS.
+An assignment to the agent that already leads the partition changes nothing and succeeds. Any other assignment returns
+INVALID_REPLICA_ASSIGNMENT, with Kafka's message if Kafka would also reject it. Cancelling a reassignment (null
+replicas) returns NO_REASSIGNMENT_IN_PROGRESS.
 
 ListPartitionReassignments v0 (KIP-455): always returns an empty list.
 """
@@ -25,7 +25,7 @@ _Error = tuple[int, str | None]
 async def alter(
     call: Call, request: wire.AlterPartitionReassignmentsRequest
 ) -> wire.AlterPartitionReassignmentsResponse:
-    """Answer from the view of the cluster, which is refreshed first if it lacks a requested topic."""
+    """Answer the request from the view of the cluster, which is refreshed first if it lacks a requested topic."""
     context = call.context
     await view_with(context, [topic.name for topic in request.topics])
     return _answer(

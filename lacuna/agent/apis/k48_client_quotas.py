@@ -1,4 +1,4 @@
-"""DescribeClientQuotas v0-v1 (KIP-546): the quotas of the entities that a filter matches.
+"""DescribeClientQuotas v0-v1 (KIP-546): returns the quotas of the entities that a filter matches.
 
 AlterClientQuotas v0-v1 (KIP-546): sets and removes quotas. Each entry is applied completely or not at all.
 """
@@ -165,6 +165,6 @@ APIS = (
         ),
         guard=on_cluster(Operation.ALTER_CONFIGS),
         unavailable=ErrorCode.NOT_CONTROLLER,
-        notes="a quota holds for all agents together; see [Quotas](security.md#quotas)",
+        notes="a quota applies to all agents together; see [Quotas](security.md#quotas)",
     ),
 )

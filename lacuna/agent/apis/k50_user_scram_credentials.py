@@ -1,13 +1,13 @@
 """DescribeUserScramCredentials v0 (KIP-554): returns the mechanisms and iterations of users.
 
-A named user without credentials returns RESOURCE_NOT_FOUND, and a user named twice DUPLICATE_RESOURCE. Users of
-sasl.users.file are not included, since this API's clients cannot alter them.
+A named user without credentials returns RESOURCE_NOT_FOUND, and a user named twice returns DUPLICATE_RESOURCE. Users
+from sasl.users.file are not included, since clients of this API cannot alter them.
 
 AlterUserScramCredentials v0 (KIP-554): sets and deletes the credentials of users for SCRAM and PLAIN.
 
-Passwords never arrive here, because clients send them salted. All valid changes are applied in one command. A client
-that authenticated with a delegation token may not make changes. The password of a user in sasl.users.file cannot be
-set, because the one in the file takes precedence.
+The agent never receives passwords, because clients send them salted. All valid changes are applied in one command. A
+client that authenticated with a delegation token may not make changes. The password of a user in sasl.users.file cannot
+be set, because the one in the file takes precedence.
 """
 
 from collections import Counter
@@ -32,7 +32,7 @@ from lacuna.wire.messages import security as wire
 async def describe(
     call: Call, request: wire.DescribeUserScramCredentialsRequest
 ) -> wire.DescribeUserScramCredentialsResponse:
-    """Answer for each named user, or for all users if the request is null or empty."""
+    """Return the credentials of each named user, or of all users if the list of users is null or empty."""
     kept: dict[str, list[wire.CredentialInfo]] = {}
     credentials = (await current_view(call.context)).security.credentials
     for (user, mechanism), credential in sorted(credentials.items()):
@@ -63,15 +63,15 @@ _Error = tuple[int, str | None]
 _MOST_OF_NAME = 1024
 _OF_FILE = (
     "The user is in this agent's sasl.users.file, whose password takes precedence over any "
-    "password set here. Change it there, or remove the user from the file, and restart the "
-    "agents that have the file"
+    "password set here. Change the password in the file, or remove the user from the "
+    "file, and restart the agents that use the file"
 )
 
 
 async def alter(
     call: Call, request: wire.AlterUserScramCredentialsRequest
 ) -> wire.AlterUserScramCredentialsResponse:
-    """Apply the changes of each user whose changes are all valid."""
+    """Apply the changes for each user whose changes are all valid."""
     if call.peer.session.is_token:
         return _refuse_alter(call, request, ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)
     kept = (await current_view(call.context)).security.credentials
@@ -122,7 +122,7 @@ def _all(
 def _invalid(
     change: wire.ScramCredentialDeletion | wire.ScramCredentialUpsertion, is_kept: bool
 ) -> tuple[int, str | None]:
-    """Return the error of one change, or NONE if it is valid."""
+    """Return the error for one change, or NONE if it is valid."""
     if not change.name or len(change.name) > _MOST_OF_NAME:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if change.mechanism not in MECHANISM_NAMES:

@@ -1,18 +1,18 @@
-"""DescribeQuorum v0-v2 (KIP-595, KIP-836, KIP-853): sent by `kafka-metadata-quorum describe`.
+"""DescribeQuorum v0-v2 (KIP-595, KIP-836, KIP-853): answers `kafka-metadata-quorum describe`.
 
-The control plane is not a Raft quorum of brokers, but is presented as one. The single voter is the agent named as the
-controller; the other agents are observers that have caught up. Offsets are versions of the cluster's metadata. A topic
-or partition other than __cluster_metadata-0 returns UNKNOWN_TOPIC_OR_PARTITION.
+The control plane is not a Raft quorum of brokers, but the answer presents it as one. The single voter is the agent
+named as the controller, and the other agents are observers that have caught up. Offsets are versions of the cluster's
+metadata. A topic or partition other than __cluster_metadata-0 returns UNKNOWN_TOPIC_OR_PARTITION.
 
 UpdateFeatures v0-v2 (KIP-584, KIP-778): features cannot be changed.
 
-Setting a feature to its current level succeeds. Another level, an unknown feature or an unknown type of upgrade returns
-INVALID_UPDATE_VERSION for the whole request, as in Kafka. So does a downgrade, since the existing state could not be
-read at a lower level.
+Setting a feature to its current level succeeds. Another level, an unknown feature or an unknown upgrade type returns
+INVALID_UPDATE_VERSION for the whole request, as in Kafka. A downgrade returns it as well, since the existing state
+could not be read at a lower level.
 
 UnregisterBroker v0 (KIP-500): always returns an error, since a stopped agent leaves the cluster by itself.
 
-The node id of a live agent returns INVALID_REQUEST, and any other BROKER_ID_NOT_REGISTERED.
+The node id of a live agent returns INVALID_REQUEST, and any other id returns BROKER_ID_NOT_REGISTERED.
 """
 
 from lacuna.agent import placement

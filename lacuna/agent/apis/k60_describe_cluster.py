@@ -1,8 +1,8 @@
 """DescribeCluster v0-v2 (KIP-700): lists the live agents.
 
-Only endpoint type 1 (brokers) is served. Type 2 (controllers) returns MISMATCHED_ENDPOINT_TYPE and any other
-UNSUPPORTED_ENDPOINT_TYPE (KIP-919), as a Kafka broker does. No agent is shown as fenced (KIP-1073), because an agent
-without a lease is not listed.
+Only endpoint type 1 (brokers) is served. Type 2 (controllers) returns MISMATCHED_ENDPOINT_TYPE, and any other type
+returns UNSUPPORTED_ENDPOINT_TYPE (KIP-919), as on a Kafka broker. No agent is shown as fenced (KIP-1073), because an
+agent without a lease is not listed.
 """
 
 from lacuna.agent import placement
@@ -18,7 +18,7 @@ _ERRORS = {2: ErrorCode.MISMATCHED_ENDPOINT_TYPE}
 
 
 async def handle(call: Call, request: wire.DescribeClusterRequest) -> wire.DescribeClusterResponse:
-    """Answer from the view of the cluster."""
+    """Answer the request from the view of the cluster."""
     kind, context = request.endpoint_type, call.context
     if kind != BROKERS:
         return wire.DescribeClusterResponse(

@@ -1,6 +1,6 @@
-"""DescribeProducers v0 (KIP-664): the producers that have written to a partition, and their open transactions.
+"""DescribeProducers v0 (KIP-664): lists the producers that have written to a partition, and their open transactions.
 
-Any agent answers for any partition, from the control plane's state. Only producers with an id are listed.
+Any agent can answer for any partition, from the control plane's state. Only producers with an id are listed.
 `coordinator_epoch` is -1, since coordinators do not change. A partition that does not exist returns
 UNKNOWN_TOPIC_OR_PARTITION.
 """

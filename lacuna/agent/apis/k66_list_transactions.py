@@ -1,14 +1,15 @@
 """ListTransactions v0-v2 (KIP-664): lists transactions, optionally filtered by state, producer id or duration.
 
-v1 adds the filter by duration. v2 adds a pattern of transactional ids (KIP-1152), a regular expression that must match
-the whole id. It has RE2's syntax, as in Kafka: no look-around or back-references, and matching in time linear in the
-id. An invalid pattern returns INVALID_REGULAR_EXPRESSION. The answer lists unknown states.
+v1 adds the filter by duration. v2 adds a pattern for transactional ids (KIP-1152), a regular expression that must match
+the whole id. The pattern has RE2's syntax, as in Kafka, which has no look-around or back-references and matches an id
+in time linear in its length. An invalid pattern returns INVALID_REGULAR_EXPRESSION. If the request filters by unknown
+states, the answer lists them.
 
-Clients query every agent and combine the answers. Every agent knows all transactions, so each lists only those that are
-placed on it, as a coordinator in Kafka would.
+Clients query every agent and combine the answers. Every agent knows all transactions, so each agent lists only those
+that are placed on it, as a coordinator in Kafka would.
 
 There may be tens of thousands of transactions, and matching an id may take milliseconds. Ids are therefore handled in
-slices, with other requests served in between, and a thread does the matching.
+slices, other requests are served between the slices, and a thread does the matching.
 """
 
 import asyncio
@@ -29,13 +30,15 @@ from lacuna.controlplane.v1.transactions_pb2 import ListTransactions, Transactio
 from lacuna.wire.messages import transactions as wire
 
 _MAX_PATTERN_SIZE = 4096
-#: The largest compiled pattern, in bytes; RE2 refuses others.
+#: The largest compiled pattern, in bytes. RE2 rejects larger ones.
 _MAX_PATTERN_MEMORY = 1 << 20
-#: In instructions, as for the expressions of consumer groups. Patterns such as "(.?){999}" take 20 ms for one id.
+#: The largest compiled pattern in instructions, as for the expressions of consumer groups. Patterns such as "(.?){999}"
+#: take 20 ms for one id.
 _MAX_PROGRAM_SIZE = 5000
 #: The number of ids handled in one iteration of the event loop, which takes 1 to 2 ms.
 _SLICE: Final = 500
-#: The work, in instructions times characters, between checks whether the client has left: some 10 ms.
+#: The amount of matching, in instructions times characters, between checks whether the client has left. It takes about
+#: 10 ms.
 _SLICE_STEPS: Final = 2_000_000
 
 # One thread for all agents of the process; RE2 releases the GIL while it matches.
@@ -43,22 +46,22 @@ _matching: Final = ThreadPoolExecutor(1, "patterns")
 
 
 class Pattern(Protocol):
-    """The subset of a compiled RE2 pattern's interface that is used here; re2 itself has no types."""
+    """The part of a compiled RE2 pattern's interface that this module uses, since re2 has no type annotations."""
 
     @property
     def programsize(self) -> int:
-        """The number of instructions, each of which may run for each character."""
+        """The number of instructions, each of which may run once for each character."""
         ...
 
     def fullmatch(self, text: str) -> object | None:
-        """Return a match of the whole text, or None."""
+        """Return a match if the pattern matches the whole text, or None if it does not."""
         ...
 
 
 async def handle(
     call: Call, request: wire.ListTransactionsRequest
 ) -> wire.ListTransactionsResponse:
-    """Send one ListTransactions command; keep the transactions that match and are placed on this agent."""
+    """Send one ListTransactions command, and return the transactions that match and are placed on this agent."""
     text = request.transactional_id_pattern
     pattern = compile_pattern(text) if text else None
     if text and pattern is None:
@@ -110,7 +113,7 @@ async def _matching_ones(
 def slices(
     listed: Sequence[TransactionListing], program_size: int
 ) -> Iterator[Sequence[TransactionListing]]:
-    """Cut `listed` into slices that the thread matches quickly, of at least one id each."""
+    """Cut `listed` into slices that the thread can match quickly, each with at least one id."""
     begin = steps = 0
     for index, each in enumerate(listed):
         steps += program_size * len(each.transactional_id)

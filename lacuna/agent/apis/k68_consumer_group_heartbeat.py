@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat v0-v1: joins, stays in or leaves a consumer group (KIP-848, S26).
 
-The coordinator assigns partitions, by `uniform` or `range`. From v1 on, the client chooses the member id and may
-subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, and -2 lets a static member leave
-temporarily. The first member that joins a classic group with this request upgrades the group. While no control plane
-can be reached, members stay in their groups (adr/0034).
+The coordinator assigns partitions with the `uniform` or the `range` assignor. From v1 on, the client chooses the member
+id and may subscribe by a regular expression in RE2's syntax. Epoch 0 joins, -1 leaves, and -2 lets a static member
+leave temporarily. The first member that joins a classic group with this request upgrades it to a consumer group. While
+no control plane can be reached, members stay in their groups (adr/0034).
 """
 
 from lacuna.agent.api import Api, Call
@@ -50,7 +50,7 @@ async def handle(
 
 
 def _brings_nothing(request: wire.ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the request only says that the member is alive, so that losing it does no harm."""
+    """Whether the request only reports that the member is alive, so that losing the request does no harm."""
     changes = (
         request.subscribed_topic_names,
         request.subscribed_topic_regex,

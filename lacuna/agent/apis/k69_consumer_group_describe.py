@@ -1,7 +1,7 @@
 """ConsumerGroupDescribe v0-v1 (KIP-848): describes consumer groups, their members and their target assignments.
 
 GROUP_ID_NOT_FOUND is returned for groups that do not exist, and for classic groups, which DescribeGroups describes. v1
-reports which members use the classic protocol.
+also reports which members use the classic protocol.
 """
 
 from collections import ChainMap
@@ -78,7 +78,7 @@ def _member(member: DescribedConsumerMember, topics: Mapping[bytes, Topic]) -> w
 def _assignment(
     rows: Iterable[TopicIdPartitions], topics: Mapping[bytes, Topic]
 ) -> wire.ConsumerGroupDescribeResponseAssignment:
-    """Convert an assignment to the message, without topics that have just been deleted."""
+    """Convert an assignment to Kafka's message, without topics that have just been deleted."""
     return wire.ConsumerGroupDescribeResponseAssignment(
         [
             wire.ConsumerGroupDescribeResponseTopicPartitions(

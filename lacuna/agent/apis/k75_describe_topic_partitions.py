@@ -1,9 +1,10 @@
-"""DescribeTopicPartitions v0 (KIP-966): topics in the order of their names, with as many partitions as fit.
+"""DescribeTopicPartitions v0 (KIP-966): describes topics in the order of their names, with as many partitions as fit.
 
-No topics means all. The answer ends after `response_partition_limit` partitions (at least 1, at most 2000), and
-`next_cursor` says where the next one begins. If the cursor names none of the requested topics, or a negative partition,
-every topic gets INVALID_REQUEST. If all topics are requested, the cursor's topic may have been deleted in the meantime.
-The leader is the only replica, and there are no eligible leader replicas. Authorized operations are always included.
+A request that names no topics means all topics. The answer ends after `response_partition_limit` partitions (at least
+1, at most 2000), and its `next_cursor` says where the next answer begins. If the cursor names none of the requested
+topics, or a negative partition, every topic gets INVALID_REQUEST. If all topics are requested, the cursor's topic may
+have been deleted in the meantime. The leader is the only replica, and there are no eligible leader replicas. Authorized
+operations are always included.
 """
 
 from lacuna.agent import placement, rendezvous
@@ -19,14 +20,14 @@ from lacuna.controlplane.shared.errors import ErrorCode
 from lacuna.controlplane.v1.cluster_pb2 import Topic
 from lacuna.wire.messages import topics as wire
 
-#: max.request.partition.size.limit of a broker
+#: A broker's max.request.partition.size.limit.
 MAX_PARTITIONS = 2000
 
 
 async def handle(
     call: Call, request: wire.DescribeTopicPartitionsRequest
 ) -> wire.DescribeTopicPartitionsResponse:
-    """Answer from the view of the cluster."""
+    """Answer the request from the view of the cluster."""
     cluster = await view_with(call.context)
     names = sorted({topic.name for topic in request.topics} or all_topics(cluster))
     first = 0

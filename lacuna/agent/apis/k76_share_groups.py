@@ -1,7 +1,7 @@
-"""ShareGroupHeartbeat v1 and ShareGroupDescribe v1: members of share groups, and their description (KIP-932).
+"""ShareGroupHeartbeat v1 keeps members in share groups, and ShareGroupDescribe v1 describes these groups (KIP-932).
 
-Epoch 0 joins, -1 leaves. The control plane assigns partitions with Kafka's `simple` assignor, which lets members share
-them. While no control plane can be reached, members stay in their groups (adr/0034).
+Epoch 0 joins and -1 leaves. The control plane assigns partitions with Kafka's `simple` assignor, which lets members
+share partitions. While no control plane can be reached, members stay in their groups (adr/0034).
 """
 
 from lacuna.agent.admin import operations

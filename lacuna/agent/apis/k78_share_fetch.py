@@ -1,13 +1,13 @@
-"""ShareFetch v1-v2 and ShareAcknowledge v1-v2: members of share groups get and acknowledge records (KIP-932).
+"""ShareFetch v1-v2 and ShareAcknowledge v1-v2: let members of share groups acquire and acknowledge records (KIP-932).
 
-A ShareFetch may acknowledge records, too, and then acquires others of its session's partitions. The control plane
-decides both in one command (verbs/groups/share_records.py), and the agent reads what was acquired. If there is nothing,
-it waits until a partition grows, a lock ends, or another member gives records back.
+A ShareFetch may also acknowledge records, before it acquires others from its session's partitions. The control plane
+decides about both in one command (verbs/groups/share_records.py), and the agent reads the acquired records. If no
+records are available, the fetch waits until a partition grows, a lock expires, or another member releases records.
 
-Sessions (agent/share_sessions.py) have epochs: 0 opens one, -1 closes it and releases what the member holds. An answer
-has only partitions with records, with acknowledgements or with an error. v2 renews locks (KIP-1222) and has acquire
-modes (KIP-1206): this agent never acquires more than `max_records`, as the mode `record_limit` promises, and a batch
-that is acquired in part is sent whole.
+Sessions (agent/share_sessions.py) have epochs. Epoch 0 opens a session, and -1 closes it and releases the records that
+the member holds. An answer lists only partitions with records, with acknowledgements or with an error. v2 renews locks
+(KIP-1222) and has acquire modes (KIP-1206): in either mode, this agent never acquires more than `max_records`, as the
+mode `record_limit` promises. If only a part of a batch is acquired, the whole batch is sent.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ P = TypeVar("P")
 _GAP: Final = 0
 _RENEW: Final = 4
 _RELEASE: Final = 2
-#: After it found nothing, a fetch asks the control plane again this late at the earliest.
+#: The minimum time before a fetch that found nothing sends another request to the control plane.
 _PACE_SECONDS: Final = 0.02
 
 NO_HOLES: Final[Mapping[PartitionKey, int]] = {}
-#: Whether the client may read a topic.
+#: Returns whether the client may read a topic.
 MayRead: TypeAlias = Callable[[str], bool]
 Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBatch]]
 
@@ -57,7 +57,7 @@ Acknowledged: TypeAlias = Mapping[PartitionKey, Sequence[wire.AcknowledgementBat
 async def fetch(
     call: Call, request: wire.ShareFetchRequest, may_read: MayRead | None = None
 ) -> wire.ShareFetchResponse:
-    """Answer with the records that the client may read: all if `may_read` is None."""
+    """Answer the fetch with records that the client may read. If `may_read` is None, it may read all records."""
     if wrong := _wrong(request, _acknowledged(request)):
         return wire.ShareFetchResponse(error_code=ErrorCode.INVALID_REQUEST, error_message=wrong)
     try:
@@ -72,7 +72,7 @@ async def fetch(
 async def acknowledge(
     call: Call, request: wire.ShareAcknowledgeRequest, may_read: MayRead | None = None
 ) -> wire.ShareAcknowledgeResponse:
-    """Acknowledge records that the client may read: all if `may_read` is None."""
+    """Acknowledge records that the client may read. If `may_read` is None, it may read all records."""
     asked = _acknowledged(request)
     if wrong := _wrong(request, asked):
         return wire.ShareAcknowledgeResponse(
@@ -121,23 +121,25 @@ def _acknowledged(request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest
 def _wrong(
     request: wire.ShareFetchRequest | wire.ShareAcknowledgeRequest, asked: Acknowledged
 ) -> str:
-    """Return why a request is invalid regardless of its session, or "" if it is not."""
+    """Return why a request is invalid regardless of its session, or "" if it is valid."""
     if asked and request.share_session_epoch == OPENING_EPOCH:
         return "The first request of a share session cannot acknowledge records."
     batches = [batch for each in asked.values() for batch in each]
     for batch in batches:
         count = batch.last_offset - batch.first_offset + 1
         if count < 1 or len(batch.acknowledge_types) not in (1, count):
-            return "An acknowledgement has one type for all its records, or one for each."
+            return (
+                "An acknowledgement must have one type for all its records, or one type for each."
+            )
         if not all(0 <= kind <= _RENEW for kind in batch.acknowledge_types):
             return "Acknowledge types are 0 (gap) to 4 (renew)."
     if not request.is_renew_ack and any(_RENEW in batch.acknowledge_types for batch in batches):
-        return "The request renews locks, but does not say so."
+        return "The request renews locks, but its is_renew_ack is not set."
     return ""
 
 
 def _session(call: Call, request: wire.ShareFetchRequest) -> ShareSession:
-    """Open, continue or close the session. Raises SessionError."""
+    """Open, continue or close the session. Raises SessionError if the request does not fit it."""
     sessions, now = call.context.shares, asyncio.get_running_loop().time()
     group_id, member_id = request.group_id or "", request.member_id or ""
     if request.share_session_epoch == CLOSING_EPOCH:
@@ -163,7 +165,7 @@ def _session(call: Call, request: wire.ShareFetchRequest) -> ShareSession:
 
 @dataclass(slots=True)
 class _Shared:
-    """What the control plane answered, by partition."""
+    """The control plane's answers by partition."""
 
     answers: dict[PartitionKey, SharedPartition]
     lock_duration_ms: int = 0
@@ -171,7 +173,7 @@ class _Shared:
 
 
 class _Wake:
-    """Wakes a fetch when a partition has changed, or another member has given records back, since it last asked."""
+    """Wakes a fetch when, since its last command, a partition has changed or another member has released records."""
 
     __slots__ = ("_asked_at", "_event", "_group_id", "_loop", "_shares", "_views")
 
@@ -198,7 +200,7 @@ class _Wake:
         return self._loop.time()
 
     async def wait(self, seconds: float, next_expiry_ms: int | None) -> None:
-        """Wait until there may be something to acquire, or the time is over."""
+        """Wait until there may be records to acquire, or until the time has elapsed."""
         if next_expiry_ms is not None:
             seconds = min(seconds, next_expiry_ms / 1000 + _PACE_SECONDS)
         timer = self._loop.call_later(seconds, self._event.set)
@@ -214,7 +216,7 @@ class _Wake:
 
 
 class _Fetch:
-    """One ShareFetch while it is served."""
+    """A ShareFetch that is being served."""
 
     __slots__ = ("_answers", "_call", "_hole_ends", "_lock_ms", "_may_read", "_request", "_session")
 
@@ -234,7 +236,7 @@ class _Fetch:
         self._answers: dict[PartitionKey, wire.ShareFetchResponsePartitionData] = {}
 
     async def run(self) -> None:
-        """Serve the fetch. Raises ControlPlaneUnavailable."""
+        """Serve the fetch. Raises ControlPlaneUnavailable if the control plane cannot be reached."""
         request = self._request
         asked = _acknowledged(request)
         is_closing = request.share_session_epoch == CLOSING_EPOCH
@@ -279,7 +281,7 @@ class _Fetch:
         return await _share(self._call, self._request, keys, asked, hole_ends, **what)
 
     async def _read(self, shared: _Shared) -> Acknowledged:
-        """Read what was acquired, and return how to acknowledge the holes in it."""
+        """Read the acquired records, and return the acknowledgements for the holes among them."""
         gaps: dict[PartitionKey, Sequence[wire.AcknowledgementBatch]] = {}
         for key, answer in shared.answers.items():
             if not answer.acquired:
@@ -312,7 +314,7 @@ class _Fetch:
         await _share(self._call, self._request, [key], {key: batches})
 
     def response(self) -> wire.ShareFetchResponse:
-        """Return the answer."""
+        """Return the answer to the fetch."""
         return wire.ShareFetchResponse(
             acquisition_lock_timeout_ms=self._lock_ms,
             responses=[
@@ -352,7 +354,7 @@ async def _share(
     releases: bool = False,
     acquires: bool = False,
 ) -> _Shared:
-    """Send one command for all partitions, and another one for those that begin at a time."""
+    """Send one command for all partitions, and a second one for the partitions whose start is given as a time."""
     if not keys:
         return _Shared({})
     starts: dict[PartitionKey, int] = {}
@@ -415,7 +417,7 @@ async def _ask(
 
 
 async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int:
-    """Return the first offset of a time, or the end of the partition if nothing is as new."""
+    """Return the first offset at or after a time, or the end of the partition if no record is that recent."""
     view = call.context.control.partition(*key)
     await view.ready()
     found = await first_at_or_after(call.context.fetch.cache, view, begins_at_ms, False)
@@ -425,7 +427,7 @@ async def _first_offset(call: Call, key: PartitionKey, begins_at_ms: int) -> int
 def _without(
     acquired: Iterable[AcquiredRun], holes: Iterable[tuple[int, int]]
 ) -> list[wire.AcquiredRecords]:
-    """Return what was acquired without the offsets that have no records."""
+    """Return the acquired records, without the offsets that have no records."""
     left = []
     for run in acquired:
         first = run.first_offset
@@ -462,7 +464,7 @@ APIS = (
         quota=CONSUMED,
         moved=ErrorCode.NOT_LEADER_OR_FOLLOWER,
         unavailable=ErrorCode.KAFKA_STORAGE_ERROR,
-        notes="share groups (KIP-932): acquires at most `max_records`, and nothing of an aborted transaction",
+        notes="share groups (KIP-932): acquires at most `max_records`, and nothing from an aborted transaction",
     ),
     Api(
         request=wire.SHARE_ACKNOWLEDGE_REQUEST,

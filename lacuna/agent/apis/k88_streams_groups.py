@@ -1,10 +1,10 @@
-"""StreamsGroupHeartbeat v0-v1, StreamsGroupDescribe v0-v1 and StreamsGroupTopologyDescriptionUpdate v0: members of
-streams groups, their description, and that of their topology (KIP-1071, KIP-1331).
+"""StreamsGroupHeartbeat v0-v1, StreamsGroupDescribe v0-v1 and StreamsGroupTopologyDescriptionUpdate v0: keep members in
+streams groups, describe the groups, and store descriptions of their topologies (KIP-1071, KIP-1331).
 
 Epoch 0 joins, -1 leaves, and -2 lets a static member leave temporarily. The control plane configures the topology and
-assigns tasks with Kafka's `sticky` assignor. An agent creates the internal topics that the topology lacks, with the
-rights and in the name of the member that it answers, and the next heartbeat finds them. While no control plane can be
-reached, members stay in their groups (adr/0034).
+assigns tasks with Kafka's `sticky` assignor. An agent creates the internal topics that the topology lacks, in the name
+and with the rights of the member whose heartbeat it answers. The next heartbeat finds these topics. While no control
+plane can be reached, members stay in their groups (adr/0034).
 """
 
 import asyncio
@@ -64,9 +64,9 @@ async def heartbeat(
 async def _create_missing(
     call: Call, missing: Sequence[kept.InternalTopicInfo], may_create: Callable[[str], bool]
 ) -> str:
-    """Create internal topics of a topology. Return why some are not created, or "" if all are.
+    """Create internal topics of a topology. Return why some could not be created, or "" if all were created.
 
-    A client beyond its quota for changing topics creates them with a later heartbeat.
+    If the client exceeds its quota for changing topics, a later heartbeat creates the topics.
     """
     if not missing:
         return ""
@@ -144,7 +144,7 @@ def _topics_of(request: wire.StreamsGroupHeartbeatRequest) -> Iterable[str]:
 
 
 def _brings_nothing(request: wire.StreamsGroupHeartbeatRequest) -> bool:
-    """Whether the request only says that the member is alive, so that losing it does no harm."""
+    """Whether the request only reports that the member is alive, so that losing the request does no harm."""
     return (
         request.member_epoch > 0
         and request.active_tasks is None
@@ -350,7 +350,7 @@ def _described_infos(infos: Iterable[kept.InternalTopicInfo]) -> list[wire.Topic
 
 
 def _topic_info(info: kept.InternalTopicInfo) -> wire.TopicInfo:
-    """Return an internal topic as Kafka's messages have it."""
+    """Convert an internal topic to the form that Kafka's messages use."""
     configs = [wire.KeyValue(key, value) for key, value in sorted(info.configs.items())]
     return wire.TopicInfo(info.name, info.partition_count, info.replication_factor, configs)
 
@@ -383,7 +383,7 @@ def _task_offset(offset: kept.TaskOffset) -> wire.TaskOffset:
 
 
 def _description(stored: bytes) -> wire.TopologyDescription | None:
-    """Read a description that `update_description` wrote."""
+    """Read a topology description that `update_description` has written."""
     if not stored:
         return None
     request = wire.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE_REQUEST.read(memoryview(stored), 0)
@@ -403,14 +403,14 @@ def _description(stored: bytes) -> wire.TopologyDescription | None:
 def _node(
     node: wire.StreamsGroupTopologyDescriptionUpdateRequestTopologyDescriptionNode,
 ) -> wire.TopologyDescriptionNode:
-    """Return a node as the description of a group has it, with the same fields."""
+    """Convert a node to the form that group descriptions use, with the same fields."""
     return wire.TopologyDescriptionNode(*node)
 
 
 async def update_description(
     call: Call, request: wire.StreamsGroupTopologyDescriptionUpdateRequest
 ) -> wire.StreamsGroupTopologyDescriptionUpdateResponse:
-    """Send the description as bytes, which only agents read."""
+    """Send the topology description to the control plane as bytes, which only agents read."""
     if not request.group_id or not request.member_id:
         what = "MemberId" if request.group_id else "GroupId"
         return wire.StreamsGroupTopologyDescriptionUpdateResponse(

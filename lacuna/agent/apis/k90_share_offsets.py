@@ -1,7 +1,9 @@
-"""DescribeShareGroupOffsets v0-v1, AlterShareGroupOffsets v0 and DeleteShareGroupOffsets v0 (KIP-932).
+"""DescribeShareGroupOffsets v0-v1, AlterShareGroupOffsets v0 and DeleteShareGroupOffsets v0 (KIP-932): describe, alter
+and delete the offsets of share groups.
 
-The offset of a group in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226): the offsets
-from there on, without finished ones. Only the offsets of groups without members can be altered or deleted.
+The offset of a group in a partition is that of its first unfinished record. v1 adds the lag (KIP-1226), which is the
+number of offsets from there to the end, without finished ones. Only the offsets of groups without members can be
+altered or deleted.
 """
 
 from collections.abc import Iterable, Iterator

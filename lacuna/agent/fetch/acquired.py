@@ -1,7 +1,7 @@
 """Reads the records that a member of a share group has acquired.
 
-Batches are sent whole: a client skips the records of a batch that it has not acquired. A merge leaves out aborted
-records, so offsets of an extent may be in no batch: they are reported as holes.
+Batches are sent whole, since a client skips the records in a batch that it has not acquired. A merge leaves out aborted
+records, so an extent may have offsets that are in no batch. Such offsets are reported as holes.
 """
 
 import sys
@@ -22,7 +22,9 @@ Ranges: TypeAlias = Sequence[tuple[int, int]]
 
 
 class Acquired(NamedTuple):
-    """The batches that were read, the acquired offsets that are in none, and where the hole at the end ends, if any."""
+    """The batches that were read, the acquired offsets that are in no batch, and where the hole at the end of the range
+    ends, if there is one.
+    """
 
     records: tuple[Buffer, ...]
     holes: Ranges
@@ -30,7 +32,9 @@ class Acquired(NamedTuple):
 
 
 async def read_acquired(service: FetchService, view: PartitionView, ranges: Ranges) -> Acquired:
-    """Return the batches with these offsets, and their holes. Raises ExtentError, and ControlPlaneUnavailable."""
+    """Return the batches with these offsets, and the holes among them. Raises ExtentError if an extent cannot be read,
+    and ControlPlaneUnavailable.
+    """
     for is_last in (False, True):
         await view.ready()
         plans = [_plan(view, first, end) for first, end in _joined(ranges)]
@@ -70,13 +74,13 @@ def _holes(spans: Iterable[Span], ranges: Ranges) -> tuple[Ranges, int]:
 
 
 def _plan(view: PartitionView, first_offset: int, end_offset: int) -> FetchPlan:
-    """Plan to read everything: what was acquired is bounded already."""
+    """Plan to read the whole range without a limit, since the acquired records are already bounded."""
     partition = (view.topic_id, view.partition)
     return plan_fetch(view.extents, view.dead, first_offset, end_offset, sys.maxsize, partition)
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Join neighbours, which differ in their deliveries only."""
+    """Join adjacent ranges, which differ only in their delivery counts."""
     joined: list[tuple[int, int]] = []
     for first, end in ranges:
         if joined and joined[-1][1] == first:

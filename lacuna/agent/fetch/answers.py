@@ -1,4 +1,4 @@
-"""Builds the answer of a fetch for each partition from its buffers."""
+"""Builds a fetch's answer for each partition from the partition's buffers."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -11,7 +11,7 @@ READ_COMMITTED: Final = 1
 
 
 def failed(partition: int, error_code: int, isolation_level: int) -> PartitionData:
-    """Return an answer with only an error."""
+    """Return an answer that has only an error."""
     return PartitionData(
         partition, error_code, -1, aborted_transactions=no_aborted(isolation_level)
     )
@@ -23,12 +23,12 @@ def no_aborted(isolation_level: int) -> tuple[AbortedTransaction, ...] | None:
 
 
 def size_of(answer: PartitionData) -> int:
-    """Return the bytes of the answer's records."""
+    """Return the size of the answer's records in bytes."""
     return sum(map(len, answer.records or ()))
 
 
 def by_topic(answers: Iterable[tuple[Interest, PartitionData]]) -> list[FetchableTopicResponse]:
-    """Return each topic once, with the answers for its partitions in their order."""
+    """Return each topic once, with the answers for its partitions in the given order."""
     topics: dict[tuple[str, bytes], list[PartitionData]] = {}
     for interest, answer in answers:
         topics.setdefault((interest.name, interest.topic_id), []).append(answer)

@@ -1,7 +1,7 @@
 """Counts the memory of fetched records, whether the cache or only answers still hold it.
 
-A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read them. A weak
-reference reports when it is freed.
+A buffer that has left the cache stays in memory while answers hold slices of it, until clients have read those answers.
+A weak reference reports when the buffer is freed.
 """
 
 import asyncio
@@ -15,19 +15,19 @@ T = TypeVar("T")
 
 
 class ReadBuffer(bytearray):
-    """Bytes from a read, a flush or coalescing. Unlike a bytearray, the object can be weakly referenced."""
+    """Bytes from a read, a flush or coalescing. Unlike a bytearray, this object can be weakly referenced."""
 
     __slots__ = ("__weakref__",)
 
 
 class Departures(Generic[T]):
-    """Reports which watched objects are no longer referenced, by the notes left for them.
+    """Reports which watched objects are no longer referenced, by yielding the notes that were left for them.
 
-    Belongs to one event loop, but any thread may drop the last reference.
+    The object belongs to one event loop, but any thread may drop the last reference to a watched object.
     """
 
     def __init__(self) -> None:
-        # By id, since a weak reference to a bytearray cannot be hashed.
+        # Keyed by id, since a weak reference to a bytearray cannot be hashed.
         self._watched: dict[int, tuple[weakref.ref[object], T]] = {}
         self._gone: deque[weakref.ref[object]] = deque()
 
@@ -57,14 +57,14 @@ class LiveBytes:
 
     @property
     def total(self) -> int:
-        """The bytes counted now."""
+        """The number of bytes counted now."""
         for size in self._buffers.gone():
             self._total -= size
         return self._total
 
 
 class ByteBudget:
-    """A budget of `limit` bytes in memory; callers that need more wait. Belongs to one event loop."""
+    """A budget of `limit` bytes in memory. Callers that need more than is free wait. Belongs to one event loop."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -73,7 +73,9 @@ class ByteBudget:
 
     @asynccontextmanager
     async def held(self, size: int) -> AsyncIterator[None]:
-        """Hold `size` bytes once they are free. If `size` exceeds the limit, wait until all bytes are free."""
+        """Wait until `size` bytes are free, and hold them during the block. If `size` exceeds the limit, wait until all
+        bytes are free.
+        """
         while self.used and self.used + size > self._limit:
             self._is_freed.clear()
             await self._is_freed.wait()

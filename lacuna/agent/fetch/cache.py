@@ -1,9 +1,9 @@
-"""The cache of extents that were read, checked and given their offsets. It is bounded and shared by all fetches.
+"""The cache of extents that have been read, checked and given their offsets. It is bounded and shared by all fetches.
 
 A cached piece is found by its partition and offset, if its place in the bucket is the same (`stretches`). The result of
-one read, flush or coalescing is one `Load`. It is evicted as a whole, which really frees its memory and keeps the bound
-in bytes. Concurrent fetches share a read. Reads run in threads, everything else in the event loop. The cache returns
-spans: batches as they were produced, or coalesced once for all fetches.
+one read, flush or coalescing is one `Load`. A load is evicted as a whole, which actually frees its memory and keeps the
+cache within its bound in bytes. Concurrent fetches share a read. Reads run in threads, and everything else runs in the
+event loop. The cache returns spans: batches as they were produced, or coalesced once for all fetches.
 """
 
 import asyncio
@@ -50,9 +50,9 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 # The approximate bound on the size of a load, which is also evicted as a whole.
 _LOAD_BYTES: Final = 4 << 20
-# The share of the cache for loads used from start to end, if reading them again costs little.
+# The share of the cache for loads that have been used from start to end, if reading them again costs little.
 _FINISHED_SHARE: Final = 8
-# One consumer may use the start of a stretch twice, since an answer may be cut before it.
+# One consumer may use the start of a stretch twice, since its answer may have been cut before that start.
 _USES_OF_ONE: Final = 2
 
 _Reading: TypeAlias = "asyncio.Task[Loaded]"
@@ -60,7 +60,9 @@ _Reading: TypeAlias = "asyncio.Task[Loaded]"
 
 @dataclass(slots=True, kw_only=True)
 class CacheMetrics:
-    """Counters; `bytes_now` is a gauge. `hits` and `misses` count extents, `bytes_read` bytes read from the store."""
+    """Counters, except for the gauge `bytes_now`. `hits` and `misses` count extents, and `bytes_read` counts bytes read
+    from the store.
+    """
 
     hits: int = 0
     misses: int = 0
@@ -73,14 +75,14 @@ class CacheMetrics:
 
 
 class ExtentCache:
-    """Loads in memory; the least recently used one is evicted first.
+    """The loads in memory. The least recently used load is evicted first.
 
-    Most records are read once. If reading them again would cost little, a completely used load counts as finished.
-    Finished loads have only a share of the cache, so that the next reads reuse their memory and other loads stay. A
-    load that several consumers use is never finished.
+    Most records are read once. If reading them again would cost little, a load that has been used completely is
+    considered finished. Finished loads may take only a share of the cache, so that the next reads reuse their memory
+    and other loads stay. A load that several consumers use is never considered finished.
 
-    `max_bytes` bounds the cache, `max_read_bytes` one read of the store, and `max_reads` the number of concurrent
-    loads. `shared` holds the reads that the agents of the zone share, if they do.
+    `max_bytes` bounds the size of the cache, `max_read_bytes` the size of one read from the store, and `max_reads` the
+    number of concurrent loads. `shared` does the reads that the agents of the zone share, if they share any.
     """
 
     def __init__(
@@ -117,13 +119,13 @@ class ExtentCache:
         self._holding = holding
         self._reads_now = 0
         self._live = LiveBytes()
-        # Reads under way and answers hold parts of it too.
+        # Reads under way and answers also hold parts of it.
         self._memory = ReadMemory(max_bytes + max_bytes // 4)
         self._ahead_bytes = 0
 
     @property
     def outside_bytes(self) -> int:
-        """Bytes of records in memory outside the cache, in current reads and in answers."""
+        """The bytes of records in memory outside the cache, in reads under way and in answers."""
         return max(self._live.total - self.metrics.bytes_now, 0)
 
     def find(self, partition: PartitionKey, pieces: Pieces, index: int) -> Span | None:
@@ -147,7 +149,8 @@ class ExtentCache:
         return span
 
     def find_coalesced(self, plan: FetchPlan, index: int) -> Span | None:
-        """Like `find`, but among coalesced batches. Returns None if these hold nothing from the asked offset on.
+        """Like `find`, but looks among coalesced batches. Returns None if these hold no record at or after the
+        requested offset.
 
         Batches coalesced for one isolation level also serve the other, provided that every extent in the returned span
         is live for both. A span is not returned if its first batch holds records of earlier extents that the plan may
@@ -166,7 +169,7 @@ class ExtentCache:
     ) -> int:
         """Return the end index of the run of pieces from `index` on that are not in memory.
 
-        With `is_coalesced`, pieces among coalesced batches count as in memory too.
+        With `is_coalesced`, pieces among coalesced batches are also treated as in memory.
         """
         offset = pieces.base_offsets[index]
         following = self._produced.next_after(partition, offset)
@@ -189,9 +192,10 @@ class ExtentCache:
         return [one if isinstance(one, Span) else self._coalesce(one) for one in coalescible(spans)]
 
     def offer(self, lease_id: int, sequence: int, parts: Mapping[int, Buffer]) -> None:
-        """Keep batches of a segment that was just written, by position, so that tailing consumers need not read them.
+        """Keep batches from a segment that was just written, by position, so that tailing consumers need not read them
+        from the store.
 
-        They are copied when a fetch first requests them. Until then, they are the producer's own buffers.
+        The batches are copied when a fetch first requests them. Until then, the producers' own buffers are kept.
         """
         fresh = Fresh((lease_id, sequence), dict(parts))
         self._fresh[fresh.segment] = fresh
@@ -200,7 +204,7 @@ class ExtentCache:
     async def read(self, runs: Sequence[Run]) -> list[tuple[list[Span], ExtentError | None]]:
         """Read pieces that are not in memory.
 
-        Return the spans of each run, in order, up to the first piece that could not be read, and that piece's error.
+        Return, for each run, its spans in order up to the first piece that could not be read, and that piece's error.
         """
         read = _Read()
         for task in self._start(runs):
@@ -213,16 +217,18 @@ class ExtentCache:
         return found
 
     def ahead_bytes(self, setting: int) -> int:
-        """Return how many bytes to read ahead of a fetch. If requests are charged, large windows make them fewer."""
+        """Return how many bytes to read ahead of a fetch. If the store charges for requests, a large window reduces
+        their number.
+        """
         return setting if self._is_cheap else 2 * setting
 
     def read_ahead(self, runs: Iterable[Run], window: int) -> bool:
-        """Begin to read pieces that will be needed next, without waiting: those of the next `window` bytes of each
-        partition.
+        """Start reading the pieces that will be needed next, which are those in the next `window` bytes of each
+        partition. Does not wait for the reads.
 
-        Does nothing if `max_reads` loads are under way, or if more reading ahead would evict bytes before their use.
-        Returns whether each window was filled. If requests are charged, it is not filled for the few bytes by which a
-        fetch has moved it.
+        Does nothing if `max_reads` loads are under way, or if reading further ahead would evict bytes before they are
+        used. Returns whether each window was filled. If the store charges for requests, a window is not filled for the
+        few bytes by which a single fetch has moved it.
         """
         if self._reads_now >= self._max_reads or self._ahead_bytes >= self._max_bytes // 2:
             return self._is_cheap
@@ -246,7 +252,7 @@ class ExtentCache:
         return is_filled
 
     def _missing(self, run: Run) -> Iterator[Run]:
-        """Yield the parts of a run that are not in memory in their produced form."""
+        """Yield the parts of a run that are not in memory in the form in which they were produced."""
         partition, pieces = run
         index = 0
         while index < len(pieces):
@@ -270,14 +276,14 @@ class ExtentCache:
             await asyncio.wait({task for tasks in self._reading.values() for _, task in tasks})
 
     def _start(self, runs: Iterable[Run], ahead: bool = False) -> list[_Reading]:
-        """Begin reads for the pieces that no current read covers, and return all reads that cover the runs."""
+        """Start reads for the pieces that no read under way covers, and return all reads that cover the runs."""
         tasks: dict[_Reading, None] = {}
         wanted = [each for run in runs for each in self._not_under_way(run, tasks)]
         self._begin(wanted, tasks, ahead=ahead)
         return list(tasks)
 
     def _begin(self, wanted: list[Run], tasks: dict[_Reading, None], *, ahead: bool) -> None:
-        """Begin reads for pieces that no current read covers, and add them to `tasks`."""
+        """Start reads for pieces that no read under way covers, and add these reads to `tasks`."""
         total = sum(sum(run.pieces.sizes) for run in wanted)
         shared = self._shared if self._shared is not None and self._shared.is_shared else None
         plans = plan_loads(
@@ -299,17 +305,18 @@ class ExtentCache:
             tasks[task] = None
 
     def _load_bytes(self, total: int, *, ahead: bool) -> int:
-        """Return how large the loads of `total` bytes may be.
+        """Return the maximum size of each load when `total` bytes are to be read.
 
-        Small ones at once bring the bytes of a waiting fetch sooner. No fetch waits for bytes that are read ahead, so
-        these cost as few requests as possible.
+        Small concurrent loads deliver the bytes of a waiting fetch sooner. No fetch waits for bytes that are read
+        ahead, so these are read with as few requests as possible.
         """
         if ahead and not self._is_cheap:
             return _LOAD_BYTES
         return min(_LOAD_BYTES, max(total // self._max_reads, 1))
 
     def _not_under_way(self, run: Run, tasks: dict[_Reading, None]) -> Iterator[Run]:
-        """Yield the parts of a run that no current read covers, and add the reads that cover the others to `tasks`.
+        """Yield the parts of a run that no read under way covers, and add the reads that cover the other parts to
+        `tasks`.
 
         The pieces on both sides of such a read become two stretches, since a single one would hide the read's result.
         """
@@ -341,7 +348,9 @@ class ExtentCache:
         ahead: bool,
         is_first: bool,
     ) -> Loaded:
-        """Run one load. Errors are returned, since possibly no caller waits for it any more."""
+        """Run one load. Errors are returned rather than raised, since it is possible that no caller is waiting for the
+        load any more.
+        """
         self._reads_now += 1
         try:
             async with self._free_reads:
@@ -363,7 +372,8 @@ class ExtentCache:
         if shared is not None and brought is not None and loaded.mended:
             shared.report_damaged(plan, brought, loaded.mended)
         loaded.load.is_ahead = ahead
-        # If requests are charged, each partition's window is filled when its own records are used.
+        # If the store charges for requests, each partition's window is filled when the partition's own records are
+        # used.
         loaded.load.wants_ahead = ahead and (is_first or not self._is_cheap)
         loaded.load.unfinished = len(loaded.stretches) if self._is_cheap else 0
         self._ahead_bytes += loaded.load.size * ahead
@@ -373,7 +383,7 @@ class ExtentCache:
         return loaded
 
     def _ended(self, runs: Sequence[Run]) -> None:
-        """Remove a finished read from the reads under way."""
+        """Remove a completed read from the reads under way."""
         for partition, pieces in runs:
             left = [each for each in self._reading[partition] if each[0] is not pieces]
             if left:
@@ -401,7 +411,7 @@ class ExtentCache:
             log.error("%s", error)
 
     def _from_fresh(self, partition: PartitionKey, piece: Piece) -> tuple[Stretch, int] | None:
-        """Look for the piece among the batches that a flush has offered."""
+        """Find the piece among the batches that a flush has offered."""
         fresh = self._fresh.get(piece[:2])
         if fresh is None:
             return None
@@ -433,7 +443,7 @@ class ExtentCache:
             self._forget(next(iter(self._loads)))
 
     def _use(self, span: Span) -> None:
-        """Record which part of a load is used: all of it once, or some of it again."""
+        """Record which part of a load has been used, so that complete and repeated use are recognized."""
         stretch, load = span.stretch, span.stretch.load
         if not load.unfinished and not load.is_finished:
             return
@@ -510,7 +520,7 @@ class _Read:
         return spans, None
 
     def _look(self, run: Run, index: int) -> tuple[Stretch, int] | None:
-        """Look for a piece in a stretch that another stretch partly covers."""
+        """Find a piece in a stretch that another stretch partly covers."""
         for stretch in self._all:
             if stretch.partition == run.partition:
                 first = stretch.index_of(run.pieces, index)

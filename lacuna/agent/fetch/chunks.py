@@ -1,4 +1,5 @@
-"""Chunks of objects as they are in the bucket, read once for all agents of the zone (adr/0039). Bounded.
+"""Chunks of objects as stored in the bucket, read once for all agents of the zone (adr/0039). Their total size is
+bounded.
 
 A reader of one small range of a chunk gets only that range. When a second range is requested, or a long one, the whole
 chunk is read, since other readers will need the rest. Concurrent readers share a read.
@@ -18,7 +19,7 @@ from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, ShortRe
 _LONG: Final = 16
 _BEYOND: Final = 8
 
-# Reads under way or waiting for their turn.
+# The maximum number of reads under way or waiting for their turn.
 _MOST_FLIGHTS: Final = 64
 
 _SECTION_OVERHEAD: Final = 500
@@ -38,11 +39,13 @@ class ChunkId(NamedTuple):
 
 
 class ChunksBusyError(Exception):
-    """Too many reads of chunks are under way or waiting, so no more may begin."""
+    """Too many chunk reads are under way or waiting, so no more may begin."""
 
 
 class _Section:
-    """Bytes of a chunk, from `position` of its object on. `asked` counts the bytes that were returned."""
+    """Bytes of a chunk, beginning at `position` in the chunk's object. `asked` counts the bytes that have been
+    returned.
+    """
 
     __slots__ = ("asked", "chunk", "data", "is_whole", "position")
 
@@ -69,7 +72,7 @@ class _Section:
 class _Flight:
     """A read of an object's bytes from `position` to `end`, under way or waiting for its turn.
 
-    `waiters` counts the callers that wait for it.
+    `waiters` counts the callers that wait for the read.
     """
 
     __slots__ = ("end", "has_begun", "position", "reading", "waiters")
@@ -82,7 +85,9 @@ class _Flight:
         self.reading: asyncio.Task[_Section | ObjectStoreError]
 
     async def land(self) -> _Section | ObjectStoreError:
-        """Wait until the read is done. If all waiters are cancelled before it has begun, the read is cancelled too."""
+        """Wait until the read is done. If all waiters are cancelled before the read has begun, it is cancelled as
+        well.
+        """
         self.waiters += 1
         try:
             await asyncio.wait((self.reading,))
@@ -94,10 +99,11 @@ class _Flight:
 
 
 class ChunkCache:
-    """The chunks that this agent has read for its zone; the least recently used bytes are forgotten first.
+    """The chunks that this agent has read for its zone. The least recently used bytes are dropped first.
 
-    `max_bytes` bounds what is kept, and once more the bytes of current reads (except for a single one). `max_reads`
-    bounds the number of concurrent reads. `on_size` is called with the bytes kept whenever they change.
+    `max_bytes` bounds the bytes that are kept and, separately, the bytes of reads under way, although a single read may
+    exceed it. `max_reads` bounds the number of concurrent reads. `on_size` is called with the number of bytes kept
+    whenever it changes.
     """
 
     def __init__(
@@ -127,12 +133,12 @@ class ChunkCache:
         self.reads = 0
 
     def takes(self, position: int, size: int) -> bool:
-        """Whether the chunk in which a range of an object begins can provide it."""
+        """Whether the chunk in which a range of an object begins can provide that range."""
         begin = position // self.chunk_bytes * self.chunk_bytes
         return position >= 0 and size > 0 and position + size <= begin + self._longest
 
     async def get(self, chunk: ChunkId, key: str, position: int, size: int) -> memoryview:
-        """Return a range of the object `key` that begins in the chunk, from memory or by a read.
+        """Return a range of the object `key` that begins in the chunk, either from memory or by reading it.
 
         A caller that keeps the range must copy it first, since it holds the memory of the whole chunk. Check `takes`
         before the call. Raises ObjectStoreError and ChunksBusyError.
@@ -158,7 +164,7 @@ class ChunkCache:
         self._on_size(self.bytes_now)
 
     def clear(self) -> None:
-        """Drop everything that is not being read."""
+        """Drop all bytes that are not being read."""
         self._sections.clear()
         self._of_chunk.clear()
         self._is_thrifty = False
@@ -173,11 +179,11 @@ class ChunkCache:
 
     @property
     def _longest(self) -> int:
-        """Return the most bytes that one read may bring."""
+        """Return the maximum number of bytes in one read."""
         return self.chunk_bytes + self.chunk_bytes // _BEYOND
 
     def _flight_of(self, chunk: ChunkId, position: int, size: int) -> _Flight | None:
-        """Return a read that covers the range and will be done."""
+        """Return a read that covers the range and will not be cancelled."""
         for flight in self._flights.get(chunk, ()):
             holds = flight.position <= position and position + size <= flight.end
             if holds and (flight.has_begun or flight.waiters):
@@ -207,7 +213,9 @@ class ChunkCache:
     async def _read(
         self, chunk: ChunkId, key: str, flight: _Flight, is_whole: bool
     ) -> _Section | ObjectStoreError:
-        """Read and keep a range. Errors are returned, since possibly no caller waits for them any more."""
+        """Read and keep a range. Errors are returned rather than raised, since it is possible that no caller is waiting
+        any more.
+        """
         get = self._store.get_up_to if is_whole else self._store.get
         size = flight.end - flight.position
         async with self._free_reads:
@@ -242,7 +250,7 @@ class ChunkCache:
     def _forget_oldest(self) -> None:
         section, _ = self._sections.popitem(last=False)
         self.bytes_now -= section.size
-        # If chunks are evicted before half of them was requested, there is no room for whole chunks.
+        # If chunks are evicted before half of their bytes were requested, there is no room for whole chunks.
         self._is_thrifty = section.is_whole and 2 * section.asked < len(section.data)
         sections = self._of_chunk[section.chunk]
         sections.remove(section)

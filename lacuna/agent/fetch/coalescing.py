@@ -1,6 +1,6 @@
 """Coalesces spans of small batches into large batches (S19); pure.
 
-At most COALESCE_SOURCE_BYTES (or one piece) are coalesced at once, which bounds the cost.
+No more than COALESCE_SOURCE_BYTES (or one piece) are coalesced at a time, which bounds the cost.
 """
 
 from bisect import bisect_right
@@ -21,7 +21,7 @@ COALESCED_BATCH_BYTES: Final = 64 * 1024
 
 
 def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
-    """Yield the spans in order, with consecutive spans of small batches as a list to be coalesced together.
+    """Yield the spans in order. Consecutive spans of small batches are yielded as a list, to be coalesced together.
 
     Long spans of small batches are first cut into parts. A small batch that stands alone is yielded unchanged.
     """
@@ -43,7 +43,9 @@ def coalescible(spans: Sequence[Span]) -> Iterator[Span | list[Span]]:
 
 
 def coalesced(group: Sequence[Span]) -> tuple[ReadBuffer, WalkedBatches]:
-    """Return the group's records in fewer batches, and the columns of these batches. Raises ExtentCorruptError."""
+    """Return the group's records in fewer batches, and the columns of these batches. Raises ExtentCorruptError if a
+    batch is damaged.
+    """
     first = group[0]
     base_offset = first.stretch.base_offsets[first.first]
     data = ReadBuffer()

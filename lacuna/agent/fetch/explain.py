@@ -1,7 +1,7 @@
 """The fates of a read_committed consumer's records between two offsets, as readable rows; pure.
 
-For `lacuna explain`. It uses the same extents and dead ranges as the plan of a fetch, but lists every extent, including
-those that a fetch skips.
+This module serves `lacuna explain`. It uses the same extents and dead ranges as a fetch plan, but lists every extent,
+including those that a fetch skips.
 """
 
 from collections.abc import Iterator
@@ -17,11 +17,11 @@ from lacuna.logstore.segments.hot import show_segment
 class Row:
     """The fate of offsets [first_offset, next_offset).
 
-    `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 without an
+    `producer_id`, `producer_epoch` and `transaction` (a serial number) are the extent's, or -1, -1 and 0 if there is no
     extent. `is_merged` says that a merge or a compaction wrote the extent. Such an extent names no transaction, though
-    its records may come from several. `size` is in bytes, 0 for holes and fillers. `segment` names the object, or is ""
-    without one; `position` is the position in the object, or -1. A FILLER moves the consumer past dropped offsets and
-    holes that are listed before it, up to its next_offset.
+    its records may come from several. `size` is in bytes, and is 0 for holes and fillers. `segment` names the object
+    and `position` is the position in it; they are "" and -1 if there is no object. A FILLER moves the consumer past
+    dropped offsets and holes that are listed before it, up to its next_offset.
     """
 
     fate: Fate

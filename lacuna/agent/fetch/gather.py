@@ -1,4 +1,4 @@
-"""Turns plans into spans: takes pieces from the cache, and reads the missing ones together."""
+"""Turns plans into spans by taking pieces from the cache and reading the missing pieces together."""
 
 import asyncio
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from lacuna.agent.fetch.loading import ExtentError, Run
 from lacuna.agent.fetch.plan import FetchPlan
 from lacuna.agent.fetch.stretch import Span
 
-# A plan with a smaller limit gets whole batches as they were produced, up to the limit (KIP-74, S15).
+# A plan with a smaller limit gets the batches that were produced, uncoalesced, up to the limit (KIP-74, S15).
 SMALLEST_COALESCED_ANSWER: Final = 2 * COALESCED_BATCH_BYTES
 _MOST_AT_ONCE: Final = 1000
 
@@ -21,8 +21,8 @@ class PlanSpans:
     """The spans of a plan, in order, up to the first piece that could not be read.
 
     `resume_offset` is the base offset of that piece, and `error` the reason why it could not be read. Without an error,
-    `resume_offset` is where the log continues after the spans. `is_ahead_due`: the extents after the plan should be
-    read ahead now. `is_coalesced`: batches may be larger than the produced ones.
+    `resume_offset` is where the log continues after the spans. `is_ahead_due` says that the extents after the plan
+    should be read ahead now, and `is_coalesced` that batches may be larger than those that were produced.
     """
 
     resume_offset: int
@@ -32,7 +32,7 @@ class PlanSpans:
     is_ahead_due: bool = False
 
     def ask_again(self) -> None:
-        """Let the next use of the last records ask whether to read ahead."""
+        """Make the next use of the last records check whether to read ahead."""
         if self.spans:
             self.spans[-1].stretch.load.wants_ahead = True
 
@@ -42,8 +42,9 @@ async def gather(
 ) -> list[PlanSpans]:
     """Return the spans of each plan, in order of the plans, or a read error if there was one.
 
-    Missing pieces are read at once for all plans, so that a fetch waits only for the slowest read. Long lists are
-    processed in steps, with other requests served in between. A plan with a small limit is never coalesced.
+    The missing pieces of all plans are read concurrently, so that a fetch waits only for the slowest read. Long lists
+    are processed in steps, and other requests are served between the steps. A plan with a small limit is never
+    coalesced.
     """
     if len(plans) <= _MOST_AT_ONCE:
         return await _gather(cache, plans, may_coalesce)
@@ -110,7 +111,9 @@ def _coalesce(cache: ExtentCache, gathered: PlanSpans) -> None:
 def _find(
     cache: ExtentCache, plan: FetchPlan, gathered: PlanSpans, missing: list[Run]
 ) -> list[Span | Run]:
-    """Return the plan's spans in memory with the missing pieces between them, and add these pieces to `missing`."""
+    """Return the plan's spans that are in memory, with the missing pieces between them, and add the missing pieces to
+    `missing`.
+    """
     parts: list[Span | Run] = []
     partition, pieces = plan.partition, plan.pieces
     first = index = 0

@@ -1,7 +1,7 @@
-"""Reads the internal topics: gets entries from the control plane, and encodes them as Kafka does (ADR 43).
+"""Reads the internal topics by getting entries from the control plane and encoding them as Kafka does (ADR 43).
 
-Nothing is cached. An answer has one batch with the newest record of each key. It ends where the control plane reports
-the end, so that a consumer continues behind a hole at its end.
+Nothing is cached. An answer has one batch with the newest record of each key. The answer ends where the control plane
+reports the end of the read, so that a consumer continues after a hole at the end of the answer.
 """
 
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
@@ -43,7 +43,7 @@ from lacuna.wire import records as forms
 from lacuna.wire.layout import Message
 from lacuna.wire.messages.fetch import PartitionData
 
-#: The most bytes requested at a time; the control plane may return less.
+#: The maximum number of bytes requested at a time. The control plane may return fewer.
 MAX_BYTES: Final = 1 << 20
 _LEADER_EPOCH: Final = 0
 _MAX_INT32: Final = 2**31 - 1
@@ -53,13 +53,13 @@ _VERSION_SIZE: Final = 2
 #: The value versions that Kafka 4.1 writes.
 _GENERATION_VERSION: Final = 3
 _OFFSET_VERSION: Final = 3
-#: The last version with the expiry of an offset, which Kafka writes if a client set one.
+#: The last version that has an offset's expiry time, which Kafka writes if a client has set one.
 _EXPIRING_OFFSET_VERSION: Final = 1
 _TRANSACTION_VERSION: Final = 1
-#: transaction.version 2, which all clients may use here.
+#: transaction.version 2, which Lacuna allows all clients to use.
 _CLIENT_TRANSACTION_VERSION: Final = 2
 
-#: Kafka's numbers of the states.
+#: Kafka's numbers for the states.
 _TRANSACTION_STATES: Final = {"Empty": 0, "Ongoing": 1, "CompleteCommit": 4, "CompleteAbort": 5}
 _MEMBER_STATES: Final = {"Stable": 0, "UnrevokedPartitions": 1, "UnreleasedPartitions": 2}
 
@@ -67,7 +67,7 @@ _MEMBER_STATES: Final = {"Stable": 0, "UnrevokedPartitions": 1, "UnreleasedParti
 async def read_all(
     control: ControlClient, plans: Mapping[Interest, FetchPlan], max_bytes: int
 ) -> dict[Interest, PartitionData]:
-    """Return the records for each interest, without bounds. `max_bytes` applies to all together."""
+    """Return the records for each interest, without setting bounds. `max_bytes` applies to all interests together."""
     positions = [
         position_of(
             plan.partition, plan.asked_offset, min(max(interest.partition_max_bytes, 0), MAX_BYTES)
@@ -103,7 +103,7 @@ async def first_at_or_after(
 
 
 async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOffset | None:
-    """Return the first of the records with the largest timestamp, or None without records."""
+    """Return the first of the records with the largest timestamp, or None if there are no records."""
     found: TimedOffset | None = None
     async with aclosing(_entries(control, view)) as pages:
         async for entries in pages:
@@ -116,7 +116,7 @@ async def latest_by_time(control: ControlClient, view: PartitionView) -> TimedOf
 async def _entries(
     control: ControlClient, view: PartitionView
 ) -> AsyncGenerator[Sequence[InternalEntry]]:
-    """Yield the entries of a partition, those of one read at a time."""
+    """Yield the entries of a partition, grouped by read."""
     offset = 0
     while offset < view.high_watermark:
         position = position_of((view.topic_id, view.partition), offset, MAX_BYTES)
@@ -141,7 +141,7 @@ async def _read(
 
 
 def _buffers(plan: FetchPlan, read: InternalPartitionRead) -> tuple[bytes, ...]:
-    """Return the records as a batch, or a filler if there is only a hole.
+    """Return the records as one batch, or a filler if there is only a hole.
 
     The control plane may know more than the view, which determines the end in the answer.
     """
@@ -182,7 +182,7 @@ def record_of(entry: InternalEntry) -> tuple[bytes, bytes | None]:
     return _key(entry.key), _value(entry)
 
 
-#: The keys by their kind, which is their version.
+#: The classes of keys by kind, which is also the version of the key.
 _KEYS: Final[Mapping[int, Message[Any]]] = {
     message.api_key: message
     for message in (

@@ -1,6 +1,6 @@
-"""Turns missing pieces into stretches: plans the reads and their order, and performs them.
+"""Turns missing pieces into stretches by planning the reads and their order, and performing them.
 
-The pieces that a fetch misses are divided into loads in the order of their places in the bucket, so that neighbours in
+The pieces that a fetch lacks are divided into loads in the order of their places in the bucket, so that neighbours in
 an object are read together, whichever partition they belong to. In the buffer of a load they are ordered by partition
 and offset, so that many small pieces can be sent as one slice.
 """
@@ -23,8 +23,8 @@ from lacuna.logstore.objects.reading import divide_runs, sort_ranges, take
 from lacuna.logstore.objects.store import ObjectStore, ObjectStoreError, Reads, WritableBuffer
 from lacuna.logstore.records.layout import WalkedPieces
 
-# Memory besides the payload, in bytes: for the columns of a batch and a piece, and for the bookkeeping of a stretch and
-# a load.
+# The memory needed in addition to the payload, in bytes: for the columns of a batch and a piece, and for the
+# bookkeeping of a stretch and a load.
 BATCH_OVERHEAD: Final = 32
 PIECE_OVERHEAD: Final = 64
 STRETCH_OVERHEAD: Final = 1500
@@ -38,11 +38,11 @@ class ExtentError(Exception):
 
 
 class ExtentGoneError(ExtentError):
-    """The extent's object does not exist because it was collected. Plan again."""
+    """The extent's object no longer exists because it was collected. The caller must plan again."""
 
 
 class ExtentCorruptError(ExtentError):
-    """The extent's bytes differ from those written. None of them are served."""
+    """The extent's bytes differ from those that were written. None of them are served."""
 
 
 class ExtentUnavailableError(ExtentError):
@@ -57,7 +57,7 @@ _ERRORS: Final = {
 
 
 class Run(NamedTuple):
-    """Pieces of one partition, in order, which are to be adjacent in memory."""
+    """Pieces of one partition, in order, which will be adjacent in memory."""
 
     partition: PartitionKey
     pieces: Pieces
@@ -92,8 +92,8 @@ class LoadPlan:
 class Loaded:
     """The result of a load: its stretches, and an error for each piece that is in none of them.
 
-    `reads` counts the reads of the store, and `bytes_read` their bytes, including those between the pieces. `mended`
-    has the indexes of the reads whose bytes another agent delivered damaged, but which were intact in the store.
+    `reads` counts the reads from the store, and `bytes_read` their bytes, including those between the pieces. `mended`
+    has the indexes of the reads whose bytes were damaged when another agent delivered them, but intact in the store.
     """
 
     load: Load
@@ -153,7 +153,7 @@ def plan_loads(
 
 
 def _cut(pieces: Pieces, by_bucket: "array[int]", load_bytes: int) -> "Iterator[array[int]]":
-    """Yield parts of about `load_bytes`, cut between two objects if possible."""
+    """Yield parts of about `load_bytes`. Cuts are made between two objects if possible."""
     sequences, lease_ids = pieces.sequences, pieces.lease_ids
     ends = list(accumulate(take(pieces.sizes, by_bucket)))
     first = at = before = 0
@@ -176,10 +176,12 @@ def load(
     buffer: WritableBuffer,
     brought: Mapping[int, ObjectStoreError | None] = NOTHING_BROUGHT,
 ) -> Loaded:
-    """Read the plan's pieces into `buffer`, check them and write their true offsets. Blocks, so it runs in a thread.
+    """Read the plan's pieces into `buffer`, check them and write their true offsets. This function blocks, so it runs
+    in a thread.
 
-    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i] if it was already done: its error,
-    or None if its pieces are in the buffer. If these prove to be damaged, the read is done anyway.
+    `buffer` is as long as the plan says. brought[i] is the outcome of plan.reads[i] if that read has already been done:
+    its error, or None if its pieces are in the buffer. If those pieces prove to be damaged, the read is repeated from
+    the store.
     """
     pieces = plan.pieces
     outcomes = [brought.get(at) for at in range(len(plan.reads))]
@@ -215,7 +217,7 @@ def _read(
     buffer: WritableBuffer,
     outcomes: list[ObjectStoreError | None],
 ) -> None:
-    """Do these reads of the plan, and record the outcome of each."""
+    """Perform these reads from the plan, and record the outcome of each."""
     if not which:
         return
     reads = plan.reads if len(which) == len(plan.reads) else [plan.reads[at] for at in which]
@@ -226,7 +228,7 @@ def _read(
 def _damaged(
     plan: LoadPlan, brought: Mapping[int, ObjectStoreError | None], walked: WalkedPieces
 ) -> list[int]:
-    """Return the finished reads that have damaged pieces."""
+    """Return the completed reads that have damaged pieces."""
     return [
         at
         for at, error in brought.items()

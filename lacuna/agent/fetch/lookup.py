@@ -25,7 +25,7 @@ async def first_at_or_after(
 ) -> TimedOffset | None:
     """Return the first record whose timestamp is at least `timestamp` (ms), or None if there is none.
 
-    With `is_committed` only records that a read_committed consumer may see count. Raises ExtentError.
+    With `is_committed`, only records that a read_committed consumer may see are considered. Raises ExtentError.
     """
     offset = view.log_start_offset
     while (piece := _next_piece(view, offset, timestamp, is_committed)) is not None:
@@ -52,7 +52,7 @@ async def latest_by_time(
 ) -> TimedOffset | None:
     """Return the first of the visible records with the largest timestamp, or None if no record has a timestamp.
 
-    With `is_committed` only records that a read_committed consumer may see count. Raises ExtentError.
+    With `is_committed`, only records that a read_committed consumer may see are considered. Raises ExtentError.
     """
     while True:
         log_start_offset = view.log_start_offset

@@ -1,8 +1,8 @@
-"""The memory into which fetched records are read: one region, whose parts are reused.
+"""The memory into which fetched records are read. It is one region, whose parts are reused.
 
 The system fills each page of fresh memory with zeros on its first use, which takes longer than copying records into it.
-In a region, that happens once. Huge pages would make it cheaper where the system has them available, but much more
-expensive in a virtual machine that has returned its memory to the host.
+In a region, each page is filled only once. Huge pages would make this cheaper on systems that have them available, but
+much more expensive in a virtual machine that has returned its memory to the host.
 """
 
 import ctypes
@@ -20,10 +20,11 @@ _LEAST_BYTES: Final = 32 * _GRAIN_BYTES
 
 
 class ReadMemory:
-    """Memory for records, up to `region_bytes` of it in the region, which is made when it is first needed.
+    """Memory for records, of which up to `region_bytes` are in the region. The region is created when it is first
+    needed.
 
-    A part of the region is free again once nothing refers to it. A buffer that finds no room there comes from the
-    process's heap. Belongs to one event loop, but any thread may drop the last reference.
+    A part of the region becomes free once nothing refers to it. A buffer for which the region has no room comes from
+    the process's heap. The object belongs to one event loop, but any thread may drop the last reference to a part.
     """
 
     def __init__(self, region_bytes: int) -> None:
@@ -37,16 +38,18 @@ class ReadMemory:
 
     @property
     def free_bytes(self) -> int:
-        """Bytes of the region that are free."""
+        """The number of free bytes in the region."""
         self._collect()
         return sum(self._ends) - sum(self._begins)
 
     def take(self, size: int) -> memoryview:
-        """Return `size` bytes with undefined content. Their `obj` exists until nothing refers to a part of them."""
+        """Return a view of `size` bytes with undefined content. Its `obj` exists until nothing refers to any part of
+        these bytes.
+        """
         if size >= _LEAST_BYTES:
             self._collect()
             needed = -(-size // _GRAIN_BYTES) * _GRAIN_BYTES
-            # The lowest place, so that the region's used part stays as small as possible.
+            # The lowest free range, so that the used part of the region stays as small as possible.
             for at, begin in enumerate(self._begins):
                 if self._ends[at] - begin >= needed:
                     return self._take(at, begin, needed)[:size]
@@ -71,7 +74,7 @@ class ReadMemory:
             self._free(begin, end)
 
     def _free(self, begin: int, end: int) -> None:
-        """Add a range to the free ones, and join it with its neighbours."""
+        """Add a range to the free ranges, and join it with adjacent ones."""
         at = bisect_left(self._begins, begin)
         start, stop = at, at
         if start and self._ends[start - 1] == begin:

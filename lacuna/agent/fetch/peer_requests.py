@@ -1,7 +1,7 @@
-"""Requests chunks from other agents, over connections to the port that their clients use.
+"""Requests chunks from other agents, over connections to the port that the other agents' clients use.
 
-A connection carries one request at a time, so that no answer waits for another. Connections stay open for the next
-request until the other agent closes them.
+A connection carries one request at a time, so that no answer waits for another. After a request, a connection stays
+open for the next one until the other agent closes it.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from lacuna.wire.peers import (
 )
 
 _CLIENT_ID: Final = b"lacuna-agent"
-#: The part of an answer before its data: the correlation id, the error and the length of the data.
+#: The part of an answer that precedes its data: the correlation id, the error and the length of the data.
 _ANSWER_OVERHEAD: Final = 16
 _MOST_REQUESTS: Final = 16
-#: The bound on an answer while a connection is authenticated.
+#: The maximum size of an answer while a connection is being authenticated.
 _MOST_TOKEN_BYTES: Final = 4096
 
 Q = TypeVar("Q")
@@ -41,7 +41,7 @@ R = TypeVar("R")
 #: Returns how to connect at a given time of the event loop (seconds).
 ToPeers = Callable[[float], ClientSecurity]
 
-#: Node id, host and port: a node that comes back at another address gets new connections.
+#: Node id, host and port. A node that comes back at another address gets new connections.
 _Address = tuple[int, str, int]
 
 
@@ -50,11 +50,13 @@ class PeerError(Exception):
 
 
 class _UnansweredError(PeerError):
-    """The connection broke before a byte of the answer came, so the request may not have been seen."""
+    """The connection broke before any byte of the answer arrived, so the other agent may not have seen the request."""
 
 
 class ConnectionCounts(NamedTuple):
-    """The connections that carry a request, the idle ones, and the most that there may be."""
+    """The number of connections that carry a request, the number of idle ones, and the maximum number of
+    connections.
+    """
 
     busy: int
     idle: int
@@ -62,10 +64,11 @@ class ConnectionCounts(NamedTuple):
 
 
 class PeerRequests:
-    """Connections of one agent to others. At most 16 requests to each agent are under way; further ones wait.
+    """The connections of one agent to others. No more than 16 requests to each agent are under way at a time, and
+    further requests wait.
 
-    `patience` is the usual time to wait for an answer, in seconds. Ranges requested at the same time have at most
-    `max_bytes` together, unless there is only one. `to_peers` returns how to connect.
+    `patience` is the usual time to wait for an answer, in seconds. Unless there is only one, the ranges requested at
+    the same time have no more than `max_bytes` in total. `to_peers` returns how to connect.
     """
 
     def __init__(
@@ -78,8 +81,8 @@ class PeerRequests:
         self._is_closed = False
 
     def connections(self) -> ConnectionCounts:
-        """The connections that carry a request, the idle ones, and the most that there may be to the agents
-        known now.
+        """The number of connections that carry a request, the number of idle ones, and the maximum number for the
+        agents known now.
         """
         peers = self._peers.values()
         idle = sum(len(peer.idle) for peer in peers)
@@ -88,17 +91,18 @@ class PeerRequests:
 
     @property
     def bytes_under_way(self) -> int:
-        """The bytes of the ranges requested now."""
+        """The total bytes of the ranges requested now."""
         return self._room.used
 
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the requested range, which the caller copies at once; None if the agent refuses or had too little
-        time.
+        """Return the requested range, which the caller must copy immediately, or None if the agent refuses the request
+        or had too little time.
 
-        Raises PeerError, also if there is no answer by `deadline` (loop time) although the agent had half of the
-        patience for it. Earlier requests of this agent may have used the rest of the time.
+        Raises PeerError if the request fails, or if there is no answer by `deadline` (loop time) although the other
+        agent had at least half of the patience to answer. Earlier requests from this agent may have used up the rest of
+        the time.
         """
         if self._is_closed:
             return None
@@ -129,7 +133,7 @@ class PeerRequests:
         return _data_of(body, request)
 
     def close(self) -> None:
-        """Close all connections and send no more requests. Pending requests get no answer."""
+        """Close all connections, and send no more requests. Pending requests get no answer."""
         self._is_closed = True
         for peer in list(self._peers.values()):
             for line in list(peer.lines):
@@ -138,7 +142,7 @@ class PeerRequests:
     async def _exchange(
         self, address: _Address, peer: "_Peer", request: ReadChunkRequest
     ) -> memoryview:
-        """Return the body of the answer, over an idle connection or a new one."""
+        """Send the request over an idle connection or a new one, and return the body of the answer."""
         if peer.idle:
             try:
                 return await peer.ask(peer.idle.pop(), request)
@@ -182,7 +186,7 @@ class PeerRequests:
 
 
 class _Peer:
-    """The connections to one agent, at most one for each request under way."""
+    """The connections to one agent, of which there is no more than one for each request under way."""
 
     __slots__ = ("free", "idle", "lines", "requests")
 
@@ -191,11 +195,11 @@ class _Peer:
         #: All open connections, and those without a request, with the last used at the end.
         self.lines: set[_Line] = set()
         self.idle: list[_Line] = []
-        #: The requests under way and those that wait.
+        #: The requests under way, and those that are waiting.
         self.requests = 0
 
     async def ask(self, line: "_Line", request: ReadChunkRequest) -> memoryview:
-        """Return the body of the answer over this connection. Raises PeerError."""
+        """Send the request over this connection, and return the body of the answer. Raises PeerError if that fails."""
         try:
             body = await line.ask(request)
         except BaseException:
@@ -206,16 +210,16 @@ class _Peer:
         return body
 
     def lost(self, line: "_Line") -> None:
-        """Forget a connection that is closed."""
+        """Remove a connection that has been closed."""
         self.lines.discard(line)
         if line in self.idle:
             self.idle.remove(line)
 
 
 class _Line(asyncio.BufferedProtocol):
-    """A connection to another agent, on which one request at a time is answered.
+    """A connection to another agent, which carries one request at a time.
 
-    `on_lost` is called with it once either side has closed it.
+    `on_lost` is called with the connection once either side has closed it.
     """
 
     def __init__(self, on_lost: "Callable[[_Line], None]") -> None:
@@ -228,14 +232,14 @@ class _Line(asyncio.BufferedProtocol):
         self._begin()
 
     async def ask(self, request: ReadChunkRequest) -> memoryview:
-        """Send a request and return the body of its answer. Raises PeerError."""
+        """Send a request, and return the body of its answer. Raises PeerError if that fails."""
         if self._is_authenticated:
             request = request._replace(peer_secret=b"")
         most_bytes = request.size + _ANSWER_OVERHEAD
         return await self._exchange(READ_CHUNK_REQUEST, 0, request, most_bytes)
 
     async def authenticate(self, credentials: Credentials) -> None:
-        """Authenticate this agent and the other one to each other. Raises PeerError."""
+        """Authenticate this agent and the other one to each other. Raises PeerError if that fails."""
         try:
             await authenticate(self._ask_for_token, credentials)
         except (MechanismNotEnabledError, NoSaslError):
@@ -266,7 +270,7 @@ class _Line(asyncio.BufferedProtocol):
         return await answer
 
     def close(self, error: PeerError | None = None) -> None:
-        """Close at once. A request that waits for its answer fails with the error."""
+        """Close the connection immediately. A request that is waiting for its answer fails with the error."""
         if self.is_open:
             self._transport.abort()
             self._lost(error or PeerError("the connection was closed"))
@@ -274,12 +278,14 @@ class _Line(asyncio.BufferedProtocol):
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Record that the connection can be used."""
+        """Record that the connection has been established."""
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Return the rest of the buffer for the next data: a size, or an answer of that size."""
+        """Return the unfilled part of the buffer for the next data, which is either a size or an answer of that
+        size.
+        """
         return memoryview(self._data)[self._filled :]
 
     def buffer_updated(self, nbytes: int) -> None:
@@ -306,7 +312,7 @@ class _Line(asyncio.BufferedProtocol):
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's signature
-        """Fail the request that waits for its answer."""
+        """Make the request that is waiting for its answer fail."""
         is_unanswered = self._frames.awaits_size and not self._filled
         kind = _UnansweredError if is_unanswered else PeerError
         self._lost(kind("it closed the connection"))

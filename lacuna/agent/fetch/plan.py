@@ -1,8 +1,8 @@
-"""Plans which records a fetch of one partition reads, drops and skips; pure (S13-S18).
+"""Plans which records a fetch of one partition reads, drops and skips (S13-S18); pure.
 
 A plan is made from the extents and dead ranges in the partition's view, without reading records. An extent is live or
-dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped at once, however many
-extents it covers. So aborted records cost neither reads nor time.
+dead as a whole, since none spans two transactions. A dead range is found by bisection and skipped in one step, however
+many extents it covers. As a result, aborted records cost neither reads nor time.
 """
 
 from array import array
@@ -23,10 +23,10 @@ _NONE: Final = array("q")
 class FetchPlan:
     """The reads of one partition's fetch for [asked_offset, end_offset), or the error that the fetch returns.
 
-    `size` estimates the bytes of `pieces` from `asked_offset` on. `resume_offset` is where the next live extent that
-    was not planned begins, or `end_offset` if there is none. No live records lie between the last piece (or
-    `asked_offset`) and `resume_offset`. `max_bytes` is the limit that the plan was made for; `extents` and `dead` are
-    its input.
+    `size` is an estimate of the bytes of `pieces` at and after `asked_offset`. `resume_offset` is where the first live
+    extent after the planned ones begins, or `end_offset` if there is none. No live records lie between the last piece
+    (or `asked_offset`) and `resume_offset`. `max_bytes` is the limit for which the plan was made, and `extents` and
+    `dead` are the input to the plan.
     """
 
     asked_offset: int
@@ -51,15 +51,15 @@ class FetchPlan:
         return self.resume_offset < self.end_offset
 
     def pieces_after(self, max_bytes: int) -> Pieces:
-        """Return the pieces that follow the planned ones, until they reach `max_bytes`."""
+        """Return the pieces that follow the planned ones, up to a total of `max_bytes`."""
         start, end = self.resume_offset, self.end_offset
         return plan_fetch(self.extents, self.dead, start, end, max_bytes, self.partition).pieces
 
     def may_show(self, pieces: Pieces) -> bool:
-        """Whether these extents, which lie before the planned ones, may be sent with them.
+        """Whether these extents, which lie before the planned ones, may be sent along with the planned ones.
 
-        They may if all of them are still live. A read_committed client gets no byte of an aborted transaction, not even
-        at offsets that it skips.
+        They may if all of them are still live. A read_committed client gets no byte from an aborted transaction, not
+        even at offsets that it skips.
         """
         return all(map(self._is_live, pieces))
 
@@ -73,7 +73,7 @@ class FetchPlan:
 
 @cache
 def refuse(error_code: int) -> FetchPlan:
-    """Plan to answer with an error, or with no records if `error_code` is 0."""
+    """Return a plan that answers with an error, or with no records if `error_code` is 0."""
     return FetchPlan(0, 0, NO_PIECES, 0, 0, 0, (b"", -1), ExtentTable(), None, error_code)
 
 
@@ -91,14 +91,14 @@ def plan_fetch(
 ) -> FetchPlan:
     """Plan to read the live extents of [asked_offset, end_offset) in order, until they reach `max_bytes`.
 
-    The first one is planned regardless of its size, and the one that reaches the limit is included (the answer is cut
-    between its batches). `dead` is None for read_uncommitted, which drops nothing.
+    The first extent is planned regardless of its size. The extent that reaches the limit is included, and the answer is
+    cut between its batches. `dead` is None for read_uncommitted, which drops nothing.
     """
     start, stop = extents.first_ending_after(asked_offset), extents.first_at_or_after(end_offset)
     before = 0
     base_offset = extents.base_offsets[start] if start < stop else asked_offset
     if base_offset < asked_offset and not is_dead(dead, base_offset):
-        # Only reading shows which batches lie before the offset, so subtract an estimated share.
+        # Only a read shows which batches lie before the offset, so an estimated share is subtracted.
         count = extents.next_offsets[start] - base_offset
         before = extents.sizes[start] * (asked_offset - base_offset) // count
     firsts, ends = (dead.firsts, dead.ends) if dead is not None else (_NONE, _NONE)

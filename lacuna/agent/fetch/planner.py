@@ -1,10 +1,11 @@
-"""Turns interests into plans: examines the views, and waits until there is enough to send (S7, S13).
+"""Turns interests into plans by examining the views and waiting until there are enough bytes to send (S7, S13).
 
-It never polls. A fetch that finds no records listens to the views of its partitions, and plans the changed ones again.
-A large fetch is planned in steps, with other requests served in between.
+The planner never polls. A fetch that finds no records listens to the views of its partitions, and plans the partitions
+that have changed again. A large fetch is planned in steps, and other requests are served between the steps.
 
-While no control plane can be reached, plans use the records known before (adr/0034). Such plans do not report absence:
-an offset out of range, an unknown partition and the end of the records return errors that clients retry.
+While no control plane can be reached, plans use the records known before the outage (adr/0034). Such plans never report
+that something does not exist. For an offset out of range, an unknown partition or the end of the records, they return
+errors that clients retry.
 """
 
 import asyncio
@@ -26,12 +27,12 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.log_pb2 import ReadPartitions
 from lacuna.wire.messages.fetch import FetchRequest
 
-# The part of an answer that one partition may take, even if others have records too.
+# The share of an answer that one partition may take up, even if other partitions also have records.
 SMALLEST_SHARE_BYTES: Final = 2 << 20
 #: The number of views that a large fetch may subscribe to in one step. A subscription takes ten times as long as an
 #: existing view.
 _MOST_SUBSCRIBED: Final = 100
-# The number of partitions remembered, and for how long after a fetch waited at their end.
+# The number of partitions that are remembered, and how long they are remembered after a fetch waited at their end.
 _MAX_TAILED: Final = 10_000
 _TAILED_SECONDS: Final = 10.0
 
@@ -47,7 +48,7 @@ class Tails:
         return waited is not None and asyncio.get_running_loop().time() < waited + _TAILED_SECONDS
 
     def remember(self, watch: Watch, interests: Iterable[Interest]) -> None:
-        """Remember the partitions of `interests` as tailed, and occasionally all partitions of the session.
+        """Remember the partitions of `interests` as tailed and, occasionally, all partitions of the session.
 
         Remembering all of them each time would be slow, since a session may have thousands of partitions.
         """
@@ -65,9 +66,9 @@ class Tails:
 
 
 class Plans(NamedTuple):
-    """The plans of the interests that may have records, and the most bytes of the answer.
+    """The plans for the interests that may have records, and the maximum size of the answer in bytes.
 
-    `is_reading_on` if they were made without a control plane.
+    `is_reading_on` says that the plans were made without a control plane.
     """
 
     plans: dict[Interest, FetchPlan]
@@ -76,7 +77,9 @@ class Plans(NamedTuple):
 
 
 class Planner:
-    """Plans the fetches of one worker. `limit_of` returns the most bytes that the answer to a request may hold now."""
+    """Plans the fetches of one worker. `limit_of` returns the maximum number of bytes that the answer to a request may
+    hold now.
+    """
 
     def __init__(
         self, control: ControlClient, trust: Trust, limit_of: Callable[[FetchRequest], int]
@@ -89,7 +92,7 @@ class Planner:
         self._is_ending = False
 
     async def plan(self, request: FetchRequest, opened: Opened) -> Plans:
-        """Wait until there is enough to send or no time left (S13), and return the plans."""
+        """Wait until there are enough bytes to send or no time is left (S13), and return the plans."""
         loop = asyncio.get_running_loop()
         began = loop.time()
         deadline = began + request.max_wait_ms / 1000
@@ -106,11 +109,12 @@ class Planner:
             is_failed = len(barred) == len(watch.interests) or any(
                 plan.error_code for interest, plan in plans.items() if interest not in barred
             )
-            # As in Kafka, a fetch does not wait for more bytes than its answer may hold.
+            # As in Kafka, a fetch never waits for more bytes than its answer may hold.
             enough = min(request.min_bytes, limit)
             is_over = self._is_ending or loop.time() >= deadline or enough <= 0
             has_enough = is_failed or total >= max(enough, 1) or (is_over and total > 0)
-            # A fetch that waited has received all changes answered before it began. One that did not wait has to ask.
+            # A fetch that has waited has received all changes that were answered before it began. A fetch that has not
+            # waited must make a confirming read.
             has_waited = request.max_wait_ms > 0 and enough > 0
             is_certain = has_waited or self._is_ending or self._trust.holds(began)
             if has_enough or (is_over and (is_reading_on or is_certain)):
@@ -158,7 +162,7 @@ class Planner:
         return ErrorCode.UNKNOWN_TOPIC_ID
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7). Afterwards the views show everything that the control plane has now."""
+        """Make a confirming read (S7). Afterwards, the views include everything that the control plane has now."""
         partitions = [
             TopicPartition(topic_id=view.topic_id, partition=view.partition) for view in views
         ]
@@ -167,7 +171,7 @@ class Planner:
         self._trust.renew(began)
 
     def end_waits(self) -> None:
-        """From now on, plan without waiting for records, because the agent is stopping."""
+        """Make all plans from now on without waiting for records, because the agent is stopping."""
         self._is_ending = True
         for watch in self._waiting:
             watch.wake()
@@ -175,7 +179,7 @@ class Planner:
     async def _survey(
         self, request: FetchRequest, watch: Watch, max_bytes: int
     ) -> tuple[bool, dict[Interest, FetchPlan]]:
-        """Plan the dirty interests. Those without records are no longer dirty.
+        """Plan the dirty interests, and mark those without records as no longer dirty.
 
         Return whether the plans were made without a control plane, and the plans.
         """
@@ -200,7 +204,7 @@ class Planner:
                 return True, {
                     interest: _certain(interest, plan) for interest, plan in plans.items()
                 }
-            # Their views may be out of date, so a confirming read (S7) must come first.
+            # The views of these interests may be out of date, so a confirming read (S7) must come first.
             suspects = [
                 interest
                 for interest, plan in plans.items()
@@ -214,11 +218,11 @@ class Planner:
     async def _make_ready(self, watch: Watch) -> tuple[bool, list[Interest]]:
         """Find the views of the dirty interests, and wait until they are current (S3) and trusted (S7).
 
-        Return whether there is no control plane to ask, and these interests.
+        Return whether there is no control plane to call, and the interests that are ready.
 
         While no control plane leads, views that were current when the session ended are used as long as they are
-        trusted, so that consumers of existing records do not notice a takeover. After that, they only show the records
-        known before.
+        trusted, so that consumers of existing records do not notice a takeover. After that, the views only show the
+        records known before.
         """
         cluster = self._control.cluster
         while True:
@@ -238,9 +242,10 @@ class Planner:
             await asyncio.gather(self._trust.restore(), _all_ready(stale))
 
     async def _find_views(self, watch: Watch) -> tuple[list[Interest], list[PartitionView]]:
-        """Set the views of the dirty interests, whose topics may have been created or deleted; return both.
+        """Set the views of the dirty interests, whose topics may have been created or deleted, and return both.
 
-        The watch listens to each view at once, so that it stays while other views of a large fetch are still missing.
+        The watch starts listening to each view immediately, so that the view stays while other views of a large fetch
+        are still missing.
         """
         cluster = self._control.cluster
         dirty = watch.look()
@@ -266,7 +271,7 @@ async def _all_ready(views: list[PartitionView]) -> None:
 
 
 def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
-    """Return the interests that cannot wait, because they may not be read or do not exist.
+    """Return the interests that cannot wait, because the client may not read them or they do not exist.
 
     As in Kafka, their errors do not end the wait for the others.
     """
@@ -274,7 +279,7 @@ def _barred(plans: dict[Interest, FetchPlan]) -> set[Interest]:
 
 
 def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
-    """Return the plan if no news could make it wrong; otherwise, return a retriable error."""
+    """Return the plan if it is correct whatever has changed in the meantime. Otherwise, return a retriable error."""
     view = interest.view
     if view is None or not view.has_been_current or plan.error_code:
         return refuse(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -284,7 +289,9 @@ def _certain(interest: Interest, plan: FetchPlan) -> FetchPlan:
 def _tell_no_end(
     plans: dict[Interest, FetchPlan], watch: Watch, interests: Iterable[Interest]
 ) -> None:
-    """Return errors for the interests without records, since an empty answer would say that there are none."""
+    """Return errors for the interests without records, since an empty answer would state that there are no more
+    records.
+    """
     for interest in interests:
         if interest not in watch.dirty:
             plans[interest] = refuse(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -42,14 +42,14 @@ from lacuna.wire.messages.fetch import FetchRequest, FetchResponse, PartitionDat
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-# An answer may hold this much, regardless of other answers that wait for their clients.
+# The size that an answer may have regardless of other answers that are waiting for their clients.
 SMALLEST_ANSWER_BYTES: Final = 256 << 10
 
 
 class FetchService:
     """Serves the fetches of one worker. `cluster_id` returns the cluster's id once the agent is registered.
 
-    `zone` has the agents that share reads with this one, if the settings and the store allow it.
+    `zone` has the agents with which this agent shares reads, if the settings and the store allow sharing.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FetchService:
         holding: Holding = nothing_held,
     ) -> None:
         self.settings = settings or FetchSettings()
-        #: The number of reads of the store that run at once.
+        #: The number of concurrent reads from the store.
         self.reads_at_once = reads = min(self.settings.max_reads, store.reads_at_once)
         self._control = control
         self._trust = trust
@@ -121,7 +121,8 @@ class FetchService:
     def keep_written(
         self, segment_id: SegmentId, batches: Iterable[tuple[PartitionKey, int, Buffer]]
     ) -> None:
-        """Keep the tailed batches of a segment that is about to be committed, so that they need not be read.
+        """Keep the tailed batches of a segment that is about to be committed, so that they need not be read from the
+        store.
 
         `batches` yields the partition, the position in the segment, and the bytes of each.
         """
@@ -131,11 +132,11 @@ class FetchService:
             self.cache.offer(segment_id.lease_id, segment_id.sequence, parts)
 
     async def confirm(self, views: Iterable[PartitionView]) -> None:
-        """Make a confirming read (S7). Afterwards the views show everything that the control plane has now."""
+        """Make a confirming read (S7). Afterwards, the views include everything that the control plane has now."""
         await self._planner.confirm(views)
 
     def end_waits(self) -> None:
-        """From now on, answer all fetches without waiting for records, because the agent is stopping."""
+        """Answer all fetches from now on without waiting for records, because the agent is stopping."""
         self._planner.end_waits()
 
     async def close(self) -> None:
@@ -154,7 +155,7 @@ class FetchService:
         reads: int,
         holding: Holding,
     ) -> SharedReads:
-        """Create the shared reads of the zone. Their chunks take up to half of the cache's bytes."""
+        """Create the reads that the zone shares. Their chunks take up to half of the cache's bytes."""
         most = self.settings.cache_bytes // 2
         chunks = ChunkCache(
             store,
@@ -173,7 +174,9 @@ class FetchService:
         )
 
     def _answer_limit(self, request: FetchRequest) -> int:
-        """Return the most bytes that the answer may hold. More answers that wait for their clients mean fewer bytes."""
+        """Return the maximum number of bytes in the answer. The more answers are waiting for their clients, the smaller
+        it is.
+        """
         outside = self.cache.outside_bytes
         if self.shared is not None:
             outside += self.shared.outside_bytes
@@ -199,7 +202,8 @@ class FetchService:
     ) -> dict[Interest, PlanSpans]:
         """Return the gathered spans of each plan that promises records.
 
-        A plan that met a collected object is made again, once, if there is a control plane to ask.
+        If the object for a plan was collected, the plan is made once more, provided that there is a control plane to
+        call.
         """
         planned = {
             interest: plan
@@ -228,9 +232,9 @@ class FetchService:
         return gathered
 
     def _read_ahead(self, plans: Iterable[FetchPlan]) -> bool:
-        """Begin to read the records of the next fetches, for all partitions together.
+        """Start reading the records that the next fetches will need, for all partitions together.
 
-        Returns whether nothing is left to do until other records are used.
+        Returns whether there is nothing left to read ahead until other records are used.
         """
         going_on = [*islice((plan for plan in plans if plan.has_more), MOST_OF_PIECE)]
         limit = self.cache.ahead_bytes(self.settings.read_ahead_bytes) // max(len(going_on), 1)
@@ -245,7 +249,8 @@ class FetchService:
         left: int,
         made: dict[Interest, PartitionData],
     ) -> dict[Interest, PartitionData]:
-        """Return the records or the error for each interest with a plan, at most `left` bytes, without setting bounds.
+        """Return the records or the error for each interest with a plan, up to a total of `left` bytes, without setting
+        bounds.
 
         `made` has the existing answers for internal topics.
         """
@@ -256,7 +261,7 @@ class FetchService:
             limit = min(interest.partition_max_bytes, left)
             answer = _records(interest, found, limit, at_least_one, level)
             if at_least_one and found.is_coalesced and size_of(answer) > limit:
-                # Only a batch that was produced with this size may exceed the limit (KIP-74).
+                # Only a batch that was produced this large may exceed the limit (KIP-74).
                 (whole,) = await gather(self.cache, [plans[interest]], may_coalesce=False)
                 answer = _records(interest, whole, limit, at_least_one, level)
             served[interest] = answer
@@ -273,7 +278,9 @@ class FetchService:
         plans: dict[Interest, FetchPlan],
         served: dict[Interest, PartitionData],
     ) -> list[tuple[Interest, PartitionData]]:
-        """Return answers in the order of the interests. A session that continues gets only those that changed."""
+        """Return the answers in the order of the interests. For a session that continues, return only those that have
+        changed.
+        """
         level = request.isolation_level
         answers = []
         # Partitions that were not planned have not changed since the client's last answer.
@@ -297,7 +304,7 @@ class FetchService:
         served: PartitionData | None,
         isolation_level: int,
     ) -> PartitionData:
-        """Build the answer for one partition: an error, or the records, if any, and the bounds."""
+        """Build the answer for one partition, which has either an error, or the bounds and any records."""
         if served is not None and served.error_code:
             return served
         view = interest.view
@@ -317,9 +324,10 @@ class FetchService:
 
 
 def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
-    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than another hop.
+    """Whether agents of a zone share reads. By default, they do if a request to the store costs more than another
+    network hop.
 
-    Traffic between agents that name no zone may cross zones, which costs far more than requests.
+    Traffic between agents that name no zone may cross zone boundaries, which costs far more than requests.
     """
     if settings.zone_reads == "auto":
         return store.read_gap > 0 and zone.name != ""
@@ -329,7 +337,7 @@ def _may_share(settings: FetchSettings, store: ObjectStore, zone: Zone) -> bool:
 def _records(
     interest: Interest, found: PlanSpans, limit: int, at_least_one: bool, isolation_level: int
 ) -> PartitionData:
-    """Build the answer for one partition without its bounds: an error, or the records."""
+    """Build the answer for one partition without its bounds, which has either an error or the records."""
     if found.error is not None and not found.spans:
         return failed(interest.partition, _error_code(found.error), isolation_level)
     offset = interest.fetch_offset

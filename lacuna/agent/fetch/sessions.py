@@ -1,9 +1,10 @@
 """Fetch sessions (KIP-227), and the partitions that a fetch watches.
 
-An `Interest` is one partition that a client wants. A `Watch` holds the interests of a request or session and knows
-which of them may have news, so that a long poll over many idle partitions costs nothing until a view changes. Sessions
-are bounded per worker, and end as in Kafka: a new session replaces only one that has fallen silent, or an old one with
-fewer partitions. Otherwise, the fetch gets no session.
+An `Interest` is one partition that a client wants. A `Watch` holds the interests of a request or session and tracks
+which of them may have changes to report, so that a long poll over many idle partitions costs nothing until a view
+changes. The number of sessions per worker is bounded, and sessions end as in Kafka. A new session replaces only a
+session that has fallen silent, or an old session with fewer partitions. If there is no such session, the fetch gets
+none.
 """
 
 import asyncio
@@ -26,25 +27,25 @@ _FIRST_TOPIC_ID: Final = 13
 _MAX_EPOCH: Final = 2**31 - 1
 _MAX_SESSION_ID: Final = 2**31 - 1
 
-#: A session unused for this long makes room for any other, and one that began that long ago for a larger one
-#: (min.incremental.fetch.session.eviction.ms in Kafka).
+#: A session that was unused for this long makes room for any other, and a session that began this long ago makes room
+#: for a larger one (min.incremental.fetch.session.eviction.ms in Kafka).
 EVICTION_SECONDS: Final = 120.0
-#: The number of sessions, the least recently used ones, examined to find one with few partitions.
+#: The number of least recently used sessions that are examined to find one with few partitions.
 _MOST_COMPARED: Final = 128
 
 #: topic name or id, partition
 InterestKey: TypeAlias = tuple[str | bytes, int]
-#: The first value changes when the client or its rights change. The function returns the error code for reading a
-#: topic, given its name or id; 0 if the client may read it.
+#: The first value changes when the client or its rights change. Given the name or id of a topic, the function returns
+#: the error code for reading it, or 0 if the client may read it.
 Permission: TypeAlias = tuple[Hashable, Callable[[str, bytes], int]]
 
 
 class Interest:
     """A partition that a client wants, by `name` or `topic_id`, whichever its request has.
 
-    `view` is None while the topic is unknown. `sent` has the bounds last sent to the client in its session:
-    (high_watermark, last_stable_offset, log_start_offset), or None if none were sent, or after an error. `refusal` is
-    the error code if the client may not read the partition, or 0.
+    `view` is None while the topic is unknown. `sent` has the bounds last sent to the client in its session
+    (high_watermark, last_stable_offset, log_start_offset). It is None if none were sent or the last answer was an
+    error. `refusal` is the error code if the client may not read the partition, or 0.
     """
 
     __slots__ = (
@@ -78,7 +79,7 @@ class Interest:
         return (self.name or self.topic_id, self.partition)
 
     def is_news(self, answer: PartitionData) -> bool:
-        """Whether a client with a session must receive this answer. Remembers its bounds as sent."""
+        """Whether a client with a session must receive this answer. Records the answer's bounds as sent."""
         if answer.error_code:
             self.sent = None
             return True
@@ -93,7 +94,8 @@ class Interest:
 
 
 class Watch:
-    """The interests of one fetch or session, in the order of the answer. `dirty` ones may have news.
+    """The interests of one fetch or session, in the order of the answer. The `dirty` interests may have changes to
+    report.
 
     A watch listens to views until it has ended and no fetch uses it any more, since a session may end while a fetch
     waits.
@@ -103,7 +105,7 @@ class Watch:
         self.interests: dict[InterestKey, Interest] = {}
         self.dirty: dict[Interest, None] = {}
         self._listening: dict[Interest, PartitionView] = {}
-        # More than one if a client has several fetches of a session under way, each on its own connection.
+        # This is more than one if a client has several fetches in a session under way, each on its own connection.
         self._futures: dict[asyncio.Future[None], None] = {}  # an ordered set
         self._has_changed = False
         self._fetches = 0
@@ -125,16 +127,19 @@ class Watch:
         self.dirty[interest] = None
 
     def read_at(self, isolation_level: int) -> None:
-        """Set the isolation level. A change makes all interests dirty, since each may now have news."""
+        """Set the isolation level. A change makes all interests dirty, since each of them may now have changes to
+        report.
+        """
         if isolation_level != self._isolation_level:
             self._isolation_level = isolation_level
             self.dirty = dict.fromkeys(self.interests.values())
 
     async def permit(self, permission: Permission) -> None:
-        """Decide whether interests may be read: the dirty ones, or all if the client or its rights have changed.
+        """Decide which interests the client may read. Only the dirty interests are checked unless the client or its
+        rights have changed.
 
-        Topics are checked in steps, but the results apply to all partitions at once, since a concurrent fetch in the
-        same session must not find some of them undecided.
+        Topics are checked in steps, but the results are applied to all partitions in a single step, since a concurrent
+        fetch in the same session must not find some of them undecided.
         """
         whose, refusal = permission
         asked = self.dirty if whose == self._permitted_to else self.interests.values()
@@ -154,7 +159,7 @@ class Watch:
                 interest.refusal = refusal(interest.name, interest.topic_id)
 
     def forget(self, key: InterestKey) -> None:
-        """Remove an interest, if it is there."""
+        """Remove an interest, if the watch has it."""
         interest = self.interests.pop(key, None)
         if interest is not None:
             self.dirty.pop(interest, None)
@@ -181,7 +186,7 @@ class Watch:
             self._listening[interest] = view
 
     def changed(self, interest: Interest) -> None:
-        """Mark an interest as dirty, and wake the fetches that wait."""
+        """Mark an interest as dirty, and wake the fetches that are waiting."""
         self.dirty[interest] = None
         self._has_changed = True
         self.wake()
@@ -252,7 +257,7 @@ class Watch:
 
 @dataclass(slots=True)
 class FetchSession:
-    """A fetch session, whose requests and answers hold only changes. Times are those of the event loop."""
+    """A fetch session, whose requests and answers hold only changes. Times are event loop times."""
 
     session_id: int
     epoch: int
@@ -260,15 +265,15 @@ class FetchSession:
     watch: Watch
     began: float
     used: float
-    #: The number of its partitions that count towards the bound.
+    #: The number of the session's partitions that count towards the bound.
     partitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The watch and session of a request. If `error_code` is not 0, it is the whole answer, and the watch is empty.
+    """The watch and session of a request. If `error_code` is not 0, it is the entire answer, and the watch is empty.
 
-    Without a session, every interest is answered. The answer to an incremental request holds only changes.
+    Without a session, the answer covers every interest. The answer to an incremental request holds only changes.
     """
 
     error_code: int
@@ -280,8 +285,9 @@ class Opened:
 class FetchSessions:
     """The sessions of one worker, least recently used first.
 
-    There are at most `max_sessions`, of at most `max_partitions` together. A fetch that finds no room gets no session,
-    as in Kafka. If it replaced another session, that client would come back, and each fetch would end a session.
+    There are at most `max_sessions` sessions, with a total of at most `max_partitions` partitions. A fetch for which
+    there is no room gets no session, as in Kafka. If the fetch replaced another client's session, that client would
+    come back, and each fetch would end a session.
     """
 
     def __init__(
@@ -301,7 +307,7 @@ class FetchSessions:
     async def open(self, request: FetchRequest, version: int, now: float) -> Opened:
         """Begin, continue or end the session named in a request, and apply the request to its watch.
 
-        A large request is applied in steps. `now` is the time of the event loop.
+        A large request is applied in steps. `now` is event loop time.
         """
         has_topic_ids = version >= _FIRST_TOPIC_ID
         if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
@@ -353,7 +359,9 @@ class FetchSessions:
         return session
 
     def _make_room(self, partitions: int, now: float) -> bool:
-        """Return whether a session with this many partitions fits, after ending others if that is allowed."""
+        """Return whether there is room for a session with this many partitions, after ending other sessions if that is
+        allowed.
+        """
         if partitions > self._max_partitions:
             return False
         most = self._max_partitions - partitions
@@ -366,8 +374,8 @@ class FetchSessions:
         return True
 
     def _victim(self, partitions: int, now: float) -> FetchSession | None:
-        """Return the session that ends for a larger one or, if it has fallen silent, for any. Return None if there is
-        none.
+        """Return a session that may be ended for a larger one or, if it has fallen silent, for any other. Return None
+        if there is no such session.
         """
         oldest = next(iter(self._sessions.values()))
         if now - oldest.used > EVICTION_SECONDS:

@@ -12,7 +12,7 @@ class FetchSettings:
     cache_bytes: int = setting(
         "fetch.cache.bytes",
         128 * MEBIBYTE,
-        "Bytes of cached records and of the columns that describe them, per worker.",
+        "Bytes of cached records, and of the columns that describe the records, per worker.",
         least=4096,
         option="--cache-bytes",
         panel="Speed",
@@ -27,21 +27,22 @@ class FetchSettings:
     max_response_bytes: int = setting(
         "fetch.max.bytes",
         16 * MEBIBYTE,
-        "The most bytes in one answer, whatever the client requests, unless a single batch is larger.",
+        "The maximum number of bytes in one answer, whatever the client requests, unless a single batch is larger.",
         least=4096,
         most=LARGEST_INT,
     )
     max_reads: int = setting(
         "fetch.max.reads",
         16,
-        "How many reads of the store run at once, per worker; fewer if the store prefers fewer.",
+        "How many reads from the store run at the same time, per worker; fewer if the store prefers fewer.",
         least=1,
         most=1024,
     )
     read_ahead_bytes: int = setting(
         "fetch.read.ahead.bytes",
         16 * MEBIBYTE,
-        "How many bytes to read ahead of a fetch, for all its partitions together, and twice as many from a store that "
+        "How many bytes to read ahead of a fetch, for all of its partitions together, or twice as "
+        "many from a store that "
         "charges for requests; 0: do not read ahead.",
     )
     zone_reads: str = setting(
@@ -63,13 +64,14 @@ class FetchSettings:
     )
 
     max_read_bytes: int = 8 * MEBIBYTE
-    """The most that one read of the store brings, unless a single piece is larger."""
+    """The maximum number of bytes in one read from the store, unless a single piece is larger."""
     chunk_bytes: int = 8 * MEBIBYTE
     """The agents of a zone divide an object among themselves in chunks of this size."""
     zone_patience_ms: int = 1_000
     """How long a read waits for another agent of its zone, before it reads the bucket itself."""
     max_session_partitions: int = 500_000
-    """Partitions in all sessions together; beyond it consumers fetch without one."""
+    """The maximum number of partitions in all sessions together. Beyond this bound, consumers fetch without a
+    session."""
 
     def __post_init__(self) -> None:
         check_settings(self)

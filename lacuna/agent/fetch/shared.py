@@ -1,7 +1,7 @@
-"""Reads that the agents of a zone share: each agent gets the ranges that another has read (adr/0039).
+"""Reads that the agents of a zone share, so that each agent gets the ranges that another one has read (adr/0039).
 
-An agent that lacks a range asks the owner of its chunk, which reads the bucket for all. An owner never passes a request
-on. An agent that gets no timely answer reads the bucket itself, as if it were alone.
+An agent that lacks a range requests it from the owner of its chunk, which reads the bucket for all agents. An owner
+never forwards a request. An agent that gets no timely answer reads the bucket itself, as if it were alone.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ log = logging.getLogger("lacuna.agent.fetch")
 
 @dataclass(slots=True, kw_only=True)
 class SharedMetrics:
-    """Counters of ranges: received from other agents, requested in vain, given to others, and refused to others.
+    """Counters of ranges: received from other agents, requested without success, sent to others, and refused to others.
 
-    `damaged` counts ranges that arrived damaged although they were intact in the bucket.
+    `damaged` counts ranges that were damaged on arrival although they were intact in the bucket.
     """
 
     taken: int = 0
@@ -40,9 +40,9 @@ class SharedMetrics:
 
 @dataclass(slots=True)
 class Brought:
-    """The results of a load's reads by their indexes: an error, or None if the range is in the buffer.
+    """The result of each of a load's reads, by its index: an error, or None if the range is in the buffer.
 
-    `givers` has the agents that sent ranges, other than this one.
+    `givers` has the other agents that sent ranges.
     """
 
     outcomes: dict[int, ObjectStoreError | None] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Brought:
 
 
 class SharedReads:
-    """The reads that one agent does for its zone, and the ranges that it gets from the zone.
+    """The reads that one agent does for its zone, and the ranges that it gets from other agents in the zone.
 
-    Unsent answers to others take at most `max_answer_bytes` of memory, unless there is only one.
+    Unsent answers to other agents take no more than `max_answer_bytes` of memory, unless there is only one such answer.
     """
 
     def __init__(
@@ -68,13 +68,13 @@ class SharedReads:
         self._zone = zone
         self._cluster_id = cluster_id
         self._max_answer_bytes = max_answer_bytes
-        #: The bytes of expected answers, and of finished answers not sent yet.
+        #: The bytes of answers being prepared, and of completed answers that have not been sent yet.
         self._promised = 0
         self._answers = LiveBytes()
 
     @property
     def is_shared(self) -> bool:
-        """Whether there is another agent to share with. If not, nothing is kept for others."""
+        """Whether there is another agent to share reads with. If not, nothing is kept for others."""
         if self._zone.has_others:
             return True
         if self.chunks.bytes_now:
@@ -83,7 +83,9 @@ class SharedReads:
 
     @property
     def outside_bytes(self) -> int:
-        """Bytes in memory besides the kept chunks: being read, received from other agents, or sent to them."""
+        """The bytes in memory in addition to the kept chunks, which are being read, received from other agents, or sent
+        to them.
+        """
         return self.chunks.bytes_reading + self._zone.bytes_under_way + self._answer_bytes
 
     @property
@@ -91,7 +93,9 @@ class SharedReads:
         return self._promised + self._answers.total
 
     async def bring(self, plan: LoadPlan, buffer: WritableBuffer) -> Brought:
-        """Bring those of the plan's reads that the zone has or reads into `buffer`, whose length matches the plan."""
+        """Do the plan's reads through the zone, as far as possible, and put their bytes into `buffer`, whose length
+        matches the plan.
+        """
         deadline = asyncio.get_running_loop().time() + self._zone.patience
         brought = Brought()
         await asyncio.gather(
@@ -104,7 +108,7 @@ class SharedReads:
         return self._zone.connections()
 
     async def serve(self, request: ReadChunkRequest, *, is_peer: bool = False) -> ReadChunkResponse:
-        """Answer another agent from this agent's own chunks. `is_peer`: the caller is known to be an agent."""
+        """Answer another agent from this agent's own chunks. `is_peer` says that the caller is known to be an agent."""
         if error_code := self._refusal(request, is_peer):
             self.metrics.refused += 1
             return ReadChunkResponse(error_code)
@@ -127,7 +131,7 @@ class SharedReads:
         return ReadChunkResponse(data=(answer,))
 
     def report_damaged(self, plan: LoadPlan, brought: Brought, which: Sequence[int]) -> None:
-        """Report these of the plan's reads as damaged in transfer, and drop the bytes kept here."""
+        """Report these reads from the plan as damaged in transfer, and drop the bytes that this agent keeps of them."""
         self.metrics.damaged += len(which)
         for at in which:
             read, segment = plan.reads[at], _segment_of(plan, at)
@@ -142,7 +146,7 @@ class SharedReads:
                 read.position,
                 "this agent kept them for its zone"
                 if giver is None
-                else f"agent {giver.node_id} at {giver.host}:{giver.port} gave them",
+                else f"agent {giver.node_id} at {giver.host}:{giver.port} sent them",
             )
 
     def hang_up(self) -> None:
@@ -157,7 +161,9 @@ class SharedReads:
     async def _bring(
         self, plan: LoadPlan, at: int, buffer: WritableBuffer, brought: Brought, deadline: float
     ) -> None:
-        """Bring one of the plan's reads. If it does not arrive before the deadline, the load does the read."""
+        """Do one of the plan's reads through the zone. If the range does not arrive before the deadline, the load does
+        the read.
+        """
         read = plan.reads[at]
         if not self.chunks.takes(read.position, read.size):
             return
@@ -180,7 +186,9 @@ class SharedReads:
     async def _bring_own(
         self, chunk: ChunkId, read: RangeRead, buffer: WritableBuffer, deadline: float
     ) -> bool:
-        """Copy a range from one of this agent's chunks if it is there in time. Raises ObjectStoreError."""
+        """Copy a range from one of this agent's chunks if it is available in time. Raises ObjectStoreError if it cannot
+        be read.
+        """
         try:
             async with asyncio.timeout_at(deadline):
                 data = await self._own(chunk, read.position, read.size)
@@ -217,8 +225,8 @@ class SharedReads:
         return ChunkId(*segment, position // self.chunks.chunk_bytes)
 
     def _refusal(self, request: ReadChunkRequest, is_peer: bool) -> int:
-        """Return why a request is not served, or NONE. Only agents receive ranges, and only of segments of this
-        cluster.
+        """Return the error code for a request that is not served, or NONE. Only agents may request ranges, and only
+        from segments of this cluster.
         """
         secret = self._zone.secret
         if not is_peer and not (secret and hmac.compare_digest(request.peer_secret, secret)):

@@ -1,4 +1,4 @@
-"""Stretches, which are pieces of one partition in memory, ready for the wire, and spans of them.
+"""Stretches, which are pieces of one partition in memory, ready to be sent, and spans of stretches.
 
 Batches have their true offsets and leader epoch 0 (S6, S20). Batches of consecutive pieces are adjacent, so any run of
 consecutive batches is one slice.
@@ -18,12 +18,12 @@ SMALL_BATCH_BYTES: Final = 4096
 
 
 class Load:
-    """Pieces that are evicted from the cache together; `size` is the memory that they take, in bytes.
+    """Pieces that are evicted from the cache together. `size` is the memory that the pieces take up, in bytes.
 
-    `stretches` is its content while it is in the cache. `is_coalesced`: the batches were coalesced, so they differ from
-    the produced ones. `is_ahead`: it was read ahead and not used yet. `wants_ahead`: its first use starts the next read
-    ahead. `unfinished`: the number of its stretches not used to their end yet, 0 if this is not counted. `is_finished`:
-    none is left.
+    `stretches` is the load's content while it is in the cache. `is_coalesced` says that the batches were coalesced, so
+    they differ from the produced ones. `is_ahead` says that the load was read ahead and has not been used yet, and
+    `wants_ahead` that its first use starts the next read ahead. `unfinished` is the number of its stretches that have
+    not been used to their end yet, or 0 if this is not counted. `is_finished` says that no such stretch is left.
     """
 
     __slots__ = (
@@ -51,8 +51,8 @@ class Stretch:
 
     The batches of pieces[k] begin at index firsts[first_piece + k]. The columns may be shared with other stretches of
     the same load. `firsts` is None if the pieces were coalesced: a batch may then hold records of several pieces.
-    `is_finished`: it was used to its end. `uses`: how often it was used from its start, until several consumers are
-    known to use it.
+    `is_finished` says that the stretch was used to its end. `uses` is how often it was used from its start, and is no
+    longer counted once several consumers are known to use it.
     """
 
     __slots__ = (
@@ -95,12 +95,12 @@ class Stretch:
 
     @property
     def first_offset(self) -> int:
-        """The first offset of its first piece."""
+        """The first offset of the stretch's first piece."""
         return self.pieces.base_offsets[0]
 
     @property
     def next_offset(self) -> int:
-        """The offset after its last piece."""
+        """The offset after the stretch's last piece."""
         return self.pieces.next_offsets[-1]
 
     def index_of(self, pieces: Pieces, index: int) -> int | None:
@@ -113,20 +113,22 @@ class Stretch:
     def span(self, first: int, pieces: Pieces, index: int, asked_offset: int = 0) -> "Span | None":
         """Return the longest span that self.pieces[first:] and pieces[index:], of a plan, have in common.
 
-        None if it has no whole batch, which happens only to coalesced pieces. If the asked offset lies in the first
-        batch, that batch may hold records of earlier pieces (S15): see `Span.earlier_pieces`.
+        Returns None if that span has no whole batch, which happens only with coalesced pieces. If the requested offset
+        lies in the first batch, that batch may hold records of earlier pieces (S15), which `Span.earlier_pieces`
+        returns.
         """
         count = self.pieces.common(first, pieces, index)
         span = self.part(first, first + count, asked_offset)
         if span is None:
             return None
-        # A client skips only records that lie before the offset that it asked for.
+        # A client skips only records that lie before the offset that it requested.
         base_offset = pieces.base_offsets[index]
         is_whole = self.base_offsets[span.first] >= base_offset
         return span if is_whole or asked_offset >= base_offset else None
 
     def part(self, first: int, end: int, asked_offset: int = 0) -> "Span | None":
-        """Return the batches of pieces[first:end]; None if they have no whole batch from the asked offset on.
+        """Return the batches of pieces[first:end], or None if these have no whole batch at or after the requested
+        offset.
 
         In a coalesced stretch, the first batch may also hold records of earlier pieces.
         """
@@ -188,7 +190,7 @@ class Span:
 
     @property
     def earlier_pieces(self) -> Pieces:
-        """The pieces before `pieces` that have records in the span's first batch."""
+        """The pieces before those in `pieces` that have records in the span's first batch."""
         stretch = self.stretch
         if stretch.firsts is not None:
             return NO_PIECES
@@ -198,6 +200,8 @@ class Span:
 
     @property
     def is_small(self) -> bool:
-        """Whether its batches are small enough for coalescing to pay off; never true for coalesced batches."""
+        """Whether the span's batches are small enough for coalescing to pay off. This is never true for coalesced
+        batches.
+        """
         count = self.end - self.first
         return self.stretch.firsts is not None and self.size < SMALL_BATCH_BYTES * count

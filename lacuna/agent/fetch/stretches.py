@@ -1,7 +1,7 @@
 """Finds the stretches in memory that hold a plan's pieces, by partition and offset.
 
 Entries are ranges of offsets, so the cost of a stretch does not depend on its number of pieces. A piece is identified
-by its place in the bucket, since extents are swapped for others with the same offsets.
+by its place in the bucket, since an extent may be swapped for another one with the same offsets.
 """
 
 import sys
@@ -13,7 +13,7 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 
 
 class Stretches:
-    """Stretches of any partitions. At an offset that several of them cover, the last one put is found."""
+    """Stretches of any partitions. If several stretches cover an offset, the one that was put last is found."""
 
     def __init__(self) -> None:
         self._ranges: dict[PartitionKey, _Ranges] = {}
@@ -49,7 +49,7 @@ class Stretches:
         ranges.put(stretch)
 
     def drop(self, stretch: Stretch) -> None:
-        """Remove a stretch, except where others were put over it."""
+        """Remove a stretch, except at offsets where other stretches were put over it."""
         ranges = self._ranges.get(stretch.partition)
         if ranges is not None:
             ranges.drop(stretch)
@@ -58,7 +58,7 @@ class Stretches:
 
 
 class _Ranges:
-    """Disjoint ranges of offsets in order: [begins[i], ends[i]) belongs to stretches[i]."""
+    """Disjoint ranges of offsets in ascending order. The range [begins[i], ends[i]) belongs to stretches[i]."""
 
     __slots__ = ("begins", "ends", "stretches")
 

@@ -1,7 +1,8 @@
-"""Turns spans into the buffers of an answer (S15-S17): cuts them to the limits and fills the following hole; pure.
+"""Turns spans into the buffers of an answer by cutting them to the limits and filling the following hole (S15-S17);
+pure.
 
-Batches are sent as slices of the cache. A filler moves the client past a hole after the last record. Without records,
-the filler is the whole answer.
+Batches are sent as slices of the cache. A filler moves the client past a hole after the last record. If there are no
+records, the filler is the entire answer.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,9 +25,9 @@ def emit(
 ) -> tuple[Buffer, ...]:
     """Return the batches of `spans`, beginning with the one that holds `asked_offset` or follows it (S15).
 
-    Returns at most `max_bytes`, except that `at_least_one` returns the first batch regardless of its size (KIP-74).
-    Nothing between the last span and `resume_offset` is live: a filler moves the client there if it fits into
-    `max_bytes`, or if it is the whole answer (S16, S17).
+    Returns at most `max_bytes`, except that with `at_least_one` the first batch is returned regardless of its size
+    (KIP-74). Nothing between the last span and `resume_offset` is live. A filler moves the client to `resume_offset` if
+    it fits into `max_bytes`, or if it is the entire answer (S16, S17).
     """
     slices = _Slices()
     size = 0
@@ -60,7 +61,9 @@ def emit(
 
 
 def slices_of(spans: Sequence[Span], ranges: Sequence[tuple[int, int]]) -> tuple[Buffer, ...]:
-    """Return the batches of `spans` that have an offset in one of the ranges [first, end); both are in order."""
+    """Return the batches of `spans` that have an offset in one of the ranges [first, end). Both the spans and the
+    ranges are in order.
+    """
     slices = _Slices()
     sent = -1
     for span in spans:
@@ -77,7 +80,7 @@ def slices_of(spans: Sequence[Span], ranges: Sequence[tuple[int, int]]) -> tuple
 
 
 class _Slices:
-    """Collects slices of loads; adjacent slices are joined."""
+    """Collects slices of loads, and joins adjacent slices."""
 
     __slots__ = ("_begin", "_buffers", "_data", "_end")
 

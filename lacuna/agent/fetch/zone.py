@@ -1,4 +1,4 @@
-"""The agents of this agent's zone, one of which reads each chunk of the bucket for all (adr/0039).
+"""The agents of this agent's zone. For each chunk, one of them reads the bucket for all (adr/0039).
 
 The owner of a chunk is chosen by rendezvous hashing among the live agents of the zone. If two agents temporarily see
 different live agents, they choose different owners and the chunk is read twice, which does no harm.
@@ -19,12 +19,12 @@ from lacuna.wire.peers import ReadChunkRequest
 
 log = logging.getLogger("lacuna.agent.fetch")
 
-#: How long this agent does not treat an agent that failed to answer as an owner.
+#: How long an agent that failed to respond is not treated as an owner.
 _DOUBT_SECONDS: Final = 3.0
 
 
 class Zone:
-    """Tracks the agents of the zone `name` that can be asked, and sends them requests."""
+    """Tracks the available agents of the zone `name`, and sends them requests."""
 
     def __init__(
         self,
@@ -42,12 +42,14 @@ class Zone:
         self._lease = lease
         self._lines = lines
         self._requests = PeerRequests(self.patience, settings.cache_bytes // 4, to_peers)
-        #: node id -> the loop time until which the node owns nothing, because it did not answer
+        #: node id -> the loop time until which the node owns nothing, because it did not respond
         self._doubted: dict[int, float] = {}
 
     @property
     def secret(self) -> bytes:
-        """The secret of the cluster's agents, unknown to clients; empty until the control plane sends one."""
+        """The secret of the cluster's agents, which clients do not know. It is empty until the control plane sends
+        one.
+        """
         return self._control.cluster.peer_secret
 
     def connections(self) -> ConnectionCounts:
@@ -56,19 +58,19 @@ class Zone:
 
     @property
     def bytes_under_way(self) -> int:
-        """The bytes of the ranges requested from other agents now."""
+        """The total bytes of the ranges currently requested from other agents."""
         return self._requests.bytes_under_way
 
     @property
     def has_others(self) -> bool:
-        """Whether the zone has other live agents to share with, including those that do not answer now."""
+        """Whether the zone has other live agents to share reads with, including those that currently do not respond."""
         own_id, name = self._lease.node_id, self.name
         return self.secret != b"" and any(
             agent.zone == name and agent.node_id != own_id for agent in self._control.cluster.agents
         )
 
     def owner(self, key: bytes) -> Agent | None:
-        """Return the agent that reads the chunk with this key for the zone, or None if it is this one."""
+        """Return the agent that reads the chunk with this key for the zone, or None if this agent does."""
         agents = {
             agent.node_id: agent
             for agent in self._control.cluster.agents
@@ -82,11 +84,11 @@ class Zone:
     async def ask(
         self, agent: Agent, request: ReadChunkRequest, deadline: float
     ) -> memoryview | None:
-        """Return the range from another agent, which the caller copies at once; None if it does not arrive by
+        """Return a range from another agent, which the caller must copy immediately, or None if it does not arrive by
         `deadline`.
 
-        `deadline` is loop time. An agent that closes the connection, or is silent for half of the patience, owns
-        nothing for three seconds.
+        `deadline` is loop time. An agent that closes the connection, or is silent for half of the patience, is not
+        treated as an owner for three seconds.
         """
         try:
             return await self._requests.ask(agent, request, deadline)
@@ -109,7 +111,7 @@ class Zone:
         self._requests.close()
 
     def _answers(self, agent: Agent) -> bool:
-        """Whether an agent answers, as far as this one knows."""
+        """Whether an agent responds to requests, as far as this agent knows."""
         until = self._doubted.get(agent.node_id)
         if until is not None:
             if asyncio.get_running_loop().time() < until:

@@ -1,4 +1,4 @@
-"""Guards of APIs, which the rows of the APIs name (`Api.guard`). Each operation needs the same rights as in Kafka."""
+"""The guards of the APIs. Each API names its guard (`Api.guard`). Each operation needs the same rights as in Kafka."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,7 +39,7 @@ def _guarded(
     async def handle(call: Call, request: Any) -> Any:
         view = call.context.control.cluster
         if view.version < 0:  # there are no ACLs yet
-            if api.pipelined:  # the next request could overtake one that waited here
+            if api.pipelined:  # a later request could overtake one that waited at this point
                 raise ControlPlaneUnavailable("the ACLs are not known yet")
             await view.ready()
         return await guard(Rights(authorizer, audit, call.peer, api.name), api, call, request)

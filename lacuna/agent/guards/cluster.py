@@ -1,4 +1,4 @@
-"""Guards of the APIs about the cluster: coordinators, configs, delegation tokens."""
+"""Guards for the APIs that concern the cluster: coordinators, configs and delegation tokens."""
 
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -44,7 +44,7 @@ _SHARE: Final = 2
 async def find_coordinator(
     rights: Rights, api: AnyApi, call: Call, request: FindCoordinatorRequest
 ) -> Any:
-    """Needs Describe on each group or transactional id. Coordinators of share groups are for brokers."""
+    """Needs Describe on each group or transactional id. Only brokers may look up the coordinators of share groups."""
 
     def code_of(key: str) -> int:
         if request.key_type == _SHARE and call.version >= _FIRST_SHARE:
@@ -60,7 +60,7 @@ async def find_coordinator(
 async def describe_cluster(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeClusterRequest
 ) -> Any:
-    """Lets every client see the brokers, and fills in the client's operations on the cluster."""
+    """Lets every client see the brokers, and adds the client's authorized operations on the cluster to the answer."""
     response: wire.DescribeClusterResponse = await api.handle(call, request)
     if response.cluster_authorized_operations == operations.NOT_ASKED:
         return response
@@ -70,7 +70,7 @@ async def describe_cluster(
 async def describe_log_dirs(
     rights: Rights, api: AnyApi, call: Call, request: wire.DescribeLogDirsRequest
 ) -> Any:
-    """Needs Describe on the cluster; without it, the answer has no directory."""
+    """Needs Describe on the cluster. Without this right, the answer has no directory."""
     if rights.may_cluster(Operation.DESCRIBE):
         return await api.handle(call, request)
     return wire.DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
@@ -116,7 +116,7 @@ def _place(resource_type: int, name: str) -> tuple[ResourceType | None, str]:
 
 
 class _Names:
-    """The names of the topics that the agent knows."""
+    """Maps the ids of the topics that the agent knows to their names."""
 
     def __init__(self, topics: Mapping[bytes, Topic]) -> None:
         self._topics = topics
@@ -131,8 +131,8 @@ async def ask_control(
 ) -> AskControlResponse:
     """Needs the rights that a job needs for each command and partition (`lacuna.controlplane.shared.rights`).
 
-    Places and health need Describe on the cluster. The rest of the question is passed on, and the answer shows only
-    what the client may see.
+    Questions about places and health need Describe on the cluster. The rest of the question is passed on, and the
+    answer includes only what the client may see.
     """
     try:
         question = AgentQuestion.FromString(request.question)
@@ -169,7 +169,7 @@ async def ask_control(
 
 
 def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> None:
-    """Omit what a client may not see."""
+    """Omit everything from an answer that the client may not see."""
     shown = [to_ask.answer(each) for each in session.replies]
     del session.replies[:]
     session.replies.extend(shown)
@@ -184,7 +184,9 @@ def _hide(session: SessionResponse, to_ask: PrincipalRights, principal: str) -> 
 async def create_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: CreateDelegationTokenRequest
 ) -> Any:
-    """Needs no right for the client's own token, and CreateTokens on the user for another owner (KIP-373)."""
+    """Needs no right to create a token for the client itself, and CreateTokens on the user for another owner
+    (KIP-373).
+    """
     owner = rights.principal
     if request.owner_principal_name:
         owner = Principal(request.owner_principal_type or "", request.owner_principal_name)
@@ -199,8 +201,8 @@ async def create_delegation_token(
 async def describe_delegation_token(
     rights: Rights, api: AnyApi, call: Call, request: DescribeDelegationTokenRequest
 ) -> Any:
-    """Needs no right for tokens that the client owns or may renew; for others, Describe on the token or DescribeTokens
-    on its user.
+    """Needs no right for tokens that the client owns or may renew. For other tokens, it needs Describe on the token or
+    DescribeTokens on its user.
     """
     response: DescribeDelegationTokenResponse = await api.handle(call, request)
     return response._replace(tokens=[each for each in response.tokens if _may_see(rights, each)])

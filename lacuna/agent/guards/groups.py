@@ -1,4 +1,4 @@
-"""Guards of the APIs about groups and their offsets."""
+"""Guards for the APIs that concern groups and their offsets."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -62,7 +62,7 @@ _read_group = on_group(Operation.READ)
 
 
 async def sync_group(rights: Rights, api: AnyApi, call: Call, request: SyncGroupRequest) -> Any:
-    """Needs Read on the group. A request without its protocol is rejected regardless of rights."""
+    """Needs Read on the group. A request that lacks the protocol is rejected regardless of rights."""
     lacks_protocol = None in (request.protocol_type, request.protocol_name)
     if call.version >= _FIRST_PROTOCOL and lacks_protocol:
         return await api.handle(call, request)
@@ -80,7 +80,7 @@ async def describe_groups(
 
 
 def _with_operations(rights: Rights, group: Described) -> Described:
-    """Return a described group with what the client may do with it, if that was asked."""
+    """Return a described group with the client's authorized operations on it, if the client requested them."""
     if group.authorized_operations == operations.NOT_ASKED:
         return group
     return group._replace(
@@ -89,14 +89,14 @@ def _with_operations(rights: Rights, group: Described) -> Described:
 
 
 def _seen_by(rights: Rights, group: Modern, topics: set[str], denial: str) -> Modern:
-    """Return a described group, or an error if the client may not describe all of its topics."""
+    """Return a described group, or an error unless the client may describe all of the group's topics."""
     if not all(rights.may_topic(Operation.DESCRIBE, name) for name in sorted(topics)):
         return type(group)(_TOPIC_DENIED, denial, group.group_id)
     return _with_operations(rights, group)
 
 
 def _on_group_described(topics_of: Callable[[Any], set[str]], denial: str = _DENIAL) -> Guard:
-    """Return a guard that needs Describe on each group, and on those of its topics that `topics_of` returns."""
+    """Return a guard that needs Describe on each group, and on the topics of the group that `topics_of` returns."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         response = await split(
@@ -132,7 +132,9 @@ share_group_describe: Final = _on_group_described(
 
 
 async def list_groups(rights: Rights, api: AnyApi, call: Call, request: ListGroupsRequest) -> Any:
-    """Lists all groups if the client may describe the cluster, otherwise only those that it may describe."""
+    """Lists all groups if the client may describe the cluster. Otherwise, lists only the groups that it may
+    describe.
+    """
     response: ListGroupsResponse = await api.handle(call, request)
     if rights.may_cluster(Operation.DESCRIBE, is_logged=False):
         return response
@@ -159,7 +161,7 @@ async def consumer_group_heartbeat(
         return response
     member = request.group_id, response.member_id or request.member_id
     cut = call.context.access.cut_assignments
-    if response.member_epoch < 0:  # it has left
+    if response.member_epoch < 0:  # the member has left
         cut.forget(member)
         return response
     return response._replace(assignment=_assigned(rights, call, member, response.assignment))
@@ -189,9 +191,9 @@ async def share_group_heartbeat(
 
 
 async def share_records(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
-    """The guard of ShareFetch and ShareAcknowledge: needs Read on the group and each topic.
+    """The guard for ShareFetch and ShareAcknowledge, which need Read on the group and each topic.
 
-    It passes on a permission, because requests do not name the topics of a session.
+    The guard passes a permission to the handler, because requests do not name the topics of a session.
     """
     if code := rights.error(Operation.READ, ResourceType.GROUP, request.group_id or ""):
         return api.refuse(call, request, code)
@@ -203,8 +205,8 @@ async def streams_group_heartbeat(
 ) -> Any:
     """Needs Read on the group, and Describe on each topic of the topology.
 
-    It passes on a permission, because the control plane says which internal topics are missing. They need Create on
-    the cluster or on the topic.
+    The guard passes a permission to the handler, because only the control plane knows which internal topics are
+    missing. Creating them needs Create on the cluster or on the topic.
     """
     code = rights.error(Operation.READ, ResourceType.GROUP, request.group_id)
     for each in request.topology.subtopologies if request.topology is not None else ():
@@ -287,7 +289,8 @@ def _on_topics_of_group(
 ) -> Guard:
     """Return a guard that needs an operation on the group, and Read on each topic.
 
-    `name_in` returns a topic's name, `denied` answers for a topic, and `with_denied` adds such answers to a response.
+    `name_in` returns a topic's name, `denied` returns the answer for a denied topic, and `with_denied` adds such
+    answers to a response.
     """
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
@@ -409,7 +412,7 @@ def _is_hidden(rights: Rights, group_id: str) -> bool:
 def _without_denied(
     rights: Rights, call: Call, group: wire.OffsetFetchRequestGroup
 ) -> tuple[wire.OffsetFetchRequestGroup, list[wire.OffsetFetchResponseTopics]]:
-    """Return the group with the topics that may be described, and the answers for the others."""
+    """Return the group with the topics that the client may describe, and the answers for the other topics."""
     allowed: list[wire.OffsetFetchRequestTopics] = []
     failed = []
     for topic in group.topics or ():

@@ -1,7 +1,7 @@
-"""The forms of guards, which stand between a request and its handler when there is an authorizer.
+"""The kinds of guards. If there is an authorizer, a guard runs before a request's handler.
 
-A guard passes the permitted part of a request to the handler, and answers the rest with errors. So a handler knows
-nothing of rights, and without an authorizer none of this code runs.
+A guard passes the permitted part of a request to the handler, and answers the rest with errors. Handlers therefore
+contain no code for rights, and none of this code runs without an authorizer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,7 +18,7 @@ from lacuna.wire.layout import ZERO_UUID
 
 
 def on_cluster(*operations: Operation) -> Guard:
-    """Return the guard of an API that needs one of these operations on the cluster. Only the last denial is logged."""
+    """Return the guard for an API that needs one of these operations on the cluster. Only the last denial is logged."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         last = operations[-1]
@@ -30,7 +30,7 @@ def on_cluster(*operations: Operation) -> Guard:
 
 
 def on_group(operation: Operation) -> Guard:
-    """Return the guard of an API about the group `request.group_id`."""
+    """Return the guard for an API that concerns the group `request.group_id`."""
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
         code = rights.error(operation, ResourceType.GROUP, request.group_id)
@@ -42,10 +42,10 @@ def on_group(operation: Operation) -> Guard:
 def on_each(
     asked: str, answered: str, operation: Operation, resource_type: ResourceType, name: str = ""
 ) -> Guard:
-    """Return the guard of an API about several resources, each with a separate answer.
+    """Return the guard for an API that concerns several resources, each with a separate answer.
 
-    The resources are the elements of `request.asked`. `name` is the field with an element's name. Without it, the
-    elements are names. Their answers are the elements of `response.answered`.
+    The resources are the elements of `request.asked`. `name` is the field with an element's name. Without `name`, the
+    elements themselves are names. The answers for the resources are the elements of `response.answered`.
     """
 
     async def guard(rights: Rights, api: AnyApi, call: Call, request: Any) -> Any:
@@ -70,7 +70,9 @@ async def split(
     answered: str,
     code_of: Callable[[Any], int],
 ) -> Any:
-    """Pass the elements of `request.asked` without an error of `code_of` to the handler, and reject the others."""
+    """Pass those elements of `request.asked` for which `code_of` returns no error to the handler, and reject the
+    others.
+    """
     elements = getattr(request, asked)
     codes = [code_of(each) for each in elements]
     if not any(codes):
@@ -89,8 +91,8 @@ async def split(
 
 
 def joined(responses: Sequence[Any], answered: str) -> Any:
-    """Return the first of the responses with the elements of all, or None (no answer is wanted) if the first
-    is None.
+    """Return the first of the responses, extended by the elements of the others. Return None if the first is None,
+    which means that no answer is wanted.
     """
     if responses[0] is None:
         return None
@@ -107,7 +109,7 @@ def name_of(context: AgentContext, name: str | None, topic_id: bytes) -> str | N
 
 
 async def look_for(call: Call, topic_ids: Iterable[bytes]) -> None:
-    """Update the view if it lacks one of these topics, since the topic's name determines the rights to it."""
+    """Update the view if it lacks one of these topics, since the rights to a topic depend on its name."""
     wanted = (each for each in topic_ids if each != ZERO_UUID)
     if any(topic_by_id(call.context.control.cluster, each) is None for each in wanted):
         await current_view(call.context)

@@ -1,4 +1,4 @@
-"""Guards of the APIs about records: Produce, Fetch, OffsetForLeaderEpoch."""
+"""Guards for the APIs that concern records: Produce, Fetch and OffsetForLeaderEpoch."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -14,13 +14,16 @@ from lacuna.wire.messages import fetch as wire
 from lacuna.wire.messages.produce import ProduceRequest, TopicProduceData
 
 _NO_REPLICA: Final = -1
-#: The positions of a magic 2 batch's magic, and of the byte whose bit marks it as transactional.
+#: In a batch of magic 2, the positions of the magic, and of the byte with the bit that marks the batch as
+#: transactional.
 _MAGIC_AT, _FLAGS_AT = 16, 22
 _MAGIC, _TRANSACTIONAL = 2, 0x10
 
 
 async def produce(rights: Rights, api: AnyApi, call: Call, request: ProduceRequest) -> Any:
-    """Needs Write on each topic; transactional batches also need Write on the transactional id. Never waits (S12)."""
+    """Needs Write on each topic. Transactional batches also need Write on the transactional id. The guard never waits
+    (S12).
+    """
     if request.transactional_id is not None and _is_transactional(request):
         kind, name = ResourceType.TRANSACTIONAL_ID, request.transactional_id
         if code := rights.error(Operation.WRITE, kind, name):
@@ -48,13 +51,15 @@ def _is_transactional(request: ProduceRequest) -> bool:
 
 
 async def fetch(rights: Rights, api: AnyApi, call: Call, request: wire.FetchRequest) -> Any:
-    """Needs Read on each topic. It passes a permission on, because requests do not name the topics of a session."""
+    """Needs Read on each topic. The guard passes a permission to the handler, because requests do not name the topics
+    of a session.
+    """
     return await api.handle(call, request, _permission(rights, call, request))
 
 
 def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permission:
-    """Needs Read on each topic of the request and its session, and ClusterAction for a client that claims to be a
-    replica.
+    """Return the permission for a fetch, which needs Read on each topic in the request and its session, or
+    ClusterAction if the client claims to be a replica.
     """
     is_replica = max(request.replica_id, request.replica_state.replica_id) != _NO_REPLICA
     may_read: Callable[[str], bool]
@@ -76,7 +81,7 @@ def _permission(rights: Rights, call: Call, request: wire.FetchRequest) -> Permi
 async def offset_for_leader_epoch(
     rights: Rights, api: AnyApi, call: Call, request: wire.OffsetForLeaderEpochRequest
 ) -> Any:
-    """Needs ClusterAction, for replicas, or Describe on each topic (KIP-320)."""
+    """Needs ClusterAction if the client is a replica, or Describe on each topic (KIP-320)."""
     is_replica = rights.may_cluster(Operation.CLUSTER_ACTION, is_logged=False)
 
     def code_of(topic: wire.OffsetForLeaderTopic) -> int:

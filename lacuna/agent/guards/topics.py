@@ -1,4 +1,6 @@
-"""Guards of the APIs about topics. A client that may not describe a topic does not learn whether it exists."""
+"""Guards for the APIs that concern topics. A client that may not describe a topic does not learn whether the topic
+exists.
+"""
 
 from collections import Counter
 from typing import Any
@@ -22,7 +24,9 @@ _FIRST_CONFIGS = 5
 
 
 async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
-    """Needs Describe on each topic, and Create on it or the cluster to create it. All topics omits denied ones."""
+    """Needs Describe on each topic and, to create a topic, Create on the topic or the cluster. If all topics are
+    requested, denied ones are omitted.
+    """
     if request.topics is None or (call.version == 0 and not request.topics):
         response: wire.MetadataResponse = await api.handle(call, request)
         seen = [
@@ -34,7 +38,7 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.Metada
     allowed: list[wire.MetadataRequestTopic] = []
     denied: list[wire.MetadataRequestTopic] = []
     for topic in dict.fromkeys(request.topics):
-        # Only the handler can find the topic of an id.
+        # Only the handler can look up a topic by its id.
         is_allowed = topic.topic_id != ZERO_UUID or rights.may_topic(
             Operation.DESCRIBE, topic.name or ""
         )
@@ -57,7 +61,7 @@ async def metadata(rights: Rights, api: AnyApi, call: Call, request: wire.Metada
 
 
 async def _creating(rights: Rights, api: AnyApi, call: Call, request: wire.MetadataRequest) -> Any:
-    """Create only permitted topics, and return an authorization error for the others."""
+    """Create only topics that the client may create, and return an authorization error for the others."""
     uncreatable = _uncreatable(rights, call, request)
     if not uncreatable:
         return await api.handle(call, request)
@@ -80,7 +84,9 @@ async def _creating(rights: Rights, api: AnyApi, call: Call, request: wire.Metad
 def _uncreatable(
     rights: Rights, call: Call, request: wire.MetadataRequest
 ) -> list[wire.MetadataRequestTopic]:
-    """Return the topics that the view lacks, that would be created, and that the client may not create."""
+    """Return the topics that the view lacks, and that the request would create although the client may not create
+    them.
+    """
     context = call.context
     if not (context.settings.auto_create_topics and request.allow_auto_topic_creation):
         return []
@@ -190,7 +196,9 @@ def _created(
 async def delete_topics(
     rights: Rights, api: AnyApi, call: Call, request: wire.DeleteTopicsRequest
 ) -> Any:
-    """Needs Delete on the cluster or each topic. A client that may describe a topic learns if it does not exist."""
+    """Needs Delete on the cluster or each topic. Only a client that may describe a topic is told if it does not
+    exist.
+    """
     if rights.may_cluster(Operation.DELETE, is_logged=False):
         return await api.handle(call, request)
     by_id = call.version >= _FIRST_DELETE_BY_ID

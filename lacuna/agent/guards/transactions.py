@@ -1,4 +1,4 @@
-"""Guards of the APIs about producers and transactions."""
+"""Guards for the APIs that concern producers and transactions."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def _write_error(rights: Rights, transactional_id: str) -> int:
 async def init_producer_id(
     rights: Rights, api: AnyApi, call: Call, request: wire.InitProducerIdRequest
 ) -> Any:
-    """Needs Write on the transactional id; without one, IdempotentWrite on the cluster or Write on any topic
-    (KIP-679).
+    """Needs Write on the transactional id. If there is no transactional id, it needs IdempotentWrite on the cluster or
+    Write on any topic (KIP-679).
     """
     code: int = ErrorCode.NONE
     if request.transactional_id is not None:
@@ -40,7 +40,9 @@ async def init_producer_id(
 async def add_partitions_to_txn(
     rights: Rights, api: AnyApi, call: Call, request: wire.AddPartitionsToTxnRequest
 ) -> Any:
-    """Needs Write on the transactional id and each topic, or no partition is added. From v4 on, it is for brokers."""
+    """Needs Write on the transactional id and each topic; otherwise, no partition is added. From v4 on, only brokers
+    may send the request.
+    """
     if call.version >= _FIRST_OF_BROKERS:
         if rights.may_cluster(Operation.CLUSTER_ACTION):
             return await api.handle(call, request)
@@ -125,7 +127,7 @@ def _with_described(rights: Rights, state: wire.TransactionState) -> wire.Transa
 async def list_transactions(
     rights: Rights, api: AnyApi, call: Call, request: wire.ListTransactionsRequest
 ) -> Any:
-    """Lists the transactions that the client may describe."""
+    """Lists only the transactions that the client may describe."""
     response: wire.ListTransactionsResponse = await api.handle(call, request)
     kind = ResourceType.TRANSACTIONAL_ID
     seen = [

@@ -1,9 +1,9 @@
-"""Cleaning: compacts topics by key, one pass over one partition at a time (docs/adr/0073).
+"""Cleaning: compacts topics by key, in passes over one partition at a time (docs/adr/0073).
 
-A pass notes the newest offset of each key of the dirty part, as far as the keys fit into memory. Then it rewrites the
-log from its start up to there, range by range, without superseded records and without tombstones that may go. Each
-range is swapped by itself. A pass that ends early has dropped only records that later ones supersede, and the next one
-repeats the rest.
+A pass notes the newest offset of each key in the dirty part of the log, as far as the keys fit into memory. It then
+rewrites the log from its start up to the last noted offset, range by range, without superseded records and without
+tombstones that are no longer needed. Each range is swapped independently. A pass that ends early has dropped only
+records that later ones supersede, and the next pass does the rest.
 """
 
 import asyncio
@@ -63,26 +63,26 @@ log = logging.getLogger("lacuna.housekeeping")
 
 T = TypeVar("T")
 
-#: How often a range is planned and rewritten whose extents change meanwhile.
+#: How often a range is planned and rewritten if its extents keep changing in the meantime.
 _ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanSettings:
-    """When topics are compacted by key, and the memory for it; sizes in bytes. Raises SettingsError."""
+    """When topics are compacted by key, and how much memory a pass may use; sizes in bytes. Raises SettingsError."""
 
     memory_bytes: int = setting(
         "clean.memory.bytes",
         64 * MEBIBYTE,
-        "The memory for the keys of a compacted topic, about 40 bytes for each. If there are more keys, they take "
-        "several passes over the topic.",
+        "The memory for the keys of a compacted topic, about 40 bytes for each key. If the keys do not fit, the agent "
+        "makes several passes over the topic.",
         least=MEBIBYTE,
     )
     min_bytes: int = setting(
         "clean.min.bytes",
         MEBIBYTE,
-        "A partition of a compacted topic is compacted by key once it has so many new bytes, unless "
-        "max.compaction.lag.ms demands it earlier.",
+        "A partition of a compacted topic is compacted by key once it has this many new bytes, unless "
+        "max.compaction.lag.ms requires it earlier.",
     )
 
     def __post_init__(self) -> None:
@@ -91,9 +91,10 @@ class CleanSettings:
 
 @dataclass(slots=True, kw_only=True)
 class CleaningMetrics:
-    """Counters of cleaning by key, sizes in bytes, and the memory of the keys of the pass under way.
+    """Counters for cleaning by key, with sizes in bytes, and the memory that the keys of the current pass take up.
 
-    `passes_cut` of the `passes` left out a part whose objects could not be read, or whose extents kept changing.
+    `passes_cut` counts those of the `passes` that left out a part whose objects could not be read, or whose extents
+    kept changing.
     """
 
     passes: int = 0
@@ -107,7 +108,7 @@ class CleaningMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanReport:
-    """The result of one pass: counts, and sizes in bytes. `failure` says why a part of it was left out."""
+    """The result of one pass: counts, and sizes in bytes. `failure` says why a part of the log was left out."""
 
     superseded: int
     tombstones: int
@@ -125,14 +126,16 @@ class CleanReport:
 
 
 class _EndedError(Exception):
-    """The pass cannot go on: its topic was deleted or is not compacted any more, or the agent's lease has ended."""
+    """The pass cannot continue, because its topic was deleted or is no longer compacted, or because the agent's lease
+    has ended.
+    """
 
 
 class _Swept(NamedTuple):
-    """What becomes of a range. The next one begins at `next_offset`.
+    """The result of rewriting a range. The next range begins at `next_offset`.
 
-    `swap` replaces the extents that change by `runs`; without it, none changes. `failed_at` is the offset of the first
-    extent that could not be read, or -1; the swap ends before it.
+    `swap` replaces the extents that change with `runs`. Without `swap`, no extent changes. `failed_at` is the offset of
+    the first extent that could not be read, or -1. The swap ends before that extent.
     """
 
     next_offset: int
@@ -144,10 +147,10 @@ class _Swept(NamedTuple):
 
 
 class _Pass:
-    """A pass under way: what it knows, and its work on one range, for a thread.
+    """A pass under way: its state, and its work on one range, which runs in a thread.
 
-    It ends at `end_offset`, which moves while keys are noted. From `failed_at` on (-1: nowhere), superseded records may
-    remain. `reasons` says which objects could not be read.
+    The pass ends at `end_offset`, which moves while keys are noted. At and after `failed_at`, superseded records may
+    remain, unless it is -1. `reasons` says which objects could not be read.
     """
 
     def __init__(
@@ -169,7 +172,7 @@ class _Pass:
         return self.failed_at < 0
 
     def leave_out(self, offset: int) -> None:
-        """Record that superseded records may remain from an offset on."""
+        """Record that superseded records may remain at and after an offset."""
         if self.is_whole:
             self.failed_at = offset
 
@@ -191,7 +194,9 @@ class _Pass:
         return -1
 
     def sweep(self, range_: CompactionRange) -> _Swept:
-        """Rewrite the extents of a range from the first one that changes to the last one. Raises ObjectStoreError."""
+        """Rewrite the extents in a range, from the first extent that changes to the last one. Raises
+        ObjectStoreError.
+        """
         table = ExtentTable.from_columns(range_.extents)
         is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
         pieces = list(pieces_in(table, 0, len(table)))
@@ -238,7 +243,7 @@ class _Pass:
         )
 
     def _swept(self, live: LiveRange | None, drops_tombstones: bool) -> LiveRange | None:
-        """Return an extent with the records to drop, or None if it cannot be read."""
+        """Return an extent with the records to drop marked, or None if the extent cannot be read."""
         if live is None:
             return None
         now_ms = self.plan.planned_at_ms
@@ -249,29 +254,33 @@ class _Pass:
             return None
 
     def _decides_tombstones(self, range_: CompactionRange) -> bool:
-        """Whether no older record of a tombstone of this range can remain.
+        """Whether it is certain that no tombstone in this range has an older record with its key.
 
-        That is certain only below the end of the pass, and if nothing was left out.
+        This is certain only below the end of the pass, and only if nothing was left out.
         """
         return self.is_whole and range_.end_offset <= self.end_offset
 
     def _horizon(self, range_: CompactionRange) -> int:
-        """Return the delete horizon (ms) of tombstones without one, or NO_TIMESTAMP if they get none yet.
+        """Return the delete horizon (ms) for tombstones that have none, or NO_TIMESTAMP if they do not get one yet.
 
-        It begins when no older record of the key remains, so that a consumer that has read one has the time to read
-        the tombstone.
+        The retention time begins when no older record with the key remains, so that a consumer that has read such a
+        record has time to read the tombstone.
         """
         if not self._decides_tombstones(range_):
             return NO_TIMESTAMP
         return self.plan.planned_at_ms + self.plan.delete_retention_ms
 
     def _last_failed(self, table: ExtentTable, index: int) -> int:
-        """Return the index of the last of the extents from `index` on that lie in objects known to be damaged."""
+        """Return the index of the last extent in the run, starting at `index`, whose objects are known to be
+        damaged.
+        """
         keys = zip(table.lease_ids[index + 1 :], table.sequences[index + 1 :], strict=True)
         return index + sum(1 for _ in takewhile(self.reasons.__contains__, keys))
 
     def _load(self, pieces: Sequence[Piece]) -> list[LiveRange | None]:
-        """Read and check pieces. None replaces those whose objects are missing or damaged. Raises ObjectStoreError."""
+        """Read and check pieces. Pieces whose objects are missing or damaged are replaced with None. Raises
+        ObjectStoreError.
+        """
         while True:
             intact = [each for each in pieces if segment_of(each) not in self.reasons]
             try:
@@ -300,7 +309,7 @@ class _Pass:
 class Cleaner:
     """Makes passes over the partitions that the control plane chooses.
 
-    `executor` runs the reads, the rewrites and the writes; `new_table` returns an empty table for the keys of a pass.
+    `executor` runs the reads, the rewrites and the writes. `new_table` returns an empty table for the keys of a pass.
     """
 
     def __init__(
@@ -323,14 +332,14 @@ class Cleaner:
         self._holding = holding
         self._rewriting = Rewriting(control, store, lease, executor)
         self.metrics = CleaningMetrics()
-        #: The partitions of which a part could not be cleaned.
+        #: Partitions that could not be cleaned completely.
         self.set_aside: SetAside[PartitionKey] = SetAside("cleaning")
 
     async def run_once(self) -> CleanReport | None:
-        """Make one pass over the dirtiest partition. Return None if no partition is worth one.
+        """Make one pass over the dirtiest partition. Return None if no partition is worth a pass.
 
-        Raises ControlPlaneUnavailable, NoLeaseError, or ObjectStoreError if the store as a whole failed. What the pass
-        has swapped until then stays.
+        Raises ControlPlaneUnavailable, NoLeaseError, or ObjectStoreError if the store as a whole failed. The ranges
+        that the pass has already swapped stay swapped.
         """
         plan = await self._plan()
         if plan is None:
@@ -341,7 +350,9 @@ class Cleaner:
             await self._sweep(begun)
             await self._finish(begun)
         except _EndedError:
-            log.info("a pass of cleaning has ended early: its topic or this agent's lease is gone")
+            log.info(
+                "a cleaning pass ended early, because its topic or this agent's lease no longer exists"
+            )
         except (ControlPlaneUnavailable, NoLeaseError, ObjectStoreError):
             raise
         except Exception as error:
@@ -364,7 +375,7 @@ class Cleaner:
         return plan if plan.HasField("partition") else None
 
     async def _note(self, begun: _Pass) -> None:
-        """Note the keys of what is dirty. The pass then ends where they no longer fit."""
+        """Note the keys of the dirty records. The pass then ends where the keys no longer fit into memory."""
         last_offset = begun.plan.end_offset
         full_at = -1
         while full_at < 0 and begun.end_offset < last_offset:
@@ -394,7 +405,7 @@ class Cleaner:
             at, attempts = swept.next_offset, 0
 
     async def _in_thread(self, work: Callable[[CompactionRange], T], range_: CompactionRange) -> T:
-        """Do the work on a range, whose hot segments are held meanwhile."""
+        """Do the work on a range in a thread, while its hot segments are held."""
         loop = asyncio.get_running_loop()
         async with self._holding(map(self._rewriting.key_of, live_pieces(range_)[1])):
             return await loop.run_in_executor(self._executor, work, range_)
@@ -402,7 +413,7 @@ class Cleaner:
     async def _range(
         self, begun: _Pass, from_offset: int, end_offset: int
     ) -> CompactionRange | None:
-        """Return the next extents from an offset on, or None if there are none."""
+        """Return the next extents at or after an offset, or None if there are none."""
         request = PlanCleaningRange(
             lease_id=self._lease.lease_id,
             partition=begun.plan.partition,
@@ -416,7 +427,9 @@ class Cleaner:
         return answer.range if answer.HasField("range") else None
 
     async def _swap(self, begun: _Pass, swept: _Swept) -> bool:
-        """Write what is left of a range and swap it in. Return False if its extents have changed meanwhile."""
+        """Write what remains of a range, and swap it in. Return False if the range's extents have changed in the
+        meantime.
+        """
         assert swept.swap is not None
         partition = begun.plan.partition
         segments, (extents,) = await self._rewriting.write([(partition, swept.runs)])
@@ -434,7 +447,7 @@ class Cleaner:
         return True
 
     async def _finish(self, done: _Pass) -> None:
-        """Say how far the partition is clean: below everything that was left out."""
+        """Report how far the partition is clean, which is up to the first offset that was left out."""
         cleaned_to = done.end_offset if done.is_whole else min(done.failed_at, done.end_offset)
         request = FinishCleaning(
             lease_id=self._lease.lease_id,
@@ -480,7 +493,7 @@ class Cleaner:
 
 
 def _join_small(sizes: Sequence[int], changed: list[bool], small_bytes: int) -> None:
-    """Mark neighbours that are both small as changed, so that they are joined."""
+    """Mark adjacent extents that are both small as changed, so that they are joined."""
     for index in range(1, len(changed)):
         if max(sizes[index - 1], sizes[index]) < small_bytes:
             changed[index - 1] = changed[index] = True

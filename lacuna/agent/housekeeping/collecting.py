@@ -1,8 +1,9 @@
 """Collection: deletes objects that nothing refers to any more.
 
-There are two kinds. Segments whose extents were all replaced or deleted are deleted after a grace period, unless a pin
-holds them. Segments that were written but never committed are found by listing the prefix of a lease that has ended.
-The control plane chooses the objects. It never chooses a referenced object, or one with a live lease.
+There are two kinds of such objects. Segments whose extents were all replaced or deleted are deleted after a grace
+period, unless a pin holds them. Segments that were written but never committed are found by listing the prefix of a
+lease that has ended. The control plane chooses the objects to delete. It never chooses an object that is referenced, or
+one whose lease is live.
 """
 
 import asyncio
@@ -38,7 +39,8 @@ SEGMENTS_A_PLAN = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionReport:
-    """The number of segments that one collection deleted: replaced ones, and ones that were never committed.
+    """The numbers of segments that one collection deleted: segments that were replaced, and segments that were never
+    committed.
 
     `planned` is the number of replaced segments to delete. `failed` counts segments and leases whose deletion failed;
     `last_failure` describes one of these failures.
@@ -70,10 +72,10 @@ class Collector:
         self.leases_set_aside: SetAside[int] = SetAside("collection")
 
     async def run_once(self) -> CollectionReport:
-        """Get one plan, carry it out and confirm the deletions. Failed items are left alone for a while.
+        """Get one plan, carry it out and confirm the deletions. Items that failed are left alone for a while.
 
-        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed. The plan is then not
-        confirmed, and is returned again.
+        Raises ControlPlaneUnavailable, or ObjectStoreError if the store as a whole failed. In this case, the plan is
+        not confirmed, and the control plane returns it again.
         """
         now = asyncio.get_running_loop().time()
         request = PlanCollection(
@@ -110,7 +112,7 @@ class Collector:
     async def _delete(
         self, segments: Sequence[SegmentId]
     ) -> tuple[list[SegmentId], list[ObjectStoreError]]:
-        """Delete replaced segments. Return the deleted ones, and the errors of the others."""
+        """Delete replaced segments. Return the segments that were deleted, and the errors for the others."""
         now = asyncio.get_running_loop().time()
         failures = await self._delete_objects(segments)
         gone = []
@@ -125,7 +127,9 @@ class Collector:
         return gone, list(failures.values())
 
     async def _sweep(self, lease_id: int) -> int:
-        """Delete the uncommitted segments of a lease. Raises NotDeletedError once all deletions were tried."""
+        """Delete the uncommitted segments of a lease. If some cannot be deleted, raises NotDeletedError once all
+        deletions have been tried.
+        """
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._executor, self._list, lease_id)
         deleted = 0
@@ -142,7 +146,7 @@ class Collector:
         return deleted
 
     def _list(self, lease_id: int) -> list[SegmentId]:
-        """List the objects of a lease. Those of its hot segments were put by jobs."""
+        """List the objects of a lease. Objects for its hot segments were put by jobs."""
         prefixes = (
             lease_prefix(self._lease.cluster_id, each) for each in (lease_id, hot_lease(lease_id))
         )
@@ -159,7 +163,7 @@ class Collector:
     async def _delete_objects(
         self, segments: Sequence[SegmentId]
     ) -> Mapping[str, ObjectStoreError]:
-        """Delete the objects of segments, and return the errors of the remaining ones."""
+        """Delete the objects of segments, and return the errors for those that remain."""
         if not segments:
             return {}
         keys = [self._key_of(segment) for segment in segments]

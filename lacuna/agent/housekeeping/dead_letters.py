@@ -1,12 +1,12 @@
-"""Dead letters: writes what share groups gave up to their dead-letter queues (KIP-1191).
+"""Dead letters: writes records that share groups gave up to the groups' dead-letter queues (KIP-1191).
 
-The control plane plans the letters, and appends them in the decision that archives the records
-(verbs/dead_letters.py), so a repeated or late write changes nothing. Letters name the record, the group and the
-reason in headers, as Kafka's do, and have the record's key and value if the group's config says so. Each partition of
-the source has one partition of the queue, and its letters are in the order in which the records were given up.
+The control plane plans the letters, and appends them in the decision that archives the records (verbs/dead_letters.py),
+so a repeated or late write changes nothing. A letter's headers name the record, the group and the reason, as in Kafka,
+and the letter has the record's key and value if the group's config says so. Each source partition is assigned one
+partition of the queue, whose letters are in the order in which the records were given up.
 
-A record that cannot be read for half a minute has a letter without key and value, as has one that would be too large
-for the queue.
+If a record cannot be read for half a minute, or if its letter would be too large for the queue, its letter has no key
+and value.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ log = logging.getLogger("lacuna.housekeeping")
 
 _REJECTED: Final = "Offset rejected by client."
 _TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
-#: What `slice` of letters says instead: they cannot be written, or the records do not exist.
+#: The values of `slice` for letters without a slice: the letters cannot be written, or the records do not exist.
 _UNWRITABLE, _NO_RECORDS = -1, -2
-#: How long a read of damaged objects is repeated, and of how many letters that is remembered.
+#: How long reads of damaged objects are repeated, and the maximum number of letters for which this is tracked.
 _PATIENCE_SECONDS: Final = 30.0
 _MOST_UNREAD: Final = 1_000
-#: Kafka's latest version of Produce, whose checks hold for letters.
+#: Kafka's latest version of Produce, whose checks apply to letters.
 _VERSION: Final = 13
 
 
@@ -65,27 +65,28 @@ _EMPTY: Final = _Content()
 
 @dataclass(slots=True)
 class _Batch:
-    """The letters of one batch, or why there is none."""
+    """The letters in one batch, or the reason why there is no batch."""
 
     letters: DeadLetters
     pending: PendingBatch | None = None
 
 
 class Burial:
-    """Carries out the control plane's plans of dead letters. `executor` runs the writes."""
+    """Carries out the control plane's dead-letter plans. `executor` runs the writes."""
 
     def __init__(self, context: AgentContext, executor: Executor) -> None:
         self._context = context
         self._control = context.control
         self._executor = executor
         self._rules = RulesByTopic()
-        #: When the records of letters could first not be read.
+        #: The time of the first failed attempt to read the records for letters.
         self._unread: dict[tuple[str, PartitionKey, int], float] = {}
 
     async def run_once(self) -> bool:
         """Get a plan and carry it out. Return whether the next plan may have more letters.
 
-        Raises ControlPlaneUnavailable, CommandRefused, NoLeaseError or ObjectStoreError: then the records still wait.
+        Raises ControlPlaneUnavailable, CommandRefused, NoLeaseError or ObjectStoreError, in which case the records are
+        still waiting for their letters.
         """
         reply = await self._control.call(Command(plan_dead_letters=PlanDeadLetters()))
         planned = reply.dead_letters_planned
@@ -132,7 +133,9 @@ class Burial:
         return False
 
     async def _read(self, letters: DeadLetters) -> _Contents | None:
-        """Return the records, or None to look again later. Those of a damaged object have neither keys nor values."""
+        """Return the records, or None if the read must be repeated later. Records in a damaged object have neither keys
+        nor values.
+        """
         place = letters.group_id, key_of(letters.partition), letters.first_offset
         view = self._control.partition(*key_of(letters.partition))
         wanted = range(letters.first_offset, letters.end_offset)
@@ -153,18 +156,18 @@ class Burial:
                 del self._unread[next(iter(self._unread))]
             if now < since + _PATIENCE_SECONDS:
                 return None
-            log.error("dead letters have no keys and values: %s", error)
+            log.error("dead letters are written without keys and values: %s", error)
             contents = dict.fromkeys(wanted, _EMPTY)
         self._unread.pop(place, None)
         return contents
 
     async def _bury(self, batches: list[_Batch]) -> bool:
-        """Write the letters as one segment, and commit it. Return whether that has happened."""
+        """Write the letters as one segment, and commit it. Return whether the segment was committed."""
         command = await self._written(batches)
         reply = await self._control.call(Command(bury_records=command))
         code = reply.segment_committed.error_code
         if code:
-            log.info("dead letters were not committed and are planned again: error %d", code)
+            log.info("dead letters were not committed and will be planned again: error %d", code)
         if code == ErrorCode.LEASE_EXPIRED:
             self._context.lease.report_expired(command.commit.segment.lease_id)
         return not code
@@ -205,7 +208,7 @@ class Burial:
 
 @dataclass(frozen=True, slots=True)
 class _Writing:
-    """Builds the batches of letters that are about records of one extent."""
+    """Builds batches of letters for the records of one extent."""
 
     context: AgentContext
     rules: RulesByTopic
@@ -214,7 +217,7 @@ class _Writing:
     letters: DeadLetters
 
     def of(self, contents: _Contents) -> Iterator[_Batch]:
-        """Yield one batch, or more if it would be too large."""
+        """Yield one batch, or several if one batch would be too large."""
         first, end = self.letters.first_offset, self.letters.end_offset
         copied = contents if self.group.copies else dict.fromkeys(contents, _EMPTY)
         yield from self._batches(first, end, copied)
@@ -241,7 +244,7 @@ class _Writing:
                 yield _without(letters, _UNWRITABLE)
 
     def _batch(self, offsets: list[int], contents: _Contents) -> PendingBatch:
-        """Return a batch that the queue takes. Raises RecordsError."""
+        """Return a batch that the queue accepts. Raises RecordsError if it would not accept it."""
         now_ms = self.context.clock.now_ms()
         records = tuple(
             NewRecord(

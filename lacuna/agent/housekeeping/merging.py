@@ -1,12 +1,12 @@
-"""Merging: turns many small extents into a few large ones, without the aborted records among them.
+"""Merging: joins many small extents into a few large ones, and leaves out aborted records.
 
-In topics that are compacted by key, a merge also leaves out the records that later ones of the same merge supersede.
+In topics that are compacted by key, a merge also leaves out records that later records in the same merge supersede.
 
 The control plane plans a merge and checks its result. The agent reads the extents, merges them
 (lacuna.logstore.segments.merge, which jobs use too) and writes one segment for several partitions. If the extents of a
-partition changed in the meantime, only that partition is rejected, and its part of the segment is garbage to be
-collected. If an object of a partition is missing or damaged, only that partition is skipped. The next plans leave out
-the object and merge the extents before and after it.
+partition changed in the meantime, only that partition is rejected, and its part of the segment becomes garbage, which
+is collected later. If an object of a partition is missing or damaged, only that partition is skipped. The next plans
+leave out the object and merge the extents before and after it.
 """
 
 import asyncio
@@ -61,13 +61,13 @@ class MergeSettings:
     max_bytes: int = setting(
         "merge.max.bytes",
         64 * MEBIBYTE,
-        "The approximate number of live bytes that one merge reads and writes at most. It holds them in memory twice.",
+        "The approximate maximum number of live bytes that one merge reads and writes. It holds them in memory twice.",
         least=1,
     )
     small_bytes: int = setting(
         "merge.small.bytes",
         256 << 10,
-        "Extents below this count as small and may be merged; merged ones below half of it.",
+        "Extents smaller than this may be merged. An extent that was already merged must be smaller than half of it.",
     )
     min_extents: int = setting(
         "merge.min.extents",
@@ -91,9 +91,9 @@ class MergeSettings:
 class MergeReport:
     """The result of one merge: counts, and sizes in bytes.
 
-    `refused` partitions are among `partitions`. `failed` ones are not: some of their objects could not be merged, and
-    `last_failure` describes one of these failures. `bytes_read` includes the bytes between live extents. `superseded`
-    records were left out, because later ones of the same merge have their keys.
+    The `refused` partitions are included in `partitions`. The `failed` partitions are not: some of their objects could
+    not be merged, and `last_failure` describes one of these failures. `bytes_read` includes the bytes between live
+    extents. `superseded` records were left out, because later records in the same merge have the same keys.
     """
 
     partitions: int = 0
@@ -116,7 +116,7 @@ class MergeReport:
 
 
 class _Planned:
-    """One planned partition, with its extents and the live ones among them."""
+    """One planned partition, with its extents and the live extents among them."""
 
     def __init__(self, plan: CompactionRange) -> None:
         self.plan = plan
@@ -159,7 +159,8 @@ class Merger:
         self.set_aside: SetAside[SegmentKey] = SetAside("merging")
 
     async def run_once(self) -> MergeReport | None:
-        """Get one plan, merge its extents and swap them for the result. Return None if there was nothing worth merging.
+        """Get one plan, merge its extents, and swap them for the result. Return None if there was nothing worth
+        merging.
 
         Raises ControlPlaneUnavailable, NoLeaseError or ObjectStoreError, in which case nothing has changed.
         """
@@ -206,7 +207,7 @@ class Merger:
         )
 
     def _note(self, merged: Sequence[_Merged], reasons: Mapping[SegmentKey, Exception]) -> None:
-        """Remember which segments failed, and which did not."""
+        """Record which segments failed, and which did not."""
         now = asyncio.get_running_loop().time()
         if len(self.set_aside):
             for each in merged:
@@ -220,7 +221,7 @@ class Merger:
     def _merge(
         self, partitions: Sequence[_Planned]
     ) -> tuple[list[_Merged], int, dict[SegmentKey, Exception]]:
-        """Merge each partition independently. Return the merged ones, the bytes read, and the segments' errors.
+        """Merge each partition independently. Return the merged partitions, the bytes read, and the segments' errors.
 
         All partitions are read together, since those of a plan lie side by side in most objects.
         """
@@ -248,7 +249,7 @@ class Merger:
             raise FailedError({segment_with(error): error}) from error
         except Exception as error:
             # A bug that these batches trigger would otherwise stop all merging.
-            log.exception("unexpected error in merging, please report it")
+            log.exception("unexpected error in merging; please report it")
             raise FailedError({segment_of(piece): error for piece in planned.live}) from error
 
     async def _write(self, merged: Sequence[_Merged]) -> SwapExtents:
@@ -278,7 +279,7 @@ def _swap_of(plan: CompactionRange, extents: Extents | None) -> SwapPartition:
 def without_superseded(
     ranges: Iterable[LiveRange], superseded_to: int, table: KeyTable
 ) -> Sequence[LiveRange]:
-    """Return the ranges, without the records that later ones below `superseded_to` supersede.
+    """Return the ranges without the records that later records below `superseded_to` supersede.
 
     Keys that the table cannot hold supersede nothing. Raises CorruptSegmentError.
     """
@@ -290,12 +291,12 @@ def without_superseded(
 
 
 def segment_with(error: CorruptSegmentError) -> SegmentKey:
-    """Return the segment with corrupt bytes."""
+    """Return the segment whose bytes are corrupt."""
     damaged = parse_segment_key(error.key)[1]
     return damaged.lease_id, damaged.sequence
 
 
 def segment_messages(segments: Iterable[SegmentKey]) -> Iterator[SegmentId]:
-    """Yield the segments as messages."""
+    """Yield the segments as protobuf messages."""
     for lease_id, sequence in segments:
         yield SegmentId(lease_id=lease_id, sequence=sequence)

@@ -1,4 +1,4 @@
-"""Reads the extents of a plan, and writes what becomes of them: what merging and cleaning by key have in common."""
+"""Reads the extents of a plan, and writes what they are rewritten to. Merging and cleaning by key share this code."""
 
 import asyncio
 from array import array
@@ -35,7 +35,8 @@ from lacuna.logstore.segments import (
 from lacuna.logstore.segments.merge import LiveRange, MergedRun
 from lacuna.logstore.segments.paths import key_in_lease
 
-#: The most bytes of one read, all of which are in memory at once, unless one piece is larger.
+#: The maximum number of bytes in one read, unless one piece is larger. A read's bytes are all in memory at the same
+#: time.
 _MAX_READ_BYTES: Final = 2 * MEBIBYTE
 
 #: (lease id, sequence)
@@ -46,7 +47,9 @@ Rewritten: TypeAlias = tuple[TopicPartition, Sequence[MergedRun]]
 
 
 class FailedError(Exception):
-    """The objects because of which extents could not be read or rewritten, each with the reason."""
+    """Extents could not be read or rewritten. The exception names the objects that caused this, each with the
+    reason.
+    """
 
     def __init__(self, reasons: Mapping[SegmentKey, Exception]) -> None:
         super().__init__(reasons)
@@ -65,11 +68,11 @@ class Rewriting:
         self._executor = executor
 
     def key_of(self, piece: Piece) -> str:
-        """Return the key of the object with a piece."""
+        """Return the key of the object that contains a piece."""
         return piece.key(self._lease.cluster_id)
 
     def load(self, pieces: Sequence[Piece]) -> tuple[Sequence[LiveRange], int]:
-        """Read the pieces; neighbours in an object share a read. Return them, and how many bytes were read.
+        """Read pieces. Adjacent pieces of an object share a read. Return the pieces, and how many bytes were read.
 
         Raises FailedError.
         """
@@ -81,9 +84,10 @@ class Rewriting:
     def load_all(
         self, groups: Sequence[Sequence[Piece]]
     ) -> tuple[Sequence[Sequence[LiveRange] | FailedError], int]:
-        """Read groups of pieces together; neighbours in an object share a read, whatever their groups.
+        """Read groups of pieces together. Adjacent pieces of an object share a read even if they belong to different
+        groups.
 
-        Return the pieces of each group, or why some of them could not be read; and how many bytes were read.
+        Return how many bytes were read and, for each group, its pieces or why some of them could not be read.
         """
         pieces = [piece for group in groups for piece in group]
         columns = Pieces.of(pieces)
@@ -142,8 +146,8 @@ class Rewriting:
     ) -> tuple[Sequence[SwapSegment], Sequence[Extents | None]]:
         """Write the runs of all partitions as one segment, if there are any.
 
-        Return the segment, and the extents of each partition, None if nothing is left of it. Raises ObjectStoreError,
-        NoLeaseError.
+        Return the segment, and the extents of each partition, which are None if nothing is left of the partition.
+        Raises ObjectStoreError and NoLeaseError.
         """
         slices = [
             SliceInput(
@@ -176,14 +180,14 @@ class Rewriting:
 
 
 def live_pieces(range_: CompactionRange) -> tuple[ExtentTable, list[Piece]]:
-    """Return the extents of a range, and those that were not aborted."""
+    """Return all extents in a range, and those among them that were not aborted."""
     table = ExtentTable.from_columns(range_.extents)
     is_live = live_mask(table, DeadRanges.from_pairs(range_.dead), 0, len(table))
     return table, [*compress(pieces_in(table, 0, len(table)), is_live)]
 
 
 def segment_of(piece: Piece) -> SegmentKey:
-    """Return the segment with a piece."""
+    """Return the segment that contains a piece."""
     return piece.lease_id, piece.sequence
 
 

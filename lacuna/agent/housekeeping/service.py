@@ -1,4 +1,4 @@
-"""The tasks that run merging, cleaning and collection at intervals, and write dead letters."""
+"""The tasks that run merging, cleaning and collection at intervals, and the task that writes dead letters."""
 
 import asyncio
 import logging
@@ -24,8 +24,9 @@ log = logging.getLogger("lacuna.housekeeping")
 _MERGING: Final = "merging"
 _CLEANING: Final = "cleaning"
 _COLLECTION: Final = "collection"
-_BURIAL: Final = "writing of dead letters"
-#: How often an agent looks for dead letters of which it was not told, and the least pause between two looks in vain.
+_BURIAL: Final = "writing dead letters"
+#: How often an agent looks for dead letters without having been notified, and the minimum pause between two
+#: unsuccessful attempts.
 _BURIAL_SECONDS: Final = 5.0
 _BURIAL_PAUSE_MS: Final = 200
 _MOST_OF_FAILURE: Final = 300
@@ -59,10 +60,11 @@ class HousekeepingSettings:
 
 @dataclass(slots=True, kw_only=True)
 class HousekeepingMetrics:
-    """Counters, sizes in bytes, and the last failure: its text ("" without one) and its time.
+    """Counters, sizes in bytes, and the text and the time of the last failure. The text is "" if there was no failure.
 
-    `partitions_refused` counts partitions whose extents had changed since the plan, and `partitions_failed` those with
-    an object that could not be read or merged. `deletions_failed` counts objects, and leases with objects, that remain.
+    `partitions_refused` counts partitions whose extents had changed since the plan was made, and `partitions_failed`
+    those with an object that could not be read or merged. `deletions_failed` counts objects that could not be deleted,
+    and leases with such objects.
     """
 
     merges: int = 0
@@ -110,7 +112,7 @@ class Housekeeping:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> Self:
-        """Start the tasks in the running event loop; return self."""
+        """Start the tasks in the running event loop, and return self."""
         loop = asyncio.get_running_loop()
         jobs = (
             (self.merge, self._settings.merge_interval_ms, _MERGING),
@@ -122,7 +124,7 @@ class Housekeeping:
         return self
 
     async def stop(self) -> None:
-        """Cancel the tasks, and wait for the current call to the store."""
+        """Cancel the tasks, and wait for the current call to the store to end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -130,7 +132,7 @@ class Housekeeping:
         self._executor.shutdown(wait=True, cancel_futures=True)
 
     async def merge(self) -> None:
-        """Merge until a plan is not worthwhile, or until no partition of a plan was merged."""
+        """Merge until there is nothing worth merging, or until no partition in a plan was merged."""
         metrics = self.metrics
         while report := await self.merger.run_once():
             if report.partitions:
@@ -150,7 +152,7 @@ class Housekeeping:
                 return
 
     async def clean(self) -> None:
-        """Clean until no partition is worth a pass, or a part of one was left out."""
+        """Clean until no partition is worth a pass, or until a pass has left out a part of its partition."""
         while report := await self.cleaner.run_once():
             log.info("cleaned: %s", report)
             if report.failure:
@@ -158,7 +160,7 @@ class Housekeeping:
                 return
 
     async def collect(self) -> None:
-        """Collect until a plan is not full, so that deletion keeps pace with writing."""
+        """Collect until a plan has room for more, so that deletion keeps pace with writing."""
         is_full = True
         while is_full:
             report = await self.collector.run_once()
@@ -172,7 +174,7 @@ class Housekeeping:
                 log.info("deleted: %s", report)
 
     async def bury(self) -> None:
-        """Wait until there may be dead letters, and write them until none is planned."""
+        """Wait until there may be dead letters, and write letters until no more are planned."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._dead_letters.wait(), _BURIAL_SECONDS)
         self._dead_letters.clear()
@@ -195,7 +197,7 @@ class Housekeeping:
                 log.warning("%s failed and will be tried again: %s", name, error)
                 self._failed(name, error)
             except Exception as error:
-                # If the task ended here, this would go unnoticed until the bucket is full.
+                # If the task ended at this point, no one would notice until the bucket is full.
                 log.exception(
                     "unexpected error in %s, which will be tried again; please report it", name
                 )
@@ -218,7 +220,7 @@ class Housekeeping:
         self.metrics.last_failure_ms = self._clock.now_ms()
 
     def set_aside(self) -> dict[str, int]:
-        """Return the number of failed items that each task leaves alone for a while."""
+        """Return the number of failed items that each task is currently leaving alone."""
         collector = self.collector
         left = len(collector.segments_set_aside) + len(collector.leases_set_aside)
         return {

@@ -16,13 +16,14 @@ _MOST: Final = 1000
 class SetAside(Generic[T]):
     """The items at which a job has failed. Each is left alone for 30 s, and twice as long after each further failure.
 
-    At most `_MOST` items are remembered. An item that has not failed again for an hour is dropped. Times are the event
-    loop's.
+    At most `_MOST` items are remembered. An item that has not failed again for an hour is forgotten. Times are event
+    loop times.
     """
 
     def __init__(self, job: str) -> None:
         self._job = job
-        #: Item -> the time until which it is left alone, and the length of the pause. The latest failure is at the end.
+        #: Item -> the time until which it is left alone, and the length of the pause. The item that failed last is at
+        #: the end.
         self._items: dict[T, tuple[float, float]] = {}
 
     def __len__(self) -> int:
@@ -42,7 +43,7 @@ class SetAside(Generic[T]):
         self._items.pop(item, None)
 
     def at(self, now: float) -> list[T]:
-        """Return the items to leave alone now."""
+        """Return the items that are to be left alone now."""
         old = [item for item, (until, _) in self._items.items() if until + _LONGEST_SECONDS < now]
         for item in old:
             del self._items[item]

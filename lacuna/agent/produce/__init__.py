@@ -1,6 +1,6 @@
-"""Produce: decode, check, buffer, write one segment for many producers, commit, answer.
+"""Produce: decodes and checks batches, buffers them, writes one segment for many producers, commits it, and answers.
 
-The modules are `check` (validates batches), `buffer` (batches that wait for a flush), `gaps` (batches that must be sent
+The modules are `check` (validates batches), `buffer` (batches waiting for a flush), `gaps` (batches that must be sent
 again before later ones), `moves` (producers that come from another agent), `recompress` (compression.type), `flush`
-(segment, PUT, commit, verdicts) and `service` (a request from end to end).
+(segment, PUT, commit and verdicts) and `service` (a request from end to end).
 """

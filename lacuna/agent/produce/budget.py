@@ -1,9 +1,10 @@
-"""The budget of requests: how long a flush waits, so that PUTs cost no more than they may (adr/0070).
+"""The request budget, which determines how long a flush waits so that PUTs stay within their allowed cost (adr/0070).
 
-The budget is dollars a month for the whole cluster, of which each process of an agent has an equal share. The share is
-a bucket of tokens, and a token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst. So an idle
-cluster flushes at once, and a busy one flushes at even intervals. A full flush waits for no token. It takes one if
-there is one, and never leaves a debt, so that the next flush waits for one interval at most.
+The budget is an amount of dollars a month for the whole cluster, of which each agent process has an equal share. The
+share is a token bucket, and each token pays for the PUT of one flush. Tokens accrue evenly, up to a small burst. As a
+result, an idle cluster flushes immediately, and a busy one flushes at even intervals. A full flush never waits for a
+token. It takes a token if there is one, and never leaves a debt, so that the next flush waits for no more than one
+interval.
 """
 
 import asyncio
@@ -18,12 +19,14 @@ from lacuna.logstore.objects.prices import PUT, Prices
 log = logging.getLogger("lacuna.agent.produce")
 
 MONTH_SECONDS: Final = 365.25 / 12 * 86_400
-#: A wait that is shorter than this is a rounding error.
+#: A shorter wait than this is a rounding error.
 _SHORTEST_SECONDS: Final = 1e-6
 
 
 class Tokens:
-    """A bucket of tokens that fills evenly: one each `interval` seconds, up to `burst`. Times are in seconds."""
+    """A token bucket that fills evenly, by one token every `interval` seconds, up to `burst` tokens. Times are in
+    seconds.
+    """
 
     __slots__ = ("_at", "_burst", "_level", "interval")
 
@@ -40,25 +43,25 @@ class Tokens:
         return self._level
 
     def wait(self, now: float) -> float:
-        """Return how long, in seconds, until there is a token; 0 if there is one."""
+        """Return the time in seconds until there is a token, or 0 if there is one now."""
         seconds = (1.0 - self.level(now)) * self.interval
         return seconds if seconds > _SHORTEST_SECONDS else 0.0
 
     def take(self, now: float) -> None:
-        """Take a token, or what there is of one."""
+        """Take a token, or the remaining fraction of one."""
         self._level = max(0.0, self.level(now) - 1.0)
 
     def change(self, interval: float, now: float) -> None:
-        """Fill at another pace from now on."""
+        """Change the interval between tokens from now on."""
         self.level(now)
         self.interval = interval
 
 
 class RequestBudget:
-    """The share of one process in the cluster's budget. `on_change` is called when the share has changed.
+    """One process's share of the cluster's budget. `on_change` is called when the share has changed.
 
-    It follows the number of processes in `cluster` until `close`. `waits` and `waited_seconds` count the flushes that
-    waited and the time of their waits.
+    The share follows the number of processes in `cluster` until `close` is called. `waits` and `waited_seconds` count
+    the flushes that waited and the time of their waits.
     """
 
     def __init__(
@@ -86,15 +89,15 @@ class RequestBudget:
 
     @property
     def share(self) -> float:
-        """The dollars a month that flushes at this interval cost."""
+        """The cost in dollars a month of flushes at the current interval."""
         return self._put_dollars * MONTH_SECONDS / self.interval
 
     def level(self) -> float:
-        """Return how many flushes may begin at once."""
+        """Return how many flushes may begin without a wait."""
         return self._tokens.level(_now())
 
     def wait(self) -> float:
-        """Return how long, in seconds, a flush that is not full must wait; 0 if it may begin."""
+        """Return how long, in seconds, a flush that is not full must wait, or 0 if it may begin."""
         now = _now()
         seconds = self._tokens.wait(now)
         if seconds and self._waits_since is None:
@@ -102,7 +105,7 @@ class RequestBudget:
         return seconds
 
     def take(self) -> None:
-        """Pay for a flush that begins."""
+        """Pay for a flush that is about to begin."""
         now = _now()
         self._tokens.take(now)
         if self._waits_since is not None:
@@ -131,7 +134,8 @@ class RequestBudget:
         if wanted > longest:
             log.warning(
                 "requests.budget is $%d a month, which pays for a flush each %.1f s with %d agent processes: "
-                "flushes wait at most %g s and will cost more; raise the budget or run fewer processes",
+                "a flush never waits longer than %g s, so flushes will cost more; raise the budget or run fewer "
+                "processes",
                 self._settings.requests_budget,
                 wanted,
                 self._processes,
@@ -146,7 +150,7 @@ def budget_of(
     cluster: ClusterView,
     on_change: Callable[[], None],
 ) -> RequestBudget | None:
-    """Return the budget of flushes to a store with these prices, or None if its PUTs cost nothing."""
+    """Return the budget for flushes to a store with these prices, or None if the store's PUTs cost nothing."""
     if prices is None or not prices.put_per_1000:
         return None
     return RequestBudget(settings, prices, cluster, on_change)

@@ -1,4 +1,4 @@
-"""Batches that wait for their flush, in the order of their arrival (S12); no I/O.
+"""Batches waiting for their flush, in the order of their arrival (S12). Does no I/O.
 
 The server bounds their memory. It stops reading while unanswered requests take `max_agent_bytes`, and a request is not
 answered before its batches have a verdict.
@@ -16,8 +16,8 @@ from lacuna.controlplane.shared.partitions import PartitionKey
 from lacuna.logstore.records.errors import RecordsError
 
 NO_PRODUCER_ID: Final = -1
-#: The most batches of a flush. One step of the event loop lays them out, and the control plane decides their commit in
-#: one step.
+#: The maximum number of batches in a flush. One step of the event loop lays them out, and the control plane decides
+#: about their commit in one step.
 MOST_OF_FLUSH: Final = 2000
 
 #: Producer id, producer epoch and partition. Batches with the same key must keep their order; a producer's sequences
@@ -26,7 +26,7 @@ ProducerKey: TypeAlias = tuple[int, int, PartitionKey]
 
 
 class Verdict(NamedTuple):
-    """The outcome of one batch, with -1 for values that it lacks, as in Kafka."""
+    """The outcome of one batch. Values that it lacks are -1, as in Kafka."""
 
     error_code: int
     base_offset: int = -1
@@ -36,7 +36,7 @@ class Verdict(NamedTuple):
 
 
 class RequestTicket:
-    """Counts the batches of one request that have no verdict yet; `done` completes when all have one."""
+    """Counts the batches in one request that have no verdict yet. `done` completes when all batches have a verdict."""
 
     __slots__ = ("_left", "done")
 
@@ -45,14 +45,14 @@ class RequestTicket:
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def count_down(self) -> None:
-        """Count one more batch as settled."""
+        """Record that one more batch is settled."""
         self._left -= 1
         if not self._left and not self.done.done():
             self.done.set_result(None)
 
 
 class LateCheck(NamedTuple):
-    """The check of a large batch: `check` takes long and runs in a thread; `refuse` receives its error."""
+    """The check of a large batch. `check` takes a long time and runs in a thread, and `refuse` receives its error."""
 
     check: "Callable[[], PendingBatch]"
     refuse: Callable[[RecordsError], None]
@@ -60,11 +60,12 @@ class LateCheck(NamedTuple):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingBatch:
-    """One checked batch that waits for its verdict. `part` is its bytes, usually a view of its request.
+    """One checked batch that is waiting for its verdict. `part` holds its bytes, usually as a view of its request.
 
     `flags` are the flags of a commit (controlplane/shared/batches.py) without the transactional id. `transactional_id`
     is the request's if the batch is transactional, else "". `recompression`, if any, must be applied to `part` before
-    the batch is queued. `late_check`, if any, runs before that; until then, only the batch's header has been read.
+    the batch is queued. `late_check`, if any, runs before the recompression. Until it has run, only the batch's header
+    has been read.
     """
 
     key: PartitionKey
@@ -87,7 +88,7 @@ class PendingBatch:
         return (self.producer_id, self.producer_epoch, self.key)
 
     def settle(self, verdict: Verdict) -> None:
-        """Set the verdict, and count the batch down on its ticket. Only the first call has an effect."""
+        """Set the verdict, and report the batch to its ticket as settled. Only the first call has an effect."""
         if self.verdict is None:
             self.verdict = verdict
             if self.ticket is not None:
@@ -95,7 +96,7 @@ class PendingBatch:
 
 
 class ProduceBuffer:
-    """The queue of batches that wait for a flush. `queued_bytes` is their total size."""
+    """The queue of batches waiting for a flush. `queued_bytes` is their total size."""
 
     def __init__(self) -> None:
         self._batches: deque[PendingBatch] = deque()
@@ -111,9 +112,9 @@ class ProduceBuffer:
             self.queued_bytes += len(batch.part)
 
     def take(self, max_bytes: int) -> list[PendingBatch]:
-        """Take the batches of the next flush from the front: at least one if there is one.
+        """Take the batches for the next flush from the front of the queue, at least one if the queue is not empty.
 
-        They have at most `max_bytes`, and number at most MOST_OF_FLUSH.
+        They have at most `max_bytes` in total, and there are at most MOST_OF_FLUSH of them.
         """
         taken: list[PendingBatch] = []
         size = 0
@@ -145,6 +146,6 @@ def ordered_producers(batches: Iterable[PendingBatch]) -> set[ProducerKey]:
 NOT_PERSISTED: Final = Verdict(6)
 """NOT_LEADER_OR_FOLLOWER: all clients refresh their metadata and retry, and know that nothing was written."""
 STORE_FAILED: Final = Verdict(56)
-"""KAFKA_STORAGE_ERROR: clients do the same, and the code names the cause."""
+"""KAFKA_STORAGE_ERROR: clients also refresh their metadata and retry, and the code names the cause."""
 MAYBE_PERSISTED: Final = Verdict(ErrorCode.REQUEST_TIMED_OUT)
-"""REQUEST_TIMED_OUT: all clients retry; an idempotent one gets its first answer if the batch was committed."""
+"""REQUEST_TIMED_OUT: all clients retry. If the batch was committed, an idempotent client gets the original answer."""

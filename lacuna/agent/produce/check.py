@@ -1,6 +1,6 @@
-"""Decides which batches may enter the log (S11), by the form of their records and the topic's configs.
+"""Decides which batches may enter the log (S11), based on the form of their records and the topic's configs.
 
-A fault in one batch is an error only for its partition. The request's other batches are kept.
+A fault in one batch is an error only for the batch's partition. The other batches in the request are kept.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,14 +42,14 @@ _FIRST_ZSTD: Final = 7
 # A batch with more records, or with more decompressed bytes, is checked in a thread.
 _FEW_RECORDS: Final = 50_000
 FEW_BYTES: Final = 4 << 20
-# The most faulty records that an answer lists (KIP-467): about 10 MB.
+# The maximum number of faulty records that an answer lists (KIP-467), which take about 10 MB.
 MAX_NAMED_RECORDS: Final = 100_000
-# An answer lists one faulty record for each this many bytes of a batch, and at least _FEW_NAMED, so that it is not much
-# larger than its request. Even a small batch may hold millions of records.
+# An answer lists one faulty record for every this many bytes of a batch, but at least _FEW_NAMED, so that it is not
+# much larger than its request. Even a small batch may hold millions of records.
 _BYTES_PER_NAME: Final = 64
 _FEW_NAMED: Final = 50
 
-#: Kafka's codes for errors of records.
+#: Kafka's error codes for records.
 _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
     {
         KafkaErrorName.CORRUPT_MESSAGE: 2,
@@ -63,8 +63,8 @@ _CODES: Final[Mapping[KafkaErrorName, int]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class TopicRules:
-    """A topic's requirements for produced batches, from its configs. `rules_without_zstd` is for Produce versions
-    before zstd.
+    """A topic's requirements for produced batches, derived from its configs. `rules_without_zstd` is for versions of
+    Produce that do not allow zstd.
 
     `compression` is None if batches keep their producer's codec.
     """
@@ -92,14 +92,14 @@ class TopicRules:
 
 
 class RulesByTopic:
-    """Caches the rules of at most `max_topics` topics. A topic whose configs change gets new ones."""
+    """Caches the rules of at most `max_topics` topics. A topic whose configs change gets new rules."""
 
     def __init__(self, max_topics: int = 10_000) -> None:
         self._max_topics = max_topics
         self._rules: dict[bytes, tuple[Topic, TopicRules]] = {}
 
     def of(self, topic: Topic) -> TopicRules:
-        """Return the rules of a topic, as the cluster view has them now."""
+        """Return the rules of a topic, according to the current cluster view."""
         known = self._rules.get(topic.topic_id)
         if known is not None and known[0] is topic:
             return known[1]
@@ -120,7 +120,7 @@ def is_quick(records: memoryview) -> bool:
 def unchecked(
     records: memoryview, key: tuple[bytes, int], rules: TopicRules, late_check: LateCheck
 ) -> PendingBatch:
-    """Return a batch that must be checked before it is queued, since only its header was read."""
+    """Return a batch that must still be checked before it is queued, since only its header has been read."""
     header = BatchHeader.parse(records)
     return PendingBatch(
         key=key,
@@ -146,9 +146,9 @@ def check_batch(
 ) -> PendingBatch:
     """Check the produced batch `records` for partition `key` (topic id, partition). Raises RecordsError.
 
-    Return it as it will be written, except for `recompression`, which the caller applies. `version` is the version of
-    the Produce request. In a topic with LogAppendTime, the batch gets `now_ms` as its timestamp. The batch is copied
-    only then, or if its header has a wrong max_timestamp.
+    Return the batch as it will be written, except for `recompression`, which the caller applies. `version` is the
+    version of the Produce request. In a topic with LogAppendTime, the batch gets `now_ms` as its timestamp. The batch
+    is copied only in this case, or if its header has a wrong max_timestamp.
     """
     summary = validate_produced(
         records,
@@ -195,7 +195,7 @@ def _pending(
 
 
 def most_named_of(records: memoryview) -> int:
-    """Return the most faulty records that an answer lists for a batch."""
+    """Return the maximum number of faulty records that an answer lists for a batch."""
     return max(len(records) // _BYTES_PER_NAME, _FEW_NAMED)
 
 

@@ -1,4 +1,4 @@
-"""One flush: its batches, their slices in the segment, and the command that commits them."""
+"""A flush: its batches, their slices in the segment, and the command that commits them."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -25,29 +25,29 @@ from lacuna.logstore.segments.writer import SliceInput, WrittenSegment
 class Flight:
     """One flush and its batches.
 
-    The next one waits for `sent`, and for `ended` if the control plane has not decided this one. `sent` is another
-    future once the commit must be sent again in its turn.
+    The next flush waits for `sent`, and for `ended` if the control plane has not decided about this flush. If the
+    commit must be sent again in its turn, `sent` is replaced with a new future.
     """
 
     batches: list[PendingBatch]
-    #: None for the first flush, and once this one has ended
+    #: The previous flush, or None for the first flush and once this flush has ended.
     previous: "Flight | None"
     sent: "asyncio.Future[None]"
     ended: "asyncio.Future[None]"
-    #: when attempts to commit end, in loop time, once there was one
+    #: The loop time at which attempts to commit end, set by the first attempt.
     deadline: float | None = None
     segment_id: SegmentId | None = None
-    #: the batches in the segment by partition, in the order of its slices
+    #: The batches in the segment by partition, in the order of the segment's slices.
     slices: dict[PartitionKey, list[PendingBatch]] = field(default_factory=dict)
-    #: a reply to its commit was lost
+    #: Whether a reply to the flush's commit was lost.
     is_repeated: bool = False
     is_hot: bool = False
-    #: what the commit of a hot segment takes along
+    #: The bytes of a hot segment, which its commit carries.
     hot: bytes = b""
 
     @property
     def is_small(self) -> bool:
-        """Whether its PUT takes little longer than the sync."""
+        """Whether the flush is so small that its PUT takes little longer than a sync."""
         return sum(len(batch.part) for batch in self.batches) <= SMALL_BYTES
 
     async def turn(self) -> None:
@@ -61,40 +61,41 @@ class Flight:
             await self.previous.ended
 
     def send(self) -> None:
-        """Let the next flush send its commit, since this one's is sent or never will be."""
+        """Let the next flush send its commit, since the commit of this flush has been sent or never will be."""
         if not self.sent.done():
             self.sent.set_result(None)
 
     def hold_next(self) -> None:
-        """Let the next flush wait again, since this one's commit was refused and is sent again."""
+        """Make the next flush wait again, since the commit of this flush was refused and must be sent again."""
         self.sent = self.ended.get_loop().create_future()
 
     def end(self) -> None:
-        """Let the next flush go on: this one is decided or has failed."""
+        """Let the next flush continue, since this one has been decided or has failed."""
         self.send()
         self.ended.set_result(None)
         self.previous = None
 
     def follows(self) -> int:
-        """Return the sequence of the previous flush if its commit is sent but not answered yet, or 0."""
+        """Return the sequence of the previous flush if its commit has been sent but not answered yet, or 0."""
         before = self._before
         return 0 if before is None else before.sequence
 
     def has_lease_of_previous(self) -> bool:
-        """Whether the previous flush, unless it has ended, was written under the same lease."""
+        """Whether the previous flush was written under the same lease. This is also true if that flush has ended."""
         before, own = self._before, self.segment_id
         return not before or not own or lease_of(before.lease_id) == lease_of(own.lease_id)
 
     @property
     def _before(self) -> SegmentId | None:
-        """The segment of the previous flush, unless that has ended."""
+        """The segment of the previous flush, or None if that flush has ended."""
         previous = self.previous
         return None if previous is None or previous.ended.done() else previous.segment_id
 
     def group(self) -> list[SliceInput]:
-        """Group the batches by partition, keeping those of each producer in order.
+        """Group the batches by partition, keeping each producer's batches in order.
 
-        The partitions are in the order of their keys, so that neighbours lie side by side in each object (merging).
+        The partitions are in the order of their keys, so that the same partitions are adjacent in every object, which
+        helps merging.
         """
         grouped: dict[PartitionKey, list[PendingBatch]] = {}
         for batch in self.batches:
@@ -107,11 +108,11 @@ class Flight:
 
 
 def together(batches: list[PendingBatch]) -> list[PendingBatch]:
-    """Reorder the batches of one partition so that those of a transaction follow its first one.
+    """Reorder the batches of one partition so that all batches in a transaction directly follow its first batch.
 
     A transaction is then one extent of a segment. If it aborts, it leaves one long gap, rather than many short ones
     that readers would also read (adr/0021). The order of each producer's batches is kept (S12). Batches with append
-    times are not reordered, since these times must ascend as in Kafka.
+    times are not reordered, since their times must ascend, as in Kafka.
     """
     owners = {batch.producer_id for batch in batches if batch.flags & FLAG_TRANSACTIONAL}
     if not owners or any(batch.flags & FLAG_LOG_APPEND_TIME for batch in batches):
@@ -137,7 +138,7 @@ def placed_batches(flight: Flight, written: WrittenSegment) -> list[tuple[Pendin
 def commit_command(
     written: WrittenSegment, placed: list[tuple[PendingBatch, int]]
 ) -> tuple[CommitSegment, list[list[PendingBatch]]]:
-    """Build the commit of `placed`; also return its batches, slice by slice."""
+    """Build the commit for the batches in `placed`, and return it with these batches, slice by slice."""
     slices: list[SegmentSlice] = []
     sent: list[list[PendingBatch]] = []
     by_partition: dict[PartitionKey, list[tuple[PendingBatch, int]]] = {}
@@ -167,7 +168,7 @@ def commit_command(
 
 
 def _flags(batch: PendingBatch, numbers: dict[str, int]) -> int:
-    """Return the flags of a batch for its commit. `numbers` gives its transactional id a number."""
+    """Return the flags of a batch for its commit. `numbers` assigns a number to the batch's transactional id."""
     if not batch.transactional_id:
         return batch.flags
     number = numbers.setdefault(batch.transactional_id, len(numbers) + 1)

@@ -2,17 +2,19 @@
 
     queue → write_segment → put (threads, several at once) → CommitSegment (in the order of the queue) → verdicts
 
-A small flush becomes a hot segment (hot.py): it is not put, and its bytes travel with its commit. It does not wait for
-the budget of requests.
+A small flush becomes a hot segment (hot.py). It is not uploaded with a PUT, and its bytes are sent with its commit. It
+does not wait for the request budget.
 
 A flush starts at once if none is in flight. Otherwise, it starts when the current flush ends or when a full flush is
-queued. If the store charges for PUTs, the budget of requests must pay for it too (budget.py), unless
-`flush_interval_ms` is set; a flush that has waited starts beside others. A hot one starts beside others a few
-milliseconds after the last one, so that the next append to the journal takes it along (adr/0071).
+queued. If the store charges for PUTs, the request budget must also pay for the flush (budget.py), unless
+`flush_interval_ms` is set. A flush that has waited starts even while others are in flight. A hot flush starts while
+others are in flight, but a few milliseconds after the last one, so that the next append to the journal includes it
+(adr/0071).
 
 A batch is never committed before one that its producer sent earlier (S12). Commits are sent in the order of the queue,
-before the earlier ones are answered. Each names the one before, and the control plane refuses it until that one is
-decided. It is then sent again. If a flush fails, the later batches of its producers fail with it.
+without waiting for the answers to earlier ones. Each commit names the one before it, and the control plane refuses it
+until that one is decided. A refused commit is sent again. If a flush fails, the later batches of its producers fail
+with it.
 """
 
 import asyncio
@@ -63,12 +65,14 @@ from lacuna.logstore.segments.writer import WrittenSegment, write_segment
 
 log = logging.getLogger("lacuna.agent.produce")
 
-# A client writes the requests of one burst some ten microseconds apart. A flush waits for so many iterations at most.
+# A client writes the requests in one burst about ten microseconds apart. A flush waits for no more than this number of
+# iterations.
 _MAX_ITERATIONS = 8
 _FIRST_RETRY_SECONDS = 0.05
-#: A hot flush begins beside others this long after the last one. Most appends to a disk are durable by then.
+#: While other flushes are in flight, a hot flush begins this long after the last one. Most appends to a disk are
+#: durable by then.
 _APART_SECONDS: Final = 0.005
-#: At most this many flushes are in flight. A lease remembers the answers to twice as many commits.
+#: The maximum number of flushes in flight. A lease remembers the answers to twice as many commits.
 _MOST_FLIGHTS: Final = 32
 _MAX_RETRY_SECONDS = 1.0
 
@@ -116,8 +120,9 @@ class FlushMetrics:
     on_flush: Callable[[FlushSeen], None] | None = None
 
 
-#: How long a store must have failed, so that a single lost request does not count; and how long after its last failure
-#: it still counts as failing although other segments were written, since a full disk still takes small ones.
+#: How long a store must have failed before it is considered failing, so that a single lost request has no effect; and
+#: how long after its last failure it is still considered failing although other segments were written, since a full
+#: disk still accepts small segments.
 _FAILED_SECONDS: Final = 5.0
 _FAILING_SECONDS: Final = 30.0
 
@@ -148,10 +153,10 @@ class StoreHealth:
         return self._why if until >= self._since + _FAILED_SECONDS else ""
 
 
-#: The errors of a commit that is not lost, and of one that can be sent again.
+#: The error codes in an answer that settles a commit, or after which the commit can be sent again.
 _ANSWERS: Final = (ErrorCode.NONE, ErrorCode.HOT_REFUSED, ErrorCode.OUT_OF_TURN)
 
-#: Called for a segment with its id, and with (topic id, partition), position and bytes of every batch.
+#: Called for a segment with its id, and with the (topic id, partition), position and bytes of every batch.
 Written = Callable[[SegmentId, Iterable[tuple[PartitionKey, int, memoryview | bytes]]], None]
 
 
@@ -183,7 +188,7 @@ class Flusher:
         self._executor = Threads(settings.max_flushes, "flush")
         self._flights: dict[Flight, asyncio.Task[None] | None] = {}
         self._puts_now = 0
-        # A fixed interval takes the place of the budget.
+        # A fixed interval replaces the budget.
         prices = None if settings.flush_interval_ms >= 0 else store.metrics.sent.prices
         self.budget = budget_of(settings, prices, control.cluster, self._schedule_again)
         self.hot = HotFlushes(store, lease, settings)
@@ -191,7 +196,7 @@ class Flusher:
         self._store_health = StoreHealth()
         #: The newest flight.
         self._last: Flight | None = None
-        #: When the next hot flush may begin beside others, in loop time.
+        #: The loop time at which the next hot flush may begin while others are in flight.
         self._beside_at = -inf
         self._start: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -200,7 +205,7 @@ class Flusher:
 
     @property
     def queued_bytes(self) -> int:
-        """Bytes of the batches that wait for a flush."""
+        """The total bytes of the batches waiting for a flush."""
         return self._buffer.queued_bytes
 
     def submit(self, batches: list[PendingBatch]) -> None:
@@ -218,7 +223,7 @@ class Flusher:
         self._schedule()
 
     async def close(self) -> None:
-        """Flush what is queued, wait for the flushes in flight, and end."""
+        """Flush the queued batches, wait for the flushes in flight, and end."""
         if not self._is_closed:
             self._moves.close()
             if self.budget is not None:
@@ -268,7 +273,7 @@ class Flusher:
         return max(self._settings.flush_interval_ms, 0) / 1000
 
     def _waited(self) -> None:
-        """Begin a flush that has waited, even beside another one."""
+        """Begin a flush that has waited, even if another one is in flight."""
         self._timer = None
         if self.budget is not None and self.budget.wait():
             self._schedule()  # the event loop's timers are not exact
@@ -276,7 +281,7 @@ class Flusher:
             self._begin()
 
     def _schedule_again(self) -> None:
-        """Schedule the next flush anew, since the share in the budget of requests has changed."""
+        """Reschedule the next flush, since the share of the request budget has changed."""
         self._stop_waiting()
         self._schedule()
 
@@ -286,22 +291,22 @@ class Flusher:
             self._timer = None
 
     def _has_room(self) -> bool:
-        """Whether there may be one more flush."""
+        """Whether one more flush may be in flight."""
         return self._puts_now < self._settings.max_flushes and len(self._flights) < _MOST_FLIGHTS
 
     def _may_begin(self) -> bool:
-        """Whether a flush may begin beside the PUTs under way.
+        """Whether a flush may begin while PUTs are under way.
 
-        A hot one may. Otherwise, the batches that arrive during a slow PUT would be too large for a hot segment, and so
-        would those that arrive during theirs.
+        A hot flush may. If it had to wait, the batches that arrive during a slow PUT would become too large for a hot
+        segment, and so would the batches that arrive during the PUT of those batches.
         """
         return not self._puts_now or self.hot.takes(self._buffer.queued_bytes)
 
     def _is_worth_a_flush(self) -> bool:
-        """Whether the queued batches justify a flush now. A few wait for the current flush, as do those that arrive
-        then, or for the time between two hot ones.
+        """Whether the queued batches justify a flush now. A small number of batches waits for the current flush to end,
+        or for the time between two hot flushes, together with batches that arrive in the meantime.
 
-        A flush costs its PUT, its commit and two syncs, however little it contains.
+        However little it contains, a flush costs a PUT, a commit and two syncs.
         """
         if not self._flights or self._buffer.queued_bytes > SMALL_BYTES:
             return True
@@ -309,7 +314,7 @@ class Flusher:
         return is_time and self._can_go_beside()
 
     def _can_go_beside(self) -> bool:
-        """Whether a hot flush of the queued batches could send its commit at once."""
+        """Whether a hot flush of the queued batches could send its commit immediately."""
         is_next = self._last is None or self._last.sent.done()
         return is_next and self.hot.takes(self._buffer.queued_bytes)
 
@@ -346,7 +351,9 @@ class Flusher:
         self._schedule()
 
     async def _fly(self, flight: Flight) -> None:
-        """Run one flush: put, wait until the previous flush has sent its commit, commit, settle, and end in order."""
+        """Run one flush: put the segment, wait until the previous flush has sent its commit, commit the segment, settle
+        the batches, and end in order.
+        """
         failure: Verdict | None = MAYBE_PERSISTED
         metrics, on_flush = self.metrics, self.metrics.on_flush
         began = put = perf_counter() if on_flush is not None else 0.0
@@ -379,7 +386,7 @@ class Flusher:
             self._schedule()
 
     async def _outcome(self, flight: Flight, written: WrittenSegment | Verdict) -> Verdict | None:
-        """Commit a segment, and settle its batches; return a Verdict if all failed."""
+        """Commit a segment, and settle its batches. Return a Verdict if all batches failed."""
         if isinstance(written, Verdict):
             return written
         try:
@@ -391,7 +398,7 @@ class Flusher:
             return MAYBE_PERSISTED
 
     async def _put(self, flight: Flight) -> WrittenSegment | Verdict:
-        """Write the segment; return a Verdict if that failed."""
+        """Write the segment, or return a Verdict if that failed."""
         try:
             flight.segment_id = self._lease.next_segment_id(is_hot=flight.is_hot)
             write = partial(self._write, flight, flight.segment_id)
@@ -416,7 +423,7 @@ class Flusher:
             self._store_health.failed(str(error), asyncio.get_running_loop().time())
             return STORE_FAILED
         except Exception:
-            # Returned like other failures, so that it too waits for the previous flushes (S12).
+            # Returned like other failures, so that this failure also waits for the previous flushes (S12).
             _report(flight)
             return NOT_PERSISTED
         finally:
@@ -428,7 +435,7 @@ class Flusher:
         return self._store_health.why_not(asyncio.get_running_loop().time())
 
     def _write(self, flight: Flight, segment_id: SegmentId) -> WrittenSegment:
-        """Build the segment with its checksums, and put it. Blocks, so it usually runs in a thread."""
+        """Build the segment with its checksums, and put it. This method blocks, so it usually runs in a thread."""
         written = write_segment(
             self._lease.cluster_id,
             segment_id,
@@ -442,9 +449,11 @@ class Flusher:
         return segment_key(self._lease.cluster_id, segment_id)
 
     async def _commit(self, flight: Flight, written: WrittenSegment) -> Verdict | None:
-        """Commit the batches that have not failed in the meantime, and settle them; return a Verdict if all failed."""
+        """Commit the batches that have not failed in the meantime, and settle them. Return a Verdict if all batches
+        failed.
+        """
         if not flight.has_lease_of_previous():
-            # Under another lease, this one may be accepted and the one before refused.
+            # Under another lease, this flush may be accepted although the previous one is refused.
             await flight.is_first()
         placed = placed_batches(flight, written)
         self._moves.mark(batch for batch, _ in placed)
@@ -455,12 +464,13 @@ class Flusher:
             command.hot = flight.hot
         command.follows = flight.follows()
         if self._on_written is not None:
-            # Before the commit, since tailing consumers learn of it before its reply arrives here.
+            # This comes before the commit, since tailing consumers learn of the commit before its reply arrives at this
+            # agent.
             self._on_written(
                 written.segment_id,
                 [(batch.key, position, batch.part) for batch, position in placed],
             )
-        flight.send()  # the next one is woken later, and sends its commit behind this one
+        flight.send()  # the next flush is woken later, and sends its commit after this one
         self._schedule()
         reply = await self._call(flight, command, batches)
         if isinstance(reply, Verdict):
@@ -478,7 +488,7 @@ class Flusher:
     def _settle(
         self, flight: Flight, batches: list[list[PendingBatch]], reply: SegmentCommitted
     ) -> None:
-        """Settle the batches of a commit, slice by slice, by its answer."""
+        """Settle the batches in a commit, slice by slice, according to the answer to the commit."""
         answers = BATCH_VERDICT.iter_unpack(reply.batches)
         slices = SLICE_VERDICT.iter_unpack(reply.slices)
         for sent, (refusal, _, log_start_offset) in zip(batches, slices, strict=True):
@@ -493,19 +503,19 @@ class Flusher:
     async def _commit_again(
         self, flight: Flight, written: WrittenSegment, error_code: int
     ) -> Verdict | None:
-        """Commit a segment that the control plane refused before it decided about its batches."""
+        """Commit a segment again that the control plane refused without deciding about its batches."""
         flight.hold_next()
         if error_code == ErrorCode.HOT_REFUSED:
             self.metrics.hot_refused += 1
             self.hot.refused()
         if flight.is_hot and self.hot.is_cold:
-            # So do those behind it, whose PUTs then run side by side.
+            # The following hot flushes do the same, so their PUTs run concurrently.
             return await self._commit_cold(flight)
         await flight.is_first()
         return await self._commit(flight, written)
 
     async def _commit_cold(self, flight: Flight) -> Verdict | None:
-        """Put a segment that the control plane did not take as a hot one, and commit it in its turn."""
+        """Put a segment that the control plane did not accept as a hot segment, and commit it in its turn."""
         flight.is_hot = False
         if self.budget is not None:
             self.budget.take()
@@ -517,7 +527,9 @@ class Flusher:
         return await self._commit(flight, written)
 
     def _heard(self, flight: Flight, batch: PendingBatch, verdict: Verdict) -> Verdict:
-        """Record the outcome of a batch. Return its verdict, or another one if it may be sent again."""
+        """Record the outcome of a batch. Return its verdict, or a different verdict if the client may send the batch
+        again.
+        """
         code = verdict.error_code
         if code == ErrorCode.NONE:
             self._moves.went_on(batch)
@@ -525,7 +537,7 @@ class Flusher:
             code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
             and (flight.is_repeated or batch.flags & FLAG_FOLLOWS)
         ):
-            # The missing batch may have come through another agent since.
+            # The missing batch may have arrived through another agent in the meantime.
             self._moves.tell(batch, is_known=code != ErrorCode.UNKNOWN_PRODUCER_ID)
             return NOT_PERSISTED
         return verdict
@@ -535,7 +547,8 @@ class Flusher:
     ) -> SegmentCommitted | Verdict:
         """Send a commit of these batches, which is idempotent by segment id, until its outcome is known.
 
-        Give up when the time of the flush is over, or when an earlier flush has failed with batches of these producers.
+        Gives up when the time for the flush has elapsed, or when an earlier flush with batches from these producers has
+        failed.
         """
         loop = asyncio.get_running_loop()
         if flight.deadline is None:
@@ -562,7 +575,7 @@ class Flusher:
                 # Only an attempt shows whether the control plane is back.
                 await asyncio.sleep(pause)
                 if any(batch.verdict is not None for sent in batches for batch in sent):
-                    # The commit that this one follows may have been sent again without the failed ones before it.
+                    # The commit that this one follows may have been sent again without the failed commits before it.
                     return MAYBE_PERSISTED
                 pause = min(2 * pause, _MAX_RETRY_SECONDS)
                 flight.is_repeated = True
@@ -587,7 +600,7 @@ class Flusher:
             return MAYBE_PERSISTED if flight.is_repeated else NOT_PERSISTED
 
     def _fail(self, flight: Flight, verdict: Verdict) -> None:
-        """Fail the unsettled batches of a flush, and those that their producers have sent since (S12)."""
+        """Fail the unsettled batches in a flush, and the batches that their producers have sent since then (S12)."""
         self.metrics.flushes_failed += 1
         unsettled = [batch for batch in flight.batches if batch.verdict is None]
         failed: set[ProducerKey] = ordered_producers(unsettled)
@@ -596,7 +609,7 @@ class Flusher:
             batch.settle(verdict)
         for other in self._flights:
             if other is not flight:
-                # It may be committed if this one is, whose outcome is unknown then.
+                # It may be committed if this flush is, whose outcome is unknown in this case.
                 later = MAYBE_PERSISTED if other.sent.done() else NOT_PERSISTED
                 for batch in other.batches:
                     if batch.producer_key in failed:

@@ -1,10 +1,10 @@
-"""Gaps: failed batches that were not sent again yet. Later batches of their producers must wait (S12).
+"""Gaps: failed batches that have not been sent again yet. Later batches from their producers must wait (S12).
 
 Batches that were queued when a flush failed fail with it, but others may still be on the wire. The control plane
 accepts any first sequence of a producer that it does not know in a partition (S10), so such a late batch could be
-committed before the failed ones, which could then never be committed. It is held back here until the failed batch has
-been sent again, or until the control plane reports that the producer continued through another agent. Other agents do
-not know of the gap, a limitation that Kafka has too (docs/protocol.md).
+committed before the failed ones, which could then never be committed. The agent holds such a batch back until the
+failed batch has been sent again, or until the control plane reports that the producer continued through another agent.
+Other agents do not know about the gap, a limitation that Kafka also has (docs/protocol.md).
 """
 
 from collections import OrderedDict
@@ -21,7 +21,7 @@ from lacuna.controlplane.v1.control_pb2 import Command
 from lacuna.controlplane.v1.transactions_pb2 import DescribeProducers
 
 _SEQUENCES: Final = 1 << 31
-# A client that has not sent its batch again after this time has given it up (delivery.timeout.ms).
+# A client that has not sent its batch again after this time has abandoned it (delivery.timeout.ms).
 _HOLD_SECONDS: Final = 120.0
 _MAX_GAPS: Final = 10_000
 #: The epoch and last sequence of a producer that the control plane does not know in a partition.
@@ -30,14 +30,14 @@ _UNKNOWN: Final = (-1, -1)
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """The sequence of the failed batch, and the loop time until which later batches are held back."""
+    """The sequence of a failed batch, and the loop time until which later batches are held back."""
 
     base_sequence: int
     until: float
 
 
 class Gaps:
-    """The gaps of all producers, at most `_MAX_GAPS`. The oldest are dropped first."""
+    """The gaps of all producers. There are at most `_MAX_GAPS`, and the oldest are dropped first."""
 
     def __init__(self, control: ControlClient) -> None:
         self._control = control
@@ -47,9 +47,10 @@ class Gaps:
         return len(self._gaps)
 
     def mark(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """Remember the first failed batch of each producer and partition as its gap; `batches` are in order.
+        """Remember the first failed batch of each producer and partition as a gap. `batches` are in order.
 
-        `now` is loop time."""
+        `now` is loop time.
+        """
         seen: set[ProducerKey] = set()
         for batch in batches:
             key = batch.producer_key
@@ -66,7 +67,9 @@ class Gaps:
         return bool(self._gaps) and batch.producer_key in self._gaps
 
     async def hold_back(self, batches: Iterable[PendingBatch], now: float) -> None:
-        """Settle the batches that must not be committed before a missing one. The client sends them again after it."""
+        """Settle the batches that must not be committed before a missing batch. The client sends them again after the
+        missing one.
+        """
         ahead = [batch for batch in batches if self._is_ahead(batch, now)]
         if not ahead:
             return
@@ -77,18 +80,18 @@ class Gaps:
         for batch in ahead:
             epoch, last = known.get((batch.producer_id, batch.key), _UNKNOWN)
             if epoch > batch.producer_epoch:
-                # No batch of the old epoch is accepted any more, and its client waits for the answer.
+                # No batch with the old epoch is accepted any more, and the client is waiting for the answer.
                 self._gaps.pop(batch.producer_key, None)
                 continue
             if epoch < batch.producer_epoch or _is_behind(last, batch.base_sequence - 1):
                 batch.settle(NOT_PERSISTED)
                 continue
-            # The missing one was sent again through another agent, and this one follows it.
+            # The missing batch was sent again through another agent, and this batch follows it.
             self._gaps.pop(batch.producer_key, None)
             known[batch.producer_id, batch.key] = epoch, _last_sequence(batch)
 
     def _is_ahead(self, batch: PendingBatch, now: float) -> bool:
-        """Whether a batch has come before the missing one. The missing batch itself closes the gap."""
+        """Whether a batch has arrived ahead of the missing one. The missing batch itself closes the gap."""
         key = batch.producer_key
         gap = self._gaps.get(key)
         if gap is None:
@@ -101,7 +104,7 @@ class Gaps:
     async def _known(
         self, keys: Sequence[PartitionKey]
     ) -> dict[tuple[int, PartitionKey], tuple[int, int]]:
-        """Get the epoch and last sequence of each producer in these partitions from the control plane."""
+        """Fetch the epoch and last sequence of each producer in these partitions from the control plane."""
         asked = [TopicPartition(topic_id=key[0], partition=key[1]) for key in keys]
         command = Command(describe_producers=DescribeProducers(partitions=asked))
         reply = (await self._control.call(command)).producers_described

@@ -1,8 +1,9 @@
-"""Hot flushes: which flushes become hot segments, and which of these are copied to the bucket as well (adr/0071).
+"""Hot flushes: decides which flushes become hot segments, and which of these are also copied to the bucket (adr/0071).
 
-A hot segment leaves no object until it is merged. If an operator then put an older copy of the journal back, nothing in
-the bucket would show it. So the newest hot segment is put into the bucket now and then, in the background, under its
-own key. Its footer says how far the journal had come (adr/0020).
+A hot segment has no object in the bucket until it is merged. If an operator restored an older copy of the journal,
+nothing in the bucket would show that records are missing. For this reason, the newest hot segment is put into the
+bucket from time to time, in the background, under its own key. Its footer records how far the journal had advanced
+(adr/0020).
 """
 
 import asyncio
@@ -22,13 +23,15 @@ log = logging.getLogger("lacuna.agent.produce")
 
 #: Up to this size, writing a file takes about as long as its sync.
 SMALL_BYTES: Final = 128 * 1024
-#: The most that is worth writing twice, to the journal and then to the bucket, to save the wait for a PUT.
+#: The maximum size that is worth writing twice, first to the journal and then to the bucket, to save the wait for a
+#: PUT.
 _HOT_BYTES: Final = 512 * 1024
-#: How long flushes are put after the control plane has refused a hot segment.
+#: How long all flushes are put into the store after the control plane has refused a hot segment.
 _COLD_SECONDS: Final = 1.0
-#: Merging moves a segment out after a minute, and collection then deletes its copy.
+#: The longest wait between copies. Merging moves a segment out of the journal after a minute, and collection then
+#: deletes the segment's copy.
 _LONGEST_WAIT_SECONDS: Final = 60.0
-#: How long a stop waits for the last copy.
+#: How long the agent waits for the last copy when it stops.
 _LAST_COPY_SECONDS: Final = 2.0
 
 
@@ -39,7 +42,7 @@ class HotLease(Protocol):
     is_journal_shared: bool
 
     async def confirm(self, lease_id: int) -> None:
-        """Make sure that what was put under this lease is found if the lease has ended."""
+        """Make sure that objects that were put under this lease are found if the lease has ended."""
         ...
 
 
@@ -50,12 +53,13 @@ class HotFlushes:
         self._sent = store.metrics.sent
         self._lease = lease
         self._settings = settings
-        #: Until when flushes are put, since the control plane takes no more hot segments for now.
+        #: The loop time until which all flushes are put into the store, since the control plane accepts no hot segments
+        #: for now.
         self._cold_until = -inf
 
     @property
     def most_bytes(self) -> int:
-        """The bytes of the largest flush that becomes a hot segment; 0 if none does."""
+        """The size in bytes of the largest flush that becomes a hot segment, or 0 if none does."""
         if self._settings.hot_bytes >= 0:
             return self._settings.hot_bytes
         if self._is_folder:
@@ -78,19 +82,19 @@ class HotFlushes:
 
     @property
     def is_cold(self) -> bool:
-        """Whether the control plane has refused a hot segment lately."""
+        """Whether the control plane has recently refused a hot segment."""
         return asyncio.get_running_loop().time() < self._cold_until
 
     def refused(self) -> None:
-        """Note that the control plane refused a hot segment."""
+        """Record that the control plane refused a hot segment."""
         self._cold_until = asyncio.get_running_loop().time() + _COLD_SECONDS
 
 
 class HotCopies:
     """Puts the newest hot segment into the bucket, some seconds after the first one that has no copy.
 
-    The live agent processes share one pace, so that their number hardly changes what the copies cost. If a copy fails,
-    a later segment is put instead: the bucket needs no particular one.
+    The live agent processes share one rate, so that their number has little effect on the cost of the copies. If a copy
+    fails, a later segment is put instead, since no particular segment is needed in the bucket.
     """
 
     def __init__(
@@ -101,7 +105,7 @@ class HotCopies:
         executor: Executor,
         settings: ProduceSettings,
     ) -> None:
-        """The `bucket` is beneath the encryption, as hot segments are."""
+        """`bucket` is the store below the encryption layer, where hot segments also are."""
         self._bucket = bucket
         self._cluster = cluster
         self._lease = lease
@@ -116,12 +120,12 @@ class HotCopies:
         self.failed = 0
 
     def committed(self, segment_id: SegmentId, data: bytes) -> None:
-        """Note a hot segment that is durable in the journal."""
+        """Record a hot segment that is durable in the journal."""
         self._newest = segment_id, data
         self._schedule()
 
     async def close(self) -> None:
-        """Put the last copy, if the store answers soon."""
+        """Put the last copy, if the store responds soon enough."""
         self._is_closed = True
         self._begin()
         if self._putting is not None:
@@ -155,7 +159,7 @@ class HotCopies:
         key = segment_key(self._lease.cluster_id, segment_id)
         loop = asyncio.get_running_loop()
         try:
-            with suppress(ObjectExistsError):  # from a job
+            with suppress(ObjectExistsError):  # a job has put it
                 await loop.run_in_executor(self._executor, self._bucket.put, key, [data])
             self.copied += 1
             # If the agent was suspended, the lease may have ended and been swept before this.

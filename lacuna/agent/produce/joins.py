@@ -1,8 +1,8 @@
-"""Joins: the partition of a rejected batch still joins the transaction, as in Kafka (S9, KIP-890).
+"""Joins: adds the partition of a rejected batch to the transaction, as Kafka does (S9, KIP-890).
 
-Kafka's Produce v12 adds partitions to the transaction before it checks their batches. So a producer can commit a
-transaction whose batches were all rejected, and a fenced producer gets the error for fencing rather than for its batch.
-Partitions of other batches join when these are committed (controlplane/verbs/slices.py).
+Kafka's Produce v12 adds partitions to the transaction before it checks their batches. As a result, a producer can
+commit a transaction whose batches were all rejected, and a fenced producer gets the fencing error rather than an error
+for its batch. Partitions of accepted batches join when the batches are committed (controlplane/verbs/slices.py).
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,9 @@ class Join:
 
 
 def join_of(key: PartitionKey, records: memoryview) -> Join | None:
-    """Return the join for a rejected batch, or None unless `records` is one whole batch of a transactional producer."""
+    """Return the join for a rejected batch. Return None unless `records` is one whole batch from a transactional
+    producer.
+    """
     try:
         header = BatchHeader.parse(records)
     except RecordsError:
@@ -47,7 +49,7 @@ def join_of(key: PartitionKey, records: memoryview) -> Join | None:
 
 
 async def join_all(control: ControlClient, transactional_id: str, joins: Sequence[Join]) -> int:
-    """Add partitions to a transaction; return the error that the producer gets first, or 0."""
+    """Add partitions to a transaction. Return the error that takes precedence in the answer to the producer, or 0."""
     first = joins[0]
     if any(
         (each.producer_id, each.producer_epoch) != (first.producer_id, first.producer_epoch)

@@ -1,8 +1,8 @@
-"""Lanes: batches that must wait before they are queued, and those that must stay behind them (S12).
+"""Lanes: hold batches that must wait before they are queued, and the batches that must stay behind them (S12).
 
-A batch waits while it is recompressed, or if an earlier one of its producer has failed. Until it is queued, only later
-batches of its producer and partition wait behind it. In a topic with LogAppendTime, all batches of the partition wait,
-since their times are already set and must ascend.
+A batch waits while it is being recompressed, or if an earlier batch from its producer has failed. Until it is queued,
+only later batches from the same producer for the same partition wait behind it. In a topic with LogAppendTime, all
+later batches for the partition wait, since their times are already set and must ascend.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ _Lane: TypeAlias = ProducerKey | PartitionKey
 
 
 class Lanes:
-    """The lanes in use. Batches that wait in them belong to unanswered requests, whose memory the server bounds."""
+    """The lanes in use. Batches waiting in them belong to unanswered requests, whose memory the server bounds."""
 
     def __init__(self) -> None:
         self._places: dict[_Lane, OrderedDict[Place, None]] = {}
@@ -28,7 +28,7 @@ class Lanes:
         return bool(self._places) and any(lane in self._places for lane in _lanes_of(batch))
 
     def enter(self, place: "Place", batch: PendingBatch) -> None:
-        """Put a request's batch behind those that wait in its lanes."""
+        """Put a request's batch behind the batches that are waiting in its lanes."""
         place.batches.append(batch)
         self.waiting += 1
         for lane in _lanes_of(batch):
@@ -39,7 +39,7 @@ class Lanes:
                 place.lanes.append(lane)
 
     def leave(self, place: "Place") -> None:
-        """Release those that wait only behind this request."""
+        """Release the places that were waiting only for this request."""
         self.waiting -= len(place.batches)
         for lane in place.lanes:
             places = self._places[lane]
@@ -52,7 +52,7 @@ class Lanes:
 
 
 class Place:
-    """The place of one request's waiting batches. `is_behind` counts the lanes in which the place is not the first."""
+    """The place of one request's waiting batches. `is_behind` counts the lanes in which this place is not the first."""
 
     __slots__ = ("_is_first", "batches", "is_behind", "lanes")
 
@@ -63,7 +63,7 @@ class Place:
         self._is_first: asyncio.Future[None] | None = None
 
     def move_up(self) -> None:
-        """Count one more lane in which the place is now first."""
+        """Record that the place is now first in one more lane."""
         self.is_behind -= 1
         if not self.is_behind and self._is_first is not None and not self._is_first.done():
             self._is_first.set_result(None)

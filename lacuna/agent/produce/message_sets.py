@@ -1,11 +1,12 @@
-"""Message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24): Produce v0-v2.
+"""Handles Produce v0-v2: message sets of magic 0 and 1, which clients before 0.11 produce (S22-S24).
 
-A set becomes one batch of magic 2 and is then treated like any other, with the same checks. Such producers have no id
-and no transactions. All three versions accept sets of both magics and single batches of magic 2, since Kafka never
-checked this. A message that is cut off at the end is dropped, and a set without messages is answered without an offset.
-v1 adds a throttle time, and v2 (KIP-32) the time of a LogAppendTime topic.
+A message set is converted to one batch of magic 2, and is then treated and checked like any other batch. Such producers
+have no producer id and no transactions. All three versions accept sets of both magics and single batches of magic 2,
+since Kafka never checked this. A message that is cut off at the end is dropped, and the answer for a set without
+messages has no offset. v1 adds a throttle time to the answer, and v2 (KIP-32) adds the append time in topics with
+LogAppendTime.
 
-Requests of a connection are converted concurrently and proceed in the order of their arrival (S12).
+Requests on one connection are converted concurrently, and then proceed in the order of their arrival (S12).
 """
 
 from collections.abc import Sequence
@@ -30,7 +31,7 @@ from lacuna.wire.messages.produce import (
 # The smallest message takes 26 bytes in a set and 7 in a batch. A set larger than max.message.bytes by more than this
 # factor cannot become a valid batch, so it is not converted.
 LARGEST_SHRINKING: Final = 4
-# The bound on all wrappers of a set together. Old producers compress some 10 kB at a time, and at most about a
+# The bound on all wrappers of a set together. Old producers compress about 10 kB at a time, and no more than about a
 # megabyte.
 MAX_DECOMPRESSED_BYTES: Final = 16 << 20
 
@@ -38,7 +39,9 @@ MAX_DECOMPRESSED_BYTES: Final = 16 << 20
 async def produce_message_sets(
     service: ProduceService, request: ProduceRequest, version: int, order: ArrivalOrder
 ) -> ProduceResponse:
-    """Convert the sets, and produce the converted batches. `order` is the order of the connection's requests."""
+    """Convert the message sets, and produce the converted batches. `order` is the order of the connection's
+    requests.
+    """
     arrival = order.add()
     try:
         cluster = service.control.cluster
@@ -48,7 +51,7 @@ async def produce_message_sets(
         outcomes = await convert(_convert_all, request, limits)
         await arrival.is_next()
     finally:
-        arrival.end()  # later requests proceed once this one has to wait
+        arrival.end()  # later requests proceed as soon as this one has to wait
     topics = [
         topic._replace(
             partition_data=[one for one in some if isinstance(one, PartitionProduceData)]
@@ -91,7 +94,7 @@ def _convert_all(
 def _convert(
     asked: PartitionProduceData, max_batch_bytes: int
 ) -> PartitionProduceData | PartitionProduceResponse:
-    """Return the partition with a batch of magic 2, or why there is none."""
+    """Return the partition's data with a batch of magic 2, or an answer with the reason why there is none."""
     records = asked.records
     if records is None or (len(records) > MAGIC_AT and records[MAGIC_AT] == MAGIC):
         return asked

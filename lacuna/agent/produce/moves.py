@@ -1,15 +1,18 @@
-"""Moves: producers that come here from another agent, through which batches of theirs may still be in flight (S12).
+"""Moves: producers that come to this agent from another one, through which some of their batches may still be in flight
+(S12).
 
-Clients change agents when agents come and go, and not all of them wait for batches in flight through the old agent. The
-control plane may then decide a batch sent here first. It rejects the batch as out of order or, if it does not know the
-producer in that partition, accepts it as the first one. Either is fatal to the producer. By the time its client learns
-of the gap, the missing batch may be acknowledged, so that the client seems to be at fault.
+Clients change agents when agents join and leave, and not all clients wait for batches that are in flight through the
+old agent. The control plane may then decide about a batch that was sent to this agent before it decides about those. It
+rejects the batch as out of order or, if it does not know the producer in that partition, accepts it as the producer's
+first batch. Either result is fatal to the producer. By the time its client learns of the gap, the missing batch may
+have been acknowledged, so that the client appears to be at fault.
 
-So for a while after agents have come or gone, or after this agent was without a session, the first batch of a producer
-in a partition must follow the last one that the control plane knows. If it does not, the client is told to send it
-again, for as long as another agent may retry a commit. Most clients do so once everything in flight is answered, and
-then the batch follows. After that time, the client gets the control plane's error. A producer id whose window may have
-expired need not wait as long, since unknown batches of such an id were most likely forgotten (adr/0060).
+For this reason, for some time after agents have joined or left, or after this agent was without a session, the first
+batch from a producer in a partition must follow the last batch that the control plane knows. If it does not, the client
+is told to send the batch again, for as long as another agent may retry a commit. Most clients send it again once
+everything in flight has been answered, and then the batch does follow. After that time, the client gets the control
+plane's error. A producer id whose window may have expired need not wait as long, since the control plane has most
+likely forgotten that id's batches (adr/0060).
 """
 
 import asyncio
@@ -23,15 +26,17 @@ from lacuna.controlplane.shared.batches import FLAG_FOLLOWS
 # The longest time that clients take to notice a change: metadata.max.age.ms and similar configs are five minutes.
 _HEARING_SECONDS: Final = 300.0
 _MAX_PRODUCERS: Final = 10_000
-# A client that was idle for a day has hardly anything in flight, since a commit takes less time than this.
+# A client that was idle for a day most likely has nothing in flight, since a commit takes less time than this.
 _IDLE_SECONDS: Final = 1.0
 
 
 class Moves:
-    """Remembers which producers have continued here since agents came or went, or since this agent's session began.
+    """Remembers which producers have continued through this agent since agents last joined or left, or since this
+    agent's session began.
 
     The outcome of another agent's commit is known at most `commit_seconds` after its first attempt. At most
-    `_MAX_PRODUCERS` are remembered. The client of a forgotten producer may be told to send again for twice as long.
+    `_MAX_PRODUCERS` are remembered. If a producer is forgotten, its client may be told to send batches again for twice
+    as long.
     """
 
     def __init__(self, cluster: ClusterView, commit_seconds: float) -> None:
@@ -42,7 +47,7 @@ class Moves:
         self._nodes: frozenset[int] = frozenset()
         self._until = 0.0
         self._settled: set[ProducerKey] = set()
-        #: producer -> the loop time until which it is told to send again
+        #: producer -> the loop time until which its client is told to send batches again
         self._told: dict[ProducerKey, float] = {}
         cluster.add_listener(self._on_cluster)
         if cluster.sessions:
@@ -75,7 +80,7 @@ class Moves:
             self._settled.add(batch.producer_key)
 
     def tell(self, batch: PendingBatch, *, is_known: bool = True) -> None:
-        """Record that the batch's client is told to send it again, and until when.
+        """Record that the client is told to send the batch again, and until when.
 
         `is_known` says that the control plane knows the producer in that partition, or may come to know it.
         """
@@ -91,7 +96,8 @@ class Moves:
         return self._until > 0.0
 
     def _on_cluster(self) -> None:
-        """Begin to check producers if agents came or went or the session is new, since clients may move then.
+        """Start checking producers if agents have joined or left or the session is new, since clients may move at such
+        times.
 
         The first agent of a cluster, or one that starts before there are topics, takes no clients from another.
         """

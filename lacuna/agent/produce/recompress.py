@@ -1,8 +1,8 @@
-"""compression.type: batches in another codec are recompressed before they are stored, as in a Kafka broker.
+"""compression.type: batches in another codec are recompressed before they are stored, as on a Kafka broker.
 
 Only the codec is compared, never the level, so a batch with the right codec keeps its bytes. Levels are Kafka's
-numbers; if the library lacks a level, the nearest one is used. Recompressing may take seconds (a batch of 1 MiB may
-hold 64 MiB of records), so the service does it in a thread.
+numbers. If the compression library lacks a level, the nearest level is used. Recompressing may take seconds (a batch of
+1 MiB may hold 64 MiB of records), so the service does it in a thread.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,9 @@ def recompressed(batch: memoryview | bytes, target: Compression, max_bytes: int)
     """
     header = BatchHeader.parse(batch)
     section = RecordBatch(header, memoryview(batch)).section(max_bytes)
-    if len(section) > max_bytes:  # it arrived uncompressed, and no reader would decompress it
+    if (
+        len(section) > max_bytes
+    ):  # the batch arrived uncompressed, and no reader would decompress so much
         raise DecompressedTooLargeError(max_bytes)
     return pack_batch(
         compress(target.codec, section, target.level),

@@ -1,9 +1,10 @@
-"""Serves a Produce from end to end: finds topics, checks, queues, waits, answers (S2, S11).
+"""Serves a Produce request from end to end: finds the topics, checks and queues the batches, waits for them, and
+answers (S2, S11).
 
 agent/apis/k00_produce.py uses `ProduceService`. Everything up to the queue happens before the first await, so that
 pipelined requests are queued in the order of their frames. If a request waits for a session, all later requests wait
-behind it. If a batch waits (because of a gap or compression.type), only later ones of its producer and partition wait
-(lanes.py).
+behind it. If a batch waits (because of a gap or compression.type), only later batches from the same producer for the
+same partition wait (lanes.py).
 """
 
 import asyncio
@@ -66,17 +67,19 @@ from lacuna.wire.messages.produce import (
 _FIRST_RECORD_ERRORS: Final = 8
 # From this version on, a partition that was not added to the transaction returns TRANSACTION_ABORTABLE (KIP-890).
 _FIRST_ABORTABLE: Final = 11
-# Clients before KIP-112 do not know KAFKA_STORAGE_ERROR, nor that they may retry after it.
+# Clients before KIP-112 do not recognize KAFKA_STORAGE_ERROR as a retriable error.
 _FIRST_STORAGE_ERROR: Final = 4
 _ACKS: Final = frozenset({-1, 0, 1})
 _NOTHING: Final = memoryview(b"")
-# As many as convert for old clients (agent/threads.py), since the event loop needs the CPUs too.
+# The same number as for conversions for old clients (agent/threads.py), since the event loop also needs the CPUs.
 _RECOMPRESSING_THREADS: Final = 2
 
 
 @dataclass(slots=True)
 class _Intake:
-    """The outcomes of one request's batches, in its order. Answers list at most `most_named` further records."""
+    """The outcomes of one request's batches, in the order of the request. Answers may list up to `most_named` further
+    faulty records.
+    """
 
     request: ProduceRequest
     version: int
@@ -89,7 +92,7 @@ class _Intake:
 
 
 class ProduceService:
-    """Serves the Produce requests of one worker. `fetch`, if given, keeps batches that consumers wait for."""
+    """Serves the Produce requests of one worker. `fetch`, if given, keeps batches for which consumers are waiting."""
 
     def __init__(
         self,
@@ -141,7 +144,9 @@ class ProduceService:
             for asked in topic.partition_data:
                 intake.outcomes.append(self._check(intake, topic, known, asked))
                 if not len(intake.outcomes) % MOST_OF_PIECE:
-                    await asyncio.sleep(0)  # no later request of the connection begins
+                    await asyncio.sleep(
+                        0
+                    )  # no later request on the connection begins in the meantime
         if intake.batches:
             ticket = RequestTicket(len(intake.batches))
             for batch in intake.batches:
@@ -155,8 +160,8 @@ class ProduceService:
     async def _cluster_is_current(self) -> None:
         """Wait for a session, in the order of the requests.
 
-        Waiting requests are counted, since the lock looks free between its release and the next request's turn. A
-        request that arrives at that moment must not overtake the others.
+        Waiting requests are counted, since the lock appears to be free between its release and the next request's turn.
+        A request that arrives at that moment must not overtake the waiting ones.
         """
         self._early_requests += 1
         try:
@@ -166,7 +171,9 @@ class ProduceService:
             self._early_requests -= 1
 
     async def _submit(self, batches: list[PendingBatch]) -> None:
-        """Queue batches, at once unless one needs a thread (a check, compression) or must wait for another (S12)."""
+        """Queue batches immediately, unless one of them needs a thread (for a check or compression) or must wait for
+        another batch (S12).
+        """
         ready: list[PendingBatch] = []
         place = Place()
         for batch in batches:
@@ -188,7 +195,9 @@ class ProduceService:
         )
 
     async def _submit_later(self, place: Place) -> None:
-        """Queue batches after those before them, and recompress them only then, as that may take much memory."""
+        """Queue batches after the batches ahead of them. They are recompressed only at that point, since this may take
+        a lot of memory.
+        """
         try:
             await place.is_first()
             for batch in place.batches:
@@ -201,7 +210,7 @@ class ProduceService:
             self.lanes.leave(place)
 
     async def _check_late(self, batch: PendingBatch) -> None:
-        """Check a slow batch in a thread. If it is rejected, it is settled with an error."""
+        """Check a batch in a thread if its check is slow. If the batch is rejected, it is settled with an error."""
         if batch.late_check is None:
             return
         loop = asyncio.get_running_loop()
@@ -218,7 +227,7 @@ class ProduceService:
         batch.recompression = checked.recompression
 
     async def _recompress(self, batch: PendingBatch) -> None:
-        """Recompress a batch in a thread, if needed. If it becomes too large, it is settled with an error."""
+        """Recompress a batch in a thread, if needed. If the batch becomes too large, it is settled with an error."""
         if batch.recompression is None or batch.verdict is not None:
             return
         loop = asyncio.get_running_loop()
@@ -236,7 +245,9 @@ class ProduceService:
             batch.settle(verdict)
 
     async def _join_refused(self, intake: _Intake) -> None:
-        """Let the partitions of rejected batches join their transaction. If that fails, its error is the answer."""
+        """Let the partitions of rejected batches join their transaction. If that fails, the answer has the resulting
+        error.
+        """
         transactional_id = intake.request.transactional_id or ""
         code = await join_all(self.control, transactional_id, list(intake.joins.values()))
         if not code:
@@ -245,7 +256,7 @@ class ProduceService:
             intake.outcomes[index] = failed(join.key[1], code)
 
     async def close(self) -> None:
-        """Flush what is queued, then stop."""
+        """Flush the queued batches, and then stop."""
         await self.flusher.close()
         self._recompressing.shutdown(wait=False)
 
@@ -256,7 +267,7 @@ class ProduceService:
         known: Topic | None,
         asked: PartitionProduceData,
     ) -> PendingBatch | PartitionProduceResponse:
-        """Return a batch to queue, which is then part of the intake, or an error."""
+        """Return either a batch to queue, which is then part of the intake, or an error."""
         if known is None:
             return _refuse_unknown(topic, asked.index_)
         if not 0 <= asked.index_ < known.partition_count:
@@ -274,7 +285,7 @@ class ProduceService:
         index = len(intake.outcomes)
         try:
             batch = check_batch(*asked_check, FEW_BYTES) if is_quick(records) else None
-        except DecompressedTooLargeError:  # a thread may check more bytes
+        except DecompressedTooLargeError:  # a thread may check a batch with more bytes
             batch = None
         except RecordsError as error:
             return self._refuse(intake, index, key, records, error)
@@ -349,7 +360,7 @@ def refuse(request: ProduceRequest, error_code: int) -> ProduceResponse:
 async def _answer(
     request: ProduceRequest, version: int, outcomes: list[PendingBatch | PartitionProduceResponse]
 ) -> ProduceResponse:
-    """Build the answer in the order of the request. A large one is built in steps."""
+    """Build the answer in the order of the request. A large answer is built in steps."""
     topics: list[TopicProduceResponse] = []
     count = 0
     for topic in request.topic_data:
@@ -382,7 +393,7 @@ def _partition_answer(
 
 
 def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatch) -> int:
-    """Translate a batch's error to one that clients of that version know."""
+    """Translate a batch's error to one that clients of the request's version recognize."""
     is_transactional = batch.flags & FLAG_TRANSACTIONAL
     if (
         error_code == ErrorCode.INVALID_TXN_STATE
@@ -391,7 +402,7 @@ def _known_as(error_code: int, version: int, topic_name: str, batch: PendingBatc
     ):
         return ErrorCode.TRANSACTION_ABORTABLE
     if error_code == ErrorCode.UNKNOWN_TOPIC_ID and topic_name:
-        # The topic was deleted in the meantime. A client that sends names does not know the error for ids.
+        # The topic was deleted in the meantime. A client that sends topic names does not recognize the error for ids.
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if error_code == STORE_FAILED.error_code and version < _FIRST_STORAGE_ERROR:
         return NOT_PERSISTED.error_code

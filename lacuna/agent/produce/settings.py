@@ -14,7 +14,7 @@ class ProduceSettings:
         "produce.flush.interval.ms",
         -1,
         "How long the first batch of a flush waits for others, whatever the PUTs cost. 0: until the flush in flight "
-        "ends. -1: as long as requests.budget needs.",
+        "ends. -1: as long as requests.budget requires.",
         least=-1,
         most=60_000,
         option="--flush-ms",
@@ -23,22 +23,26 @@ class ProduceSettings:
     requests_budget: int = setting(
         "requests.budget",
         105,
-        "Dollars a month that the PUTs of flushes may cost, for the whole cluster. If a store charges for requests, "
-        "flushes wait as long as this budget needs. The default pays for a flush every 250 ms in each of two agent "
+        "Dollars a month that the PUTs of flushes may cost, for the whole cluster. If the store charges for requests, "
+        "flushes wait as long as this budget requires. The default pays for a flush every 250 ms in each of two agent "
         "processes. Full flushes do not wait.",
         least=1,
         option="--requests-budget",
         panel="Speed",
     )
     flush_bytes: int = setting(
-        "produce.flush.bytes", 8 * MEBIBYTE, "A flush with this many bytes does not wait.", least=1
+        "produce.flush.bytes",
+        8 * MEBIBYTE,
+        "A flush that has this many bytes does not wait.",
+        least=1,
     )
     hot_bytes: int = setting(
         "produce.hot.bytes",
         -1,
-        "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes, with its commit, until "
-        "merging moves them to the bucket. 0: none does. -1: 131072 if the store is a folder, 524288 if it is a bucket "
-        "and the journal is in PostgreSQL or in the bucket, and otherwise 0, since the newest records would only be as "
+        "A flush of at most this many bytes becomes a hot segment: the journal keeps its bytes with its commit until "
+        "merging moves them to the bucket. 0: there are no hot segments. -1: 131072 if the store is a folder, "
+        "524288 if it is a bucket and the journal is in PostgreSQL or in the bucket, "
+        "and otherwise 0, since the newest records would only be as "
         "durable as the disk of the journal.",
         least=-1,
         most=MOST_HOT_BYTES // 2,
@@ -46,26 +50,28 @@ class ProduceSettings:
     max_flushes: int = setting(
         "produce.max.flushes",
         4,
-        "How many segments each worker may write at once.",
+        "How many segments each worker may write concurrently.",
         least=1,
         most=1024,
     )
     max_queued_bytes: int = setting(
         "produce.queue.bytes",
         512 * MEBIBYTE,
-        "The agent rejects batches beyond this bound until there is room; clients retry them.",
+        "The maximum number of bytes in queued batches. Beyond this bound, the agent rejects batches, and "
+        "clients retry them.",
         least=1,
     )
 
     flush_burst: int = 8
-    """How many flushes may begin one after another without a wait, after some idle time."""
+    """How many flushes may begin one after another without a wait, after the agent has been idle."""
     longest_flush_wait_ms: int = 5_000
-    """The longest that a flush waits for the budget of requests, however small it is. Clients wait for 30 s."""
+    """The longest time that a flush waits for the request budget, however small the budget is. Clients wait for 30
+    s."""
     hot_copy_interval_ms: int = 10_000
-    """How often the cluster copies a hot segment to the bucket, which shows how far the journal has come. Each process
-    waits that long for each of the live ones, up to a minute."""
+    """How often the cluster copies a hot segment to the bucket, which shows how far the journal has advanced. Each
+    process waits this long multiplied by the number of live processes, up to a minute."""
     commit_timeout_ms: int = 20_000
-    """How long a commit whose reply was lost is repeated before its batches fail."""
+    """How long an agent repeats a commit whose reply was lost before the batches in it fail."""
 
     def __post_init__(self) -> None:
         check_settings(self)

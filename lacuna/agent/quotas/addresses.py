@@ -1,6 +1,7 @@
-"""Bounds the connections of one address: the open ones, and the new ones per second (KIP-612).
+"""Bounds the connections from one address: the number of open ones, and the number of new ones per second (KIP-612).
 
-As in Kafka, both bounds apply to each agent. A connection that comes too early is not rejected, but waits to be served.
+As in Kafka, both bounds apply to each agent. A connection that arrives too early is not rejected, but waits to be
+served.
 """
 
 from collections import Counter, OrderedDict
@@ -13,7 +14,7 @@ _MOST_BUCKETS: Final = 10_000
 
 
 class Addresses:
-    """The connections of each address. Times are the event loop's, in seconds."""
+    """The connections from each address. Times are event loop times, in seconds."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -21,7 +22,7 @@ class Addresses:
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
 
     def open_now(self, address: str) -> int:
-        """Return how many connections an address has."""
+        """Return how many open connections an address has."""
         return self._open[address]
 
     def began(self, address: str) -> None:
@@ -29,7 +30,7 @@ class Addresses:
         self._open[address] += 1
 
     def opened(self, address: str, now: float) -> float:
-        """Count a connection that can be served, and return how long it has to wait, in seconds."""
+        """Count a connection that can be served, and return how long it has to wait first, in seconds."""
         self._open[address] += 1
         rate = self._limits.of_ip(address) if self._limits.are_any else None
         if rate is None:
@@ -39,7 +40,7 @@ class Addresses:
         if len(self._buckets) > _MOST_BUCKETS:
             self._buckets.popitem(last=False)
         bucket.rate = rate
-        # Connections up to the rate do not wait, so only earlier ones are counted.
+        # Connections within the rate do not wait, so only the connections before this one are counted.
         delay = bucket.delay(now)
         bucket.spend(1.0, now)
         return min(LONGEST_SECONDS, delay)

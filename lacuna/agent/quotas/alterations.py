@@ -1,4 +1,4 @@
-"""Validates changes of quotas, with Kafka's messages for invalid ones."""
+"""Validates quota changes, with Kafka's messages for invalid ones."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -23,7 +23,7 @@ _MOST_OF_NAME: Final = 1024
 
 
 def invalid(entity: Sequence[EntityData], changes: Sequence[OpData]) -> tuple[int, str]:
-    """Return the error code and message of changes to an entity's quotas; (NONE, "") if they are valid."""
+    """Return the error code and message for changes to an entity's quotas, or (NONE, "") if they are valid."""
     problem = _entity_problem(entity)
     if not problem:
         is_ip = entity[0].entity_type == IP

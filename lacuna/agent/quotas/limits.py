@@ -1,4 +1,6 @@
-"""Finds the quota that applies to a client among Kafka's eight levels, the most specific first."""
+"""Finds the quota that applies to a client. Kafka's eight levels are searched from the most specific to the least
+specific.
+"""
 
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -17,13 +19,13 @@ _USER: Final = "user"
 _CLIENT: Final = "client-id"
 _IP: Final = "ip"
 _MOST_REMEMBERED: Final = 10_000
-#: Clients choose their ids. Characters beyond this length are not remembered, so ids that begin alike are counted
-#: together.
+#: Clients choose their ids. Characters beyond this length are not remembered, so ids that are equal up to this length
+#: are counted together.
 _MOST_CHARACTERS: Final = 256
 
 
 class Limit(NamedTuple):
-    """A quota per second, and the key under which its use is counted."""
+    """A quota per second, and the key under which use of the quota is counted."""
 
     entity: Entity
     rate: float

@@ -1,4 +1,4 @@
-"""The changes of a request to topics, for their quota (KIP-599)."""
+"""The changes that a request makes to topics, for the quota on such changes (KIP-599)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import Any, TypeAlias
 
 from lacuna.controlplane.client import ClusterView
 
-#: Partitions that are created or deleted, by the name of the topic, or by its id if the request names it so.
+#: The number of partitions that are created or deleted, by the topic's name, or by its id if the request names the
+#: topic by id.
 Sizes: TypeAlias = Mapping[str | bytes, int]
 
 
@@ -14,9 +15,11 @@ Sizes: TypeAlias = Mapping[str | bytes, int]
 class Mutation:
     """How the requests of an API change topics.
 
-    - `first_strict`: the first version that is refused rather than delayed while its client owes.
+    - `first_strict`: the first version in which a request is refused rather than delayed while its client exceeds the
+      quota.
     - `sizes` returns what a request would change, and `results` names the field of the answer with the results.
-    - `creates`: a new topic has as many partitions as the cluster says, if the request leaves it to the default.
+    - `creates`: whether the API creates topics. If a request does not set the partition count, the cluster determines
+      how many partitions a new topic has.
     """
 
     first_strict: int

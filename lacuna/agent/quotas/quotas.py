@@ -1,9 +1,9 @@
-"""Counts the use of clients, and returns how long they must wait.
+"""Counts how much clients use their quotas, and returns how long they must wait.
 
 A quota is a bucket that fills at its rate, up to the amount for one second. A client's use is subtracted afterwards, so
-the bucket may go below zero. While it does, no request that would use more is served for any client counted under the
-same key, on any connection. A quota applies to all agents together: this agent's bucket fills at its share of the rate,
-which the control plane assigns (sharing.py).
+the bucket's level may fall below zero. While it is below zero, no request that would use more is served for any client
+counted under the same key, on any connection. A quota applies to all agents together: this agent's bucket fills at its
+share of the rate, which the control plane assigns (sharing.py).
 """
 
 from collections import OrderedDict
@@ -14,8 +14,8 @@ from lacuna.controlplane.shared.security import Entity, Security
 
 #: The share that is assumed before the control plane has assigned this agent's share.
 FIRST_SHARE: Final = 0.25
-#: A client waits for longer than this only if it would have to with the whole quota as this agent's share, since shares
-#: may grow. It still owes the rest afterwards.
+#: A client waits longer than this only if it would have to do so even if this agent's share were the whole quota, since
+#: shares may grow. It still owes the rest afterwards.
 LONGEST_SECONDS: Final = 10.0
 #: Kafka's bound for request_percentage: use beyond one second's worth is forgiven.
 _DEEPEST_SECONDS: Final = {REQUESTS: 1.0}
@@ -38,19 +38,19 @@ class Bucket:
         share: float = FIRST_SHARE,
         deepest_seconds: float | None = None,
     ) -> None:
-        """If `deepest_seconds` is not None, the debt is at most the amount for that time."""
+        """If `deepest_seconds` is not None, the debt is limited to the amount for that time."""
         self.rate = rate
         self._deepest = deepest_seconds
         self.share = share
         self._level = self.rate * self.share
         self._at = now
-        #: The use since the last report, and whether a client had to wait.
+        #: The use since the last report, and whether a client has had to wait since then.
         self.used = 0.0
         self.was_short = False
         self._used_at = now
 
     def spend(self, amount: float, now: float) -> float:
-        """Subtract the use, and return how long, in seconds, until the bucket is above zero again."""
+        """Subtract the use, and return the time in seconds until the bucket is above zero again."""
         self.used += amount
         self._used_at = now
         self._fill(now)
@@ -60,7 +60,7 @@ class Bucket:
         return self.delay(now)
 
     def delay(self, now: float) -> float:
-        """Return how long, in seconds, until the bucket is above zero; 0 if it is.
+        """Return the time in seconds until the bucket is above zero, or 0 if it is now.
 
         This is an estimate, since shares change. A client that comes back too early is told to wait again.
         """
@@ -73,12 +73,12 @@ class Bucket:
         return min(longest, -self._level / given) if given > 0 else longest
 
     def is_idle(self, now: float) -> bool:
-        """Whether the bucket can be dropped: it was unused for a while, and nothing is owed."""
+        """Whether the bucket can be dropped, because it has been unused for a while and nothing is owed."""
         self._fill(now)
         return self._used_at < now - _IDLE_SECONDS and self._level >= self.rate * self.share
 
     def reported(self) -> None:
-        """Restart counting use and waits."""
+        """Restart counting use and waits, since they have been reported."""
         self.used = 0.0
         self.was_short = False
 
@@ -89,7 +89,7 @@ class Bucket:
 
 
 class Quotas:
-    """The quotas of an agent's clients. Times are the event loop's, in seconds."""
+    """The quotas of an agent's clients. Times are event loop times, in seconds."""
 
     def __init__(self, security: Security) -> None:
         self.limits = Limits(security)
@@ -106,12 +106,14 @@ class Quotas:
         return 0.0 if limit is None else self._bucket(key, limit, now).spend(amount, now)
 
     def delay(self, key: str, user: str, client_id: str, now: float) -> float:
-        """Return how long a client must wait, in seconds, before it may use more; 0 if it may now."""
+        """Return how long a client must wait, in seconds, before it may use more of the quota, or 0 if it may do so
+        now.
+        """
         limit = self.limits.find(key, user, client_id)
         return 0.0 if limit is None else self._bucket(key, limit, now).delay(now)
 
     def most(self, key: str, user: str, client_id: str) -> float | None:
-        """Return the amount that a quota allows in a second, or None."""
+        """Return the amount that a quota allows per second, or None if there is no quota."""
         limit = self.limits.find(key, user, client_id)
         return None if limit is None else limit.rate
 

@@ -1,4 +1,4 @@
-"""Shares quotas with the other agents: reports the use here once a second, and receives this agent's shares."""
+"""Shares quotas with the other agents by reporting this agent's use once a second and receiving its shares."""
 
 import asyncio
 import logging
@@ -18,7 +18,7 @@ _SECONDS: Final = 1.0
 
 
 class QuotaSharing:
-    """Requests this agent's shares as long as quotas are used."""
+    """Requests this agent's shares for as long as quotas are used."""
 
     def __init__(self, control: ControlClient, lease: AgentLease, quotas: Quotas) -> None:
         self._control = control

@@ -1,8 +1,8 @@
 """Throttles requests: measures their use, and tells clients how long to wait (KIP-219).
 
-An answer leaves at once and says how long the client must wait. In the meantime, no further request of its connection
-is served, nor one of another connection that is counted under the same key. Clients that have not authenticated are not
-counted, since the name and client id that they give may be another's.
+An answer is sent immediately and says how long the client must wait. In the meantime, no further request on the same
+connection is served, nor any request on another connection that is counted under the same key. Clients that have not
+authenticated are not counted, since the name and client id that they give may belong to another client.
 """
 
 import math
@@ -25,7 +25,7 @@ def is_counted(peer: Peer, quota: str | None) -> bool:
 
 
 def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
-    """Return the seconds that a request with this quota must wait because of earlier use."""
+    """Return how long a request with this quota must wait because of earlier use, in seconds."""
     user, client_id = peer.session.principal.name, peer.client_id
     delay = quotas.delay(REQUESTS, user, client_id, now)
     if quota in (PRODUCED, CONSUMED):
@@ -36,7 +36,9 @@ def owed(quotas: Quotas, peer: Peer, quota: str | None, now: float) -> float:
 def spend_bytes(
     quotas: Quotas, peer: Peer, quota: str | None, size: int, body: Sequence[Buffer], now: float
 ) -> float:
-    """Count the bytes of a request or its answer if the quota does. Return the seconds that its client must wait."""
+    """Count the bytes of a request or its answer if the quota counts them, and return how long the client must wait, in
+    seconds.
+    """
     if quota == PRODUCED:
         used = size
     elif quota == CONSUMED:
@@ -47,13 +49,13 @@ def spend_bytes(
 
 
 def spend_seconds(quotas: Quotas, peer: Peer, seconds: float, now: float) -> float:
-    """Count time of the event loop; return how long the client must wait, in seconds."""
+    """Count event loop time, and return how long the client must wait, in seconds."""
     user, client_id = peer.session.principal.name, peer.client_id
     return quotas.spend(REQUESTS, user, client_id, seconds * _PERCENT, now)
 
 
 def told(response: Any, seconds: float) -> Any:
-    """Return an answer that includes the client's wait, if such answers have a field for it."""
+    """Return the answer with the time that the client must wait, if such answers have a field for it."""
     if _THROTTLE_TIME not in response._fields:
         return response
     return response._replace(throttle_time_ms=min(math.ceil(seconds * 1000), (1 << 31) - 1))

@@ -1,4 +1,4 @@
-"""Decides whether a client is admitted: the TLS of an agent's listeners, and its SASL mechanisms."""
+"""Decides whether a client is admitted, by TLS on the agent's listeners and by the agent's SASL mechanisms."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -70,11 +70,11 @@ class Access:
         self.tokens = DelegationTokens(settings, security, clock)
         self._users: Users | None = None
         self._mechanisms = self._made(listeners, security)
-        #: None without an authorizer, which allows everything to all clients.
+        #: None if there is no authorizer, in which case all clients may do everything.
         self.authorizer = authorizer_of(settings, security, {PEER})
         self.cut_assignments = CutAssignments()
         self._listeners = listeners
-        #: Rate-limits the log by hosts whose clients could not authenticate.
+        #: Limits the rate of log lines for each host whose clients could not authenticate.
         self.complaints = Complaints()
 
     def _tls(self, listeners: Sequence[Listener]) -> Tls | None:
@@ -134,7 +134,9 @@ class Access:
         return b"" if self.peers is None else self.peers.secret
 
     def check_users(self) -> None:
-        """Raise UserError if no client could log in, not even to add users. The control plane's users must be known."""
+        """Raise UserError if no client could log in, not even to add users. The control plane's users must be known by
+        then.
+        """
         is_open = any(not each.protocol.has_sasl for each in self._listeners)
         if is_open or self._users is None or self._users or _OAUTHBEARER in self._mechanisms:
             return
@@ -149,8 +151,8 @@ class Access:
         return self._users is not None and self._users.is_of_file(user)
 
     def to_peers(self, now: float) -> ClientSecurity:
-        """Return how this agent connects to others at `now` (loop time). Their first listeners are assumed to match its
-        own.
+        """Return how this agent connects to others at `now` (loop time). It assumes that their first listeners match
+        its own.
         """
         protocol = self._first.protocol
         return ClientSecurity(
@@ -189,12 +191,14 @@ class Access:
         return JwtValidator(claims, keys)
 
     def warn(self) -> None:
-        """Warn about each listener that others can use without authentication, or whose traffic others can read."""
+        """Warn about each listener that anyone can use without authentication, or whose traffic others can read."""
         for listener in self._listeners:
             _warn_of(listener, self.settings)
 
     def session(self, listener: Listener, certificate: bytes | None = None) -> Authentication:
-        """Return the session of a new connection; `certificate` is the client's, in DER. Raises UnknownSubject."""
+        """Return the session for a new connection. `certificate` is the client's certificate in DER. Raises
+        UnknownSubject.
+        """
         principal = ANONYMOUS
         if certificate is not None and not listener.protocol.has_sasl:
             principal = self._of_certificate(certificate)
@@ -221,7 +225,7 @@ _OPEN_TO_ALL: Final = (
 
 
 def _warn_of(listener: Listener, settings: SecuritySettings) -> None:
-    """Warn if others can connect without authentication or can read the traffic."""
+    """Warn if anyone can connect without authentication, or if others can read the traffic."""
     if listener.is_loopback:
         return
     asks = listener.protocol.has_sasl or (

@@ -1,9 +1,9 @@
-"""Assignments that members of consumer groups (KIP-848) know only in part, since they may not describe all topics.
+"""Assignments of which consumer group members (KIP-848) know only a part, since they may not describe all topics.
 
-The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. So the agent
-remembers the whole assignment, and sends it again once ACLs let the member see a different part. The remembered
-assignment matches the member's: each change passes through here, and changes made elsewhere are sent again when the
-member comes back (adr/0016).
+The control plane sends a member its assignment when the assignment changes, but not when an ACL changes. For this
+reason, the agent remembers the whole assignment, and sends it again once ACLs let the member see a different part. The
+remembered assignment matches the member's, since each change passes through this agent, and changes that were made
+through other agents are sent again when the member comes back (adr/0016).
 """
 
 from collections import OrderedDict
@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from lacuna.wire.messages.consumer_groups import Assignment, TopicPartitions
 
-#: The bound on everything kept: partitions, characters of names, and _ENTRY_SIZE for each member and topic.
+#: The bound on the total size of what is kept, which counts partitions, characters in names, and _ENTRY_SIZE for each
+#: member and topic.
 _MOST: Final = 1_000_000
 _ENTRY_SIZE: Final = 64
 
@@ -28,7 +29,7 @@ class _Kept(NamedTuple):
 
 
 class CutAssignments:
-    """The remembered assignments of the latest members. Others wait for the next change of their assignment."""
+    """The remembered assignments of the most recent members. Other members wait until their assignment next changes."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[_Member, _Kept] = OrderedDict()
@@ -41,9 +42,9 @@ class CutAssignments:
         may_see: Callable[[TopicPartitions], bool],
         whose: Hashable,
     ) -> Assignment | None:
-        """Return the visible part of a member's assignment; None, as for `whole`, if there is nothing new.
+        """Return the visible part of a member's assignment. As with `whole`, None means that nothing is new.
 
-        `whose` stays the same as long as the answers of `may_see` do.
+        `whose` does not change as long as the results of `may_see` do not change.
         """
         told = None
         if whole is None:
@@ -66,7 +67,7 @@ class CutAssignments:
             self.forget(next(iter(self._kept)))
 
     def forget(self, member: _Member) -> None:
-        """Forget a member, which has left or knows its whole assignment."""
+        """Forget a member that has left or knows its whole assignment."""
         gone = self._kept.pop(member, None)
         if gone is not None:
             self._size -= gone.size

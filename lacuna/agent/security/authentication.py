@@ -1,8 +1,8 @@
 """The identity of a connection's client, and whether it may send requests now.
 
-On a listener without SASL, it may from the start. On one with SASL, it first sends ApiVersions, SaslHandshake and its
-tokens. Credentials may expire (KIP-368). The client must then authenticate again on the same connection, as the same
-principal with the same mechanism, or the connection ends.
+On a listener without SASL, the client may send requests from the start. On a listener with SASL, it first sends
+ApiVersions, SaslHandshake and its tokens. Credentials may expire (KIP-368). The client must then authenticate again on
+the same connection, as the same principal with the same mechanism, or the connection ends.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ _SHORTEST_MS: Final = 1000
 
 
 class NotNow(Exception):
-    """SASL is not possible now: the listener has none, or the client has already authenticated."""
+    """SASL is not possible now, because the listener does not use SASL or the client has already authenticated."""
 
 
 class UnsupportedMechanism(Exception):
@@ -65,7 +65,9 @@ class Authentication:
         longest_ms: int = 0,
         principal: Principal = ANONYMOUS,
     ) -> None:
-        """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms; 0 is no bound."""
+        """`principal` comes from a client certificate. `longest_ms` is connections.max.reauth.ms, where 0 means no
+        bound.
+        """
         self.listener = listener
         self.principal = principal
         self._clock = clock
@@ -89,7 +91,7 @@ class Authentication:
         self.is_over = False
 
     def admits(self, api_key: int) -> bool:
-        """Return whether a request may be served. Call only if `is_open` is false."""
+        """Return whether a request may be served. Call this method only if `is_open` is false."""
         if api_key in _TO_AUTHENTICATE:
             return True
         return self.has_authenticated and not self.has_expired
@@ -103,11 +105,13 @@ class Authentication:
 
     @property
     def has_expired(self) -> bool:
-        """Whether the client had to authenticate again and has not."""
+        """Whether the client should have authenticated again but has not done so."""
         return self.expiry_ms is not None and self._clock.now_ms() >= self.expiry_ms
 
     def choose(self, mechanism: str, *, sends_tokens: bool) -> None:
-        """Begin an exchange; `sends_tokens` if its tokens come without headers. Raises NotNow, UnsupportedMechanism."""
+        """Begin an exchange. `sends_tokens` says that the client's tokens come without headers. Raises NotNow and
+        UnsupportedMechanism.
+        """
         if not self.listener.protocol.has_sasl or not self._may_begin():
             raise NotNow
         make = self._mechanisms.get(mechanism)
@@ -124,15 +128,15 @@ class Authentication:
 
     def _may_begin(self) -> bool:
         if self._exchange is not None or self.is_over:
-            self.abandon()  # it has begun one already
+            self.abandon()  # the client may already have begun an exchange
             return False
         if not self._since_ms:
             return True
         return self.expiry_ms is not None and self._clock.now_ms() >= self._since_ms + _SHORTEST_MS
 
     async def authenticate(self, token: bytes) -> tuple[Answer, int]:
-        """Process the client's next token. Return the answer, and how long the session lasts from now (ms), 0 for
-        unlimited.
+        """Process the client's next token. Return the answer, and how long the session lasts from now (ms), where 0
+        means unlimited.
 
         Raises NotNow, and AuthenticationFailed, which ends the connection.
         """

@@ -1,4 +1,4 @@
-"""Listeners: where an agent accepts clients, and how they authenticate there, in Kafka's syntax.
+"""Listeners: where an agent accepts clients, and how clients authenticate there, in Kafka's syntax.
 
 listeners                        PLAINTEXT://127.0.0.1:9092,EXTERNAL://0.0.0.0:9093 advertised.listeners
 EXTERNAL://kafka.example.com:9093 listener.security.protocol.map   EXTERNAL:SASL_SSL
@@ -14,7 +14,7 @@ from typing import Final
 from lacuna.base.addresses import is_loopback, join_address, parse_address
 from lacuna.base.errors import UserError
 
-#: The name of a listener that was given as HOST:PORT.
+#: The name of a listener that is given only as HOST:PORT.
 DEFAULT_NAME: Final = "PLAINTEXT"
 _NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,100}")
 
@@ -40,7 +40,9 @@ class Protocol(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """An address to listen on; port 0 picks a free one. Without an advertised address, clients use the same address."""
+    """An address to listen on, where port 0 picks a free port. If there is no advertised address, clients use this
+    address.
+    """
 
     name: str = DEFAULT_NAME
     protocol: Protocol = Protocol.PLAINTEXT

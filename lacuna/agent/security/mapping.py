@@ -9,7 +9,7 @@ _RULE: Final = re.compile(
 
 
 class MappingRulesError(ValueError):
-    """The rules cannot be read; the message says where."""
+    """The rules cannot be parsed. The message says where."""
 
 
 class _Rule(NamedTuple):
@@ -19,7 +19,7 @@ class _Rule(NamedTuple):
 
 
 class PrincipalRules:
-    """Rules that are tried in order. DEFAULT and an empty list mean the subject's distinguished name itself."""
+    """Rules that are tried in order. DEFAULT and an empty list stand for the subject's distinguished name itself."""
 
     def __init__(self, text: str) -> None:
         """Raises MappingRulesError."""
@@ -60,7 +60,9 @@ class PrincipalRules:
 
 
 def _filled_in(template: str, match: "re.Match[str]") -> str:
-    """Fill in a replacement in the syntax of Java's regular expressions: $1 is a group, and a backslash escapes."""
+    """Fill in a replacement in the syntax of Java's regular expressions, in which $1 is a group and a backslash escapes
+    a character.
+    """
 
     def part(found: "re.Match[str]") -> str:
         if found["escaped"] is not None:

@@ -1,8 +1,8 @@
 """How the agents of a cluster authenticate each other if their first listener requires it.
 
-They use SCRAM, with a password derived from the secret that the control plane sends only to agents. So there is nothing
-to configure, and agents never send the secret or the password to each other. Each leader has a new secret. An agent
-that is cut off while the leader changes has an earlier one, which the others accept for a while.
+They use SCRAM, with a password derived from the secret that the control plane sends only to agents. There is therefore
+nothing to configure, and agents never send the secret or the password to each other. Each leader has a new secret. An
+agent that is cut off while the leader changes has an earlier secret, which the other agents accept for a while.
 """
 
 import hashlib
@@ -18,7 +18,7 @@ from lacuna.controlplane.shared.principal import Principal
 
 #: Another agent of the cluster. No user can be one, since users have another type.
 PEER: Final = Principal("Agent", "peer")
-#: It is enabled wherever there is SASL, and not announced to clients.
+#: The mechanism is enabled wherever there is SASL, and is not announced to clients.
 PEER_MECHANISM: Final = "LACUNA-PEER"
 _HASH: Final = "sha256"
 _MOST_SECRETS: Final = 3
@@ -41,7 +41,7 @@ class PeerIdentity:
 
     def __init__(self, control: ControlClient) -> None:
         self._cluster = control.cluster
-        #: The identities by secret, the last of which is current.
+        #: The identities by secret, the last of which is the current one.
         self._known: OrderedDict[bytes, _Known] = OrderedDict()
         self._cluster.add_listener(self._look)
         self._look()
@@ -59,11 +59,11 @@ class PeerIdentity:
 
     @property
     def secret(self) -> bytes:
-        """The last secret from the control plane; b"" before the first."""
+        """The latest secret from the control plane, or b"" before the first one."""
         return next(reversed(self._known), b"")
 
     async def find(self, name: str, _mechanism: int) -> tuple[Verifier, Authenticated] | None:
-        """Return how to check another agent that uses the secret with this name, and its identity."""
+        """Return how to verify another agent that uses the secret with this name, and that agent's identity."""
         for known in self._known.values():
             if known.name == name:
                 return known.verifier, Authenticated(PEER)

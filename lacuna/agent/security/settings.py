@@ -1,4 +1,6 @@
-"""Security settings of an agent. Keys are Kafka's, or librdkafka's for the PEM files that Kafka has no names for."""
+"""Security settings of an agent. The keys are Kafka's, or librdkafka's for the PEM files for which Kafka has no
+names.
+"""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,7 +12,7 @@ _REFERENCE: Final = "A reference: file:PATH, env:NAME or command:LINE."
 
 
 def listed(text: str) -> list[str]:
-    """Return the values of a setting that are separated by commas."""
+    """Return the comma-separated values of a setting."""
     return [each.strip() for each in text.split(",") if each.strip()]
 
 
@@ -35,7 +37,7 @@ class SecuritySettings(AuthorizerSettings):
     key: str = setting(
         "ssl.key.location",
         "",
-        "PEM file with the key of the certificate; one for each certificate.",
+        "PEM file with the private key of the certificate, one file for each certificate.",
         option="--tls-key",
         metavar="FILE",
         panel="Clients",
@@ -54,7 +56,7 @@ class SecuritySettings(AuthorizerSettings):
     authorities: str = setting(
         "ssl.ca.location",
         "",
-        "PEM file with the authorities that sign the certificates of clients and of other agents.",
+        "PEM file with the certificate authorities that sign the certificates of clients and of other agents.",
         option="--tls-ca",
         metavar="FILE",
         panel="Clients",
@@ -62,11 +64,11 @@ class SecuritySettings(AuthorizerSettings):
     client_auth: str = setting(
         "ssl.client.auth",
         "none",
-        "Whether clients of listeners with the protocol SSL need a certificate.",
+        "Whether clients that connect to listeners with the protocol SSL need a certificate.",
         choices=("none", "requested", "required"),
     )
     tls_versions: str = setting(
-        "ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "Versions of TLS that clients may use."
+        "ssl.enabled.protocols", "TLSv1.2,TLSv1.3", "The TLS versions that clients may use."
     )
     cipher_suites: str = setting(
         "ssl.cipher.suites",
@@ -95,7 +97,7 @@ class SecuritySettings(AuthorizerSettings):
     max_reauth_ms: int = setting(
         "connections.max.reauth.ms",
         0,
-        "Clients of listeners with SASL must authenticate again after this long. 0: only when credentials expire.",
+        "The time after which clients of listeners with SASL must authenticate again. 0: only when credentials expire.",
     )
     failure_delay_ms: int = setting(
         "connection.failed.authentication.delay.ms",
@@ -106,13 +108,13 @@ class SecuritySettings(AuthorizerSettings):
     token_key: str = setting(
         "delegation.token.secret.key",
         "",
-        "The key of delegation tokens, 16 bytes or more, the same for all agents. Empty: no delegation tokens. "
+        "The key for delegation tokens: 16 bytes or more, the same for all agents. Empty: no tokens. "
         + _REFERENCE,
     )
     token_most_ms: int = setting(
         "delegation.token.max.lifetime.ms",
         7 * 86_400_000,
-        "How long a delegation token can live, with renewals.",
+        "The maximum lifetime of a delegation token, including renewals.",
         least=1,
     )
     token_expiry_ms: int = setting(
@@ -124,12 +126,12 @@ class SecuritySettings(AuthorizerSettings):
     oauth_jwks: str = setting(
         "sasl.oauthbearer.jwks.endpoint.url",
         "",
-        "URL of the keys that sign the tokens of OAUTHBEARER: a JWK set, at https:// or file://.",
+        "URL of the keys that verify OAUTHBEARER tokens, which is a JWK set at https:// or file://.",
     )
     oauth_refresh_ms: int = setting(
         "sasl.oauthbearer.jwks.endpoint.refresh.ms",
         3_600_000,
-        "How often the agent reads these keys again. A token with an unknown key makes it read them at once.",
+        "How often the agent reads these keys again. A token with an unknown key triggers an immediate read.",
         least=1000,
     )
     oauth_issuer: str = setting(
@@ -145,7 +147,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_skew_seconds: int = setting(
         "sasl.oauthbearer.clock.skew.seconds",
         30,
-        "How far the issuer's clock may differ from the agent's.",
+        "The maximum difference between the issuer's clock and the agent's clock.",
         most=3600,
     )
     oauth_scope: str = setting(
@@ -164,7 +166,7 @@ class SecuritySettings(AuthorizerSettings):
     oauth_unsecured: bool = setting(
         "sasl.oauthbearer.unsecured",
         False,
-        "For development only: accept unsigned tokens, with which any client can claim any identity.",
+        "For development only: accept unsigned tokens, which let any client claim any identity.",
     )
 
     def __post_init__(self) -> None:

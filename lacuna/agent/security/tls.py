@@ -1,6 +1,6 @@
-"""TLS of an agent's listeners and of its connections to other agents: contexts created from files.
+"""TLS contexts for an agent's listeners and for its connections to other agents, created from files.
 
-A connection keeps the context that it began with.
+A connection keeps the context with which it began.
 """
 
 import ssl
@@ -56,7 +56,7 @@ class Tls:
         """Return a context with this agent's own certificate and authorities.
 
         Agents trust each other by the authority, so their certificates need not name the addresses at which they
-        listen. Without an authority, each accepts only its own certificate, which all agents may share.
+        listen. Without an authority, each agent accepts only its own certificate, which all agents may share.
         """
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False

@@ -1,4 +1,5 @@
-"""Delegation tokens (KIP-48): a client logs in by SCRAM with the token's id as the name and its HMAC as the password.
+"""Delegation tokens (KIP-48): a client logs in with SCRAM, using the token's id as the name and its HMAC as the
+password.
 
 The control plane stores the ids, owners and times of tokens. The HMAC is computed from the id with a key that all
 agents have (delegation.token.secret.key), so that the control plane's data is not enough to use a token.
@@ -26,7 +27,9 @@ _MOST_REMEMBERED: Final = 1024
 
 
 def principal_of(text: str) -> Principal:
-    """Return the principal that a token has as text, unchanged even if names begin or end with spaces."""
+    """Return the principal that a token holds as text. Names are kept unchanged even if they begin or end with
+    spaces.
+    """
     kind, _, name = text.partition(":")
     return Principal(kind, name)
 
@@ -35,7 +38,7 @@ class DelegationTokens:
     """The delegation tokens of a cluster, and their HMACs."""
 
     def __init__(self, settings: SecuritySettings, security: Security, clock: WallClock) -> None:
-        """Raises UserError for a key that cannot be read or is too short."""
+        """Raises UserError if the key cannot be read or is too short."""
         self._security = security
         self._clock = clock
         reference = settings.token_key

@@ -246,9 +246,9 @@ async def test_one_owner_has_so_many_tokens_and_the_log_says_why(
         assert (await create(alice)).error_code == ErrorCode.POLICY_VIOLATION
     assert (await create(bob)).error_code == ErrorCode.NONE
     assert (await renew(alice, made.hmac))[0] == ErrorCode.NONE
-    (line,) = [each for each in caplog.messages if "delegation token for" in each]
+    (line,) = [each for each in caplog.messages if "delegation token change for" in each]
     assert line.startswith(
-        "a change of a delegation token for 'User:alice' was rejected: "
+        "a delegation token change for 'User:alice' was rejected: "
         "A cluster keeps at most 1 delegation tokens of one owner"
     )
 

@@ -114,7 +114,7 @@ def test_a_mistake_of_ours_costs_one_partition_only(
     monkeypatch.setattr(merging, "merge_ranges", mistaken)
     cluster.run(housekeeping(cluster).merge())
     assert sorted(extents(cluster, topic) for topic in (one, other)) == [1, 12]
-    assert "unexpected error in merging, please report it" in caplog.text
+    assert "unexpected error in merging; please report it" in caplog.text
 
 
 def collectable(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> list[str]:

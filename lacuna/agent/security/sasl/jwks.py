@@ -1,9 +1,9 @@
 """The public keys of an issuer of JWTs: a JWK set (RFC 7517) in a file or behind a URL, which is re-read periodically.
 
-An unknown key id makes the agent read the set again, since the issuer may have begun to use a new key. This happens at
-most every ten seconds, so that clients with invented key ids cannot overload the issuer. A changed file, or a set that
-is due, is read before its keys are used, so a removed key is not used any more. If the set cannot be read, the known
-keys stay in use.
+An unknown key id makes the agent read the set again, since the issuer may have begun to use a new key. Such reads are
+at least ten seconds apart, so that clients with invented key ids cannot overload the issuer. A file that has changed,
+or a set that is due to be read again, is read before its keys are used, so a removed key is no longer used. If the set
+cannot be read, the known keys stay in use.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = logging.getLogger("lacuna.agent")
 
 _MOST_BYTES: Final = 1 << 20
 _MOST_KEYS: Final = 1000
-#: For connecting, and between two pieces of the answer.
+#: The timeout for connecting, and between two pieces of the answer.
 _PIECE_SECONDS: Final = 5.0
 _ALL_SECONDS: Final = 10.0
 _SHORTEST_SECONDS: Final = 10.0
@@ -67,7 +67,7 @@ class Jwks:
             raise UserError(
                 "sasl.oauthbearer.jwks.endpoint.url must be a URL that begins with https://, http:// or file://"
             )
-        #: Without parts that may be secret.
+        #: The URL without parts that may be secret.
         self.name = f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
         #: Whether the keys come over a network without TLS.
         self.is_plain = (
@@ -83,8 +83,8 @@ class Jwks:
             self._due = now() + self._refresh_seconds
 
     async def find(self, kid: str | None) -> Sequence[Jwk]:
-        """Return the keys with this id, or all keys without an id. Reads the set again if no key matches, or if it is
-        due.
+        """Return the keys with this id, or all keys if no id is given. Reads the set again if no key matches, or if the
+        set is due to be read again.
         """
         now = self._now()
         if self._has_changed(now):
@@ -115,7 +115,7 @@ class Jwks:
             await asyncio.wait((self.reading,), timeout=_ALL_SECONDS if self._keys else None)
 
     def _begin(self, now: float) -> None:
-        """Begin to read the set, unless it is being read or was read a moment ago."""
+        """Start reading the set, unless it is being read or was read a moment ago."""
         if self.reading is None and now >= self._next:
             self._next = now + _SHORTEST_SECONDS
             self.reading = asyncio.get_running_loop().create_task(self._read_set(), name="jwks")
@@ -191,7 +191,5 @@ def read_jwks(content: bytes) -> Sequence[Jwk]:
         if isinstance(each, dict) and each.get("kty") in _KINDS and each.get("use", "sig") == "sig"
     ]
     if not usable:
-        raise ValueError(
-            "it has no key of the types RSA, EC and OKP with which signatures can be checked"
-        )
+        raise ValueError("it has no key of type RSA, EC or OKP that can verify signatures")
     return usable

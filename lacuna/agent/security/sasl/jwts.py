@@ -35,7 +35,7 @@ INSUFFICIENT: Final = "insufficient_scope"
 
 
 class TokenRefused(Exception):
-    """A token is rejected. The message is for the log; the client receives `status` (RFC 7628)."""
+    """A token is rejected. The message is for the log, and the client receives `status` (RFC 7628)."""
 
     def __init__(self, message: str, status: str = INVALID) -> None:
         super().__init__(message)
@@ -64,7 +64,7 @@ class Claims:
         self.scopes = listed(settings.oauth_scopes)
 
     def check(self, payload: bytes) -> Authenticated:
-        """Return the principal in the claims, and the expiry. Raises TokenRefused."""
+        """Return the principal in the claims, and the expiry time. Raises TokenRefused if a check fails."""
         claims = _object(payload, "payload")
         now = self._clock.now_ms() / 1000
         expires = self._time(claims, "exp", is_required=True)
@@ -213,7 +213,7 @@ def _decoded(part: str) -> bytes:
 
 
 def _fits(key: Jwk, algorithm: str) -> bool:
-    """Return whether a key can be used with an algorithm, as far as the key says."""
+    """Return whether a key can be used with an algorithm, according to the key's own fields."""
     kind, curve = _ALGORITHMS[algorithm]
     return (
         key["kty"] == kind

@@ -8,12 +8,14 @@ from lacuna.controlplane.shared.principal import Principal
 #: Longer tokens, and longer requests of a client that has not authenticated, are rejected; in bytes. The default of
 #: Kafka's sasl.server.max.receive.size.
 MOST_TOKEN_BYTES: Final = 512 * 1024
-#: The most bytes of a SCRAM or PLAIN token. Only OAUTHBEARER tokens are large.
+#: The maximum size of a SCRAM or PLAIN token in bytes. Only OAUTHBEARER tokens are large.
 MOST_PASSWORD_TOKEN_BYTES: Final = 8 * 1024
 
 
 class AuthenticationFailed(Exception):
-    """The client could not authenticate. The message is for the log; the client gets `told`, which reveals nothing."""
+    """The client could not authenticate. The message is for the log. The client receives `told`, which reveals
+    nothing.
+    """
 
     def __init__(self, message: str, told: str = "") -> None:
         super().__init__(message)
@@ -29,9 +31,9 @@ def check_size(token: bytes) -> None:
 
 
 class Authenticated(NamedTuple):
-    """The client's principal, and when its credentials expire (wall clock, ms since 1970), None for never.
+    """The client's principal, and when its credentials expire (wall clock, ms since 1970), where None means never.
 
-    `is_token` says that it authenticated with a delegation token.
+    `is_token` says that the client authenticated with a delegation token.
     """
 
     principal: Principal
@@ -40,9 +42,10 @@ class Authenticated(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The token that answers the client's, and its identity once the exchange is complete.
+    """The token that is sent in response to the client's token, and the client's identity once the exchange is
+    complete.
 
-    `refusal` is the reason for failure, if the client first receives it and confirms it.
+    `refusal` is the reason for the failure, if the client must first receive and confirm the failure.
     """
 
     token: bytes
@@ -51,12 +54,12 @@ class Answer(NamedTuple):
 
 
 class Exchange(Protocol):
-    """One authentication."""
+    """A single authentication."""
 
     async def respond(self, token: bytes) -> Answer:
         """Process the client's next token. Raises AuthenticationFailed."""
         ...
 
 
-#: The enabled mechanisms by name; each creates an exchange.
+#: The enabled mechanisms by name. Each value creates an exchange.
 Mechanisms = Mapping[str, Callable[[], Exchange]]

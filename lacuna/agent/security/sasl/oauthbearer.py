@@ -1,7 +1,7 @@
 """OAUTHBEARER (RFC 7628): a client authenticates with a token from an issuer, as in Kafka.
 
-A rejected token is answered with JSON that says so. The authentication fails once the client has confirmed that with a
-byte of value 1.
+If a token is rejected, the answer is JSON that says so. The authentication fails once the client has confirmed this
+answer with a byte of value 1.
 """
 
 import json
@@ -22,7 +22,7 @@ _AUTH: Final = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.+/=a-zA-Z0-9]+)", re.
 
 
 class FirstMessage(NamedTuple):
-    """The client's first message; `authzid` is "" if it names no identity."""
+    """The client's first message. `authzid` is "" if the message names no identity."""
 
     authzid: str
     token: str
@@ -44,7 +44,7 @@ def read_first_message(data: bytes) -> FirstMessage:
 
 
 class OAuthBearerExchange:
-    """One authentication. `scopes` has the scopes that tokens must have, for the client's information."""
+    """A single authentication. `scopes` has the scopes that tokens must have, which the client is told."""
 
     __slots__ = ("_refusal", "_scopes", "_validator")
 

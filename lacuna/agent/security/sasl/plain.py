@@ -1,7 +1,7 @@
 """PLAIN (RFC 4616): a user and a password, which is compared with SCRAM's verifiers, so that no password is stored.
 
-A password must match all verifiers of the user, for every mechanism. A user who changes one of two passwords does not
-want the old one to be accepted any more, and nothing shows which of the two is older.
+A password must match all of the user's verifiers, for every mechanism. A user who changes one of two passwords does not
+want the old password to be accepted any more, and nothing shows which of the two is older.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _MOST_REMEMBERED: Final = 1024
 
 
 class PlainPasswords:
-    """Compares passwords in a separate thread, since that takes milliseconds. Remembers correct ones.
+    """Compares passwords in a separate thread, since a comparison takes milliseconds. Caches correct passwords.
 
     The cache holds a digest keyed with a secret of this process, and the matching verifiers.
     """
@@ -43,7 +43,7 @@ class PlainPasswords:
         if self._right.get(digest) == kept:
             self._right.move_to_end(digest)
             return True
-        # The same number of comparisons for every user, so that their duration reveals nothing.
+        # The number of comparisons is the same for every user, so that their duration reveals nothing.
         compared = [
             (mechanism, found or self._users.decoy(user, mechanism))
             for mechanism, found in zip(HASHES, kept, strict=True)
@@ -73,7 +73,7 @@ def _fits(password: bytes, compared: Sequence[tuple[int, Verifier]]) -> list[boo
 
 
 class PlainExchange:
-    """One authentication, with a single token."""
+    """A single authentication, which consists of one token."""
 
     __slots__ = ("_passwords",)
 

@@ -1,8 +1,8 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512: the server's side of RFC 5802, with Kafka's extension for delegation tokens.
 
 An exchange for a user that does not exist proceeds as for any other, and fails at the end as with a wrong password, so
-that clients cannot find out which users exist. The server's nonce is new in each exchange, so that a recorded one is
-useless.
+that clients cannot find out which users exist. The server uses a new nonce in each exchange, so that a recorded
+exchange is useless.
 """
 
 import base64
@@ -38,7 +38,7 @@ def _new_nonce() -> bytes:
 
 
 class ScramExchange:
-    """One authentication."""
+    """A single authentication."""
 
     __slots__ = (
         "_auth_message",
@@ -112,7 +112,7 @@ class ScramExchange:
 
     def _final(self, token: bytes) -> Answer:
         auth_message, expected = self._auth_message, self._expected
-        self._auth_message = self._expected = b""  # the exchange ends here
+        self._auth_message = self._expected = b""  # the exchange ends with this message
         match = _FINAL.fullmatch(token)
         # The part without the proof (the binding and the nonce) must match the server's message byte for byte.
         if match is None or match["bare"] != expected:

@@ -1,6 +1,6 @@
-"""The users of SCRAM and PLAIN: those of the control plane, and those of a file.
+"""The users of SCRAM and PLAIN, who come from the control plane and from a file.
 
-The file (sasl.users.file) has the users that must exist before others can be added, in TOML:
+The file (sasl.users.file) has the users who must exist before others can be added, in TOML:
 
     admin = "file:/run/secrets/admin"
     other = "env:OTHER_PASSWORD"
@@ -31,7 +31,7 @@ LEAST_ITERATIONS: Final = 4096
 MOST_ITERATIONS: Final = 16384
 _SALT_BITS: Final = 130
 _DIGITS: Final = string.digits + string.ascii_lowercase
-#: The longest wait until new salts are in use. Ten users of a file take half of it.
+#: The longest wait until new salts are in use. Ten users in a file take half of this time.
 _MOST_WAIT_SECONDS: Final = 0.1
 
 
@@ -64,7 +64,9 @@ def verifier_of(salted_password: bytes, mechanism: int, salt: bytes, iterations:
 
 
 def _salt(number: int) -> bytes:
-    """Return a salt as Kafka's tools do, a number in base 36: another form would reveal a verifier's origin."""
+    """Return a salt in the form that Kafka's tools use, a number in base 36. Another form would reveal a verifier's
+    origin.
+    """
     digits = ""
     while number:
         number, digit = divmod(number, len(_DIGITS))
@@ -73,7 +75,9 @@ def _salt(number: int) -> bytes:
 
 
 def derived_salt(key: bytes, name: str, mechanism: int) -> bytes:
-    """Return the salt of a name under a key. Without the key, it cannot be told from a salt of Kafka's tools."""
+    """Return the salt for a name, derived with a key. Without the key, it cannot be distinguished from a salt that
+    Kafka's tools have made.
+    """
     seed = hmac.digest(key, f"{mechanism}:{name}".encode(), "sha256")
     return _salt(int.from_bytes(seed, "big") >> (256 - _SALT_BITS))
 
@@ -86,10 +90,10 @@ class _Derived(NamedTuple):
 
 
 class Users:
-    """Looks up verifiers. Users of the file come first.
+    """Looks up verifiers. Users in the file take precedence.
 
-    Their salts, and those of users that do not exist, are derived from a secret of the cluster, so that agents cannot
-    be distinguished by salts. Each leader has a new secret.
+    The salts of users in the file, and of users that do not exist, are derived from a secret of the cluster, so that
+    agents cannot be distinguished by their salts. Each leader has a new secret.
     """
 
     def __init__(
@@ -98,7 +102,9 @@ class Users:
         file: Mapping[str, bytes] | None = None,
         secret: Callable[[], bytes] = bytes,
     ) -> None:
-        """`file` has passwords by user, each of which takes milliseconds. `secret` returns b"" until it is known."""
+        """`file` has passwords by user. Deriving a verifier from each takes milliseconds. `secret` returns b"" until
+        the secret is known.
+        """
         self._security = security
         self._passwords = dict(file or {})
         self._secret = secret
