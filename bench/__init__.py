@@ -2,4 +2,5 @@
 
 
 class BenchError(Exception):
-    """A client saw something that must not happen (lost records, an error, no progress), or a server did not start."""
+    """A client saw something that must not happen, such as lost records, an error or no progress, or a server did not
+    start."""
