@@ -41,8 +41,7 @@ PUT_BYTES: Final = 16 << 10
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The numbers of producers, the number of rounds, and the seconds that a round of transactions and of latency
-    takes."""
+    """The numbers of producers, the number of rounds, and the seconds of a round of transactions and of latency."""
 
     producers: tuple[int, ...]
     rounds: int

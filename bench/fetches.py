@@ -29,8 +29,7 @@ _LAST_OFFSET_DELTA_AT = 23
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches the end of every
-    partition."""
+    """A Fetch answer: its size on the wire, the next offset by partition, and whether it reaches all ends."""
 
     wire_bytes: int
     next_offsets: dict[int, int]

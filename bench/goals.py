@@ -172,8 +172,7 @@ GOALS: dict[str, tuple[Goal, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal and the measured value: a ratio, or the figure itself. `is_noise` means that other load disturbed the
-    value."""
+    """A goal and the measured value: a ratio, or the figure itself. `is_noise` means that other load disturbed it."""
 
     goal: Goal
     value: float
