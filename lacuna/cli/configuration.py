@@ -59,7 +59,7 @@ class Configuration:
         return replace(self, chosen={**self.chosen, **others})
 
     def arguments(self, *kinds: type[Any]) -> list[str]:
-        """Return the values of settings classes as arguments for a process that shall have the same settings."""
+        """Return the values of settings classes as arguments for a process with the same settings."""
         rows = (row for kind in kinds for row in settings_of(kind).values())
         return [
             f"--set={row.key}={as_text(chosen.value)}"
